@@ -1,3 +1,5 @@
+//! The `everynode` program.
+
 #![forbid(unsafe_code)]
 
 fn main() {}

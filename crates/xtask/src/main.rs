@@ -1,3 +1,26 @@
+//! The project's own tools: `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, `cargo xtask rules` lists the
+//! rules of docs/rules.md with the tests that name them. Neither changes a file.
+
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod rules;
+mod source;
+mod tidy;
+
+use std::process::ExitCode;
+
+fn main() -> anyhow::Result<ExitCode> {
+    let root = source::root();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let problems = match arguments.as_slice() {
+        ["tidy"] => tidy::check(&root)?,
+        ["rules"] => rules::check(&root, true)?,
+        ["rules", "--quiet"] => rules::check(&root, false)?,
+        _ => anyhow::bail!("usage: cargo xtask tidy | rules [--quiet]"),
+    };
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,35 @@
+# everynode: `make demo` shows it, `make test` checks it.
+
+CARGO ?= cargo
+KUBECTL ?= kubectl
+PYTHON ?= python3
+VENV := $(CURDIR)/target/venv
+
+.PHONY: demo test lint bench tools clean
+
+demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
+	$(CARGO) run --quiet --package everynode-cli -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
+
+test: tools ## every test, through real clients too, and the list of rules with their tests
+	KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --workspace --no-fail-fast
+	$(CARGO) xtask rules
+
+lint: ## formatting, clippy without a warning, the house rules of ARCHITECTURE.md
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) xtask tidy
+
+bench: ## the sizes that the sandbox and the controller must reach, measured
+	$(CARGO) bench --workspace
+
+tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, and Kubernetes' Python client
+	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }
+
+$(VENV)/ready: e2e/python/requirements.txt
+	@mkdir -p $(dir $(VENV))
+	@$(PYTHON) -m venv $(VENV) || { echo "error: the tests need Python with venv: apt-get install python3 python3-venv" >&2; exit 1; }
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/python/requirements.txt
+	@touch $@
+
+clean:
+	$(CARGO) clean
