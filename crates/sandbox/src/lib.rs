@@ -1,1 +1,9 @@
+//! A fake Kubernetes with simulated nodes: a store, actors that step over it, and an HTTP front.
+
 #![forbid(unsafe_code)]
+
+mod api;
+mod run;
+
+pub use api::serve::Limits;
+pub use run::{Error, NodeSource, Options, Sandbox, start};

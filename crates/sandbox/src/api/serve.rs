@@ -1,0 +1,154 @@
+//! The door: accepts connections, shakes hands, and hands requests to a handler. Knows limits and
+//! deadlines, and nothing of Kubernetes.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::respond::Body;
+use super::stall::StallGuard;
+
+/// What a client may cost. Every wait has an end, every buffer a size.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections beyond these wait in the kernel's backlog.
+    pub connections: usize,
+    pub tls_handshake: Duration,
+    /// From the end of one request to the end of the next one's head. Longer than the 90 s that
+    /// HTTP clients commonly pool an idle connection for, so that theirs, not ours, closes it.
+    pub request_head: Duration,
+    pub request_body: Duration,
+    pub request_body_bytes: usize,
+    pub request_head_bytes: u32,
+    pub concurrent_streams: u32,
+    /// How long a client may read nothing of what is written to it.
+    pub stalled_write: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 16_384,
+            tls_handshake: Duration::from_secs(10),
+            request_head: Duration::from_secs(100),
+            request_body: Duration::from_secs(60),
+            request_body_bytes: 3 * 1024 * 1024,
+            request_head_bytes: 64 * 1024,
+            concurrent_streams: 1_000,
+            stalled_write: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Serves until `shutdown`, then lets requests that are under way end for a moment.
+///
+/// `handle` answers every request, errors included.
+pub async fn serve<H, F>(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    limits: Limits,
+    handle: H,
+    shutdown: CancellationToken,
+) where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = accept(&listener, &slots) => accepted,
+        };
+        let Some((stream, slot)) = accepted else { continue };
+        let (tls, handle, shutdown) = (tls.clone(), handle.clone(), shutdown.clone());
+        connections.spawn(async move {
+            if let Err(error) = connection(stream, tls, limits, handle, shutdown).await {
+                tracing::debug!(error, "connection ended");
+            }
+            drop(slot);
+        });
+    }
+    connections.close();
+    let _ = tokio::time::timeout(Duration::from_secs(1), connections.wait()).await;
+}
+
+/// The next connection, and the slot that it holds for as long as it lives.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, slot)),
+        Err(error) => {
+            // Out of file descriptors, or a peer gone already: neither may spin nor stop us.
+            tracing::warn!(%error, "accept connection");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+async fn connection<H, F>(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    limits: Limits,
+    handle: H,
+    shutdown: CancellationToken,
+) -> Result<(), String>
+where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    // Small frames must not wait for an acknowledgement: watches consist of them.
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    let stream = tokio::time::timeout(limits.tls_handshake, tls.accept(stream))
+        .await
+        .map_err(|_| "TLS handshake timed out".to_owned())?
+        .map_err(|error| format!("TLS handshake: {error}"))?;
+    let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write));
+    let service = hyper::service::service_fn(move |request| {
+        let answer = handle(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let builder = builder(&limits);
+    let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    result.map_err(|error| error.to_string())
+}
+
+fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.request_head)
+        .max_buf_size(limits.request_head_bytes as usize)
+        .writev(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Duration::from_secs(30))
+        .max_concurrent_streams(limits.concurrent_streams)
+        .max_header_list_size(limits.request_head_bytes)
+        .max_send_buf_size(256 * 1024);
+    builder
+}
