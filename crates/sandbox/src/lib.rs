@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod api;
+pub mod kind;
 mod run;
+pub mod store;
 
 pub use api::serve::Limits;
 pub use run::{Error, NodeSource, Options, Sandbox, start};
