@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod api;
+pub mod cluster;
 pub mod kind;
+pub mod nodes;
+mod quantity;
 mod run;
 pub mod store;
 

@@ -1,0 +1,3 @@
+//! The simulated cluster.
+
+pub mod lifecycle;

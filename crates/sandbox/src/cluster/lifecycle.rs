@@ -1,0 +1,577 @@
+//! What simulated containers do with their lives (S22), read from YAML.
+//!
+//! Only data: which stage takes how long and how it ends. The [kubelet](super::kubelet) lives it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The annotation by which a pod chooses its lifecycle.
+pub const LIFECYCLE_ANNOTATION: &str = "sandbox.everynode.dev/lifecycle";
+
+const BUILT_IN: &str = include_str!("lifecycles.yaml");
+const DEFAULT: &str = "default";
+
+/// Why a file of lifecycles can't be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    #[error("lifecycles: {0}")]
+    Syntax(String),
+    #[error("lifecycle {name}: the stage {stage} is listed twice")]
+    Twice { name: String, stage: &'static str },
+    #[error("choose: there is no lifecycle {0}")]
+    Unknown(String),
+}
+
+/// A container's whole life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    pub admit: Admit,
+    pub pull: Pull,
+    pub start: Start,
+    pub ready: Ready,
+    pub run: Run,
+    pub stop: Stop,
+}
+
+/// Whether the kubelet takes the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admit {
+    Admit,
+    Reject { reason: String, message: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pull {
+    pub time: Span,
+    pub failure: Option<Failure>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    pub time: Span,
+    pub failure: Option<Failure>,
+}
+
+/// A stage that fails, always or the first few times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub message: Option<String>,
+    pub times: Option<u32>,
+}
+
+impl Failure {
+    /// Whether the attempt after `attempts` earlier ones fails.
+    pub fn fails(&self, attempts: u32) -> bool {
+        self.times.is_none_or(|times| attempts < times)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    After(Span),
+    Never,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Run {
+    Forever,
+    Exit { after: Span, exit_code: i32, reason: String, times: Option<u32> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    After(Span),
+    /// Runs on until the grace period is over and it is killed.
+    Ignores,
+}
+
+/// A time and the most that chance adds to it, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    pub delay_ms: i64,
+    pub jitter_ms: i64,
+}
+
+impl Span {
+    pub fn draw(self, rng: &mut Pcg64Mcg) -> i64 {
+        match self.jitter_ms {
+            0 => self.delay_ms,
+            jitter => self.delay_ms + rng.random_range(0..=jitter),
+        }
+    }
+}
+
+/// All lifecycles and the rules that choose among them.
+#[derive(Debug)]
+pub struct Lifecycles {
+    by_name: BTreeMap<String, Arc<Lifecycle>>,
+    choices: Vec<Choice>,
+    default: Arc<Lifecycle>,
+    /// Lifecycles that pods spelt out in their annotation; bounded.
+    inline: BTreeMap<String, Result<Arc<Lifecycle>, String>>,
+}
+
+const INLINE_MAX: usize = 1000;
+
+#[derive(Debug)]
+struct Choice {
+    image: Option<String>,
+    node_labels: BTreeMap<String, String>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Lifecycles {
+    /// The built-in lifecycles.
+    pub fn built_in() -> Lifecycles {
+        Lifecycles::with(None).expect("the built-in lifecycles are right, a test reads them")
+    }
+
+    /// The built-in lifecycles under those of `text`, whose choices go first.
+    pub fn parse(text: &str) -> Result<Lifecycles, Error> {
+        Lifecycles::with(Some(text))
+    }
+
+    fn with(text: Option<&str>) -> Result<Lifecycles, Error> {
+        let built_in: wire::File = read(BUILT_IN)?;
+        let own: wire::File = text.map_or(Ok(wire::File::default()), read)?;
+        let mut by_name: BTreeMap<String, Arc<Lifecycle>> = BTreeMap::new();
+        for listed in built_in.lifecycles.into_iter().chain(own.lifecycles) {
+            let base = by_name.get(&listed.name).or_else(|| by_name.get(DEFAULT)).cloned();
+            let lifecycle = listed.onto(base.as_deref())?;
+            by_name.insert(listed.name, Arc::new(lifecycle));
+        }
+        let mut choices = Vec::new();
+        for choice in own.choose.into_iter().chain(built_in.choose) {
+            let Some(lifecycle) = by_name.get(&choice.lifecycle) else {
+                return Err(Error::Unknown(choice.lifecycle));
+            };
+            choices.push(Choice {
+                image: choice.image,
+                node_labels: choice.node_labels,
+                lifecycle: lifecycle.clone(),
+            });
+        }
+        let default = by_name[DEFAULT].clone();
+        Ok(Lifecycles { by_name, choices, default, inline: BTreeMap::new() })
+    }
+
+    /// The lifecycle of a container; an error if the pod's annotation names none.
+    pub fn choose(
+        &mut self,
+        annotation: Option<&str>,
+        image: &str,
+        node_labels: Option<&Map<String, Value>>,
+    ) -> Result<Arc<Lifecycle>, String> {
+        if let Some(text) = annotation {
+            return self.annotated(text);
+        }
+        let chosen = self.choices.iter().find(|choice| choice.fits(image, node_labels));
+        Ok(chosen.map_or(&self.default, |choice| &choice.lifecycle).clone())
+    }
+
+    fn annotated(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
+        if let Some(lifecycle) = self.by_name.get(text) {
+            return Ok(lifecycle.clone());
+        }
+        if let Some(known) = self.inline.get(text) {
+            return known.clone();
+        }
+        let read = self.inline(text);
+        if self.inline.len() >= INLINE_MAX {
+            self.inline.pop_first();
+        }
+        self.inline.insert(text.to_owned(), read.clone());
+        read
+    }
+
+    fn inline(&self, text: &str) -> Result<Arc<Lifecycle>, String> {
+        if !text.trim_start().starts_with(['[', '-']) {
+            let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+            return Err(format!("there is no lifecycle {text:?}; there are {}", names.join(", ")));
+        }
+        let stages = serde_saphyr::from_str(text).map_err(|error| one_line(&error))?;
+        let listed = wire::Lifecycle { name: "in the annotation".to_owned(), stages };
+        listed.onto(Some(&self.default)).map(Arc::new).map_err(|error| error.to_string())
+    }
+}
+
+impl Choice {
+    fn fits(&self, image: &str, node_labels: Option<&Map<String, Value>>) -> bool {
+        let label = |key: &str| node_labels.and_then(|labels| labels.get(key)?.as_str());
+        self.image.as_ref().is_none_or(|pattern| matches(pattern, image))
+            && self.node_labels.iter().all(|(key, value)| label(key) == Some(value))
+    }
+}
+
+/// Whether a pattern, in which `*` stands for anything, matches all of the text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut text) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        match text.find(part) {
+            Some(at) => text = &text[at + part.len()..],
+            None => return false,
+        }
+    }
+    text.ends_with(last)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Error> {
+    serde_saphyr::from_str(text).map_err(|error| Error::Syntax(one_line(&error)))
+}
+
+fn one_line(error: &serde_saphyr::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// The file's own form.
+mod wire {
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct File {
+        #[serde(default)]
+        pub lifecycles: Vec<Lifecycle>,
+        #[serde(default)]
+        pub choose: Vec<Choice>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields, rename_all = "camelCase")]
+    pub struct Choice {
+        pub image: Option<String>,
+        #[serde(default)]
+        pub node_labels: BTreeMap<String, String>,
+        pub lifecycle: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Lifecycle {
+        pub name: String,
+        pub stages: Vec<Stage>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(tag = "stage", rename_all = "camelCase", deny_unknown_fields)]
+    pub enum Stage {
+        Admit {
+            outcome: AdmitOutcome,
+            reason: Option<String>,
+            message: Option<String>,
+        },
+        Pull {
+            #[serde(default)]
+            delay: Duration,
+            #[serde(default)]
+            jitter: Duration,
+            #[serde(default)]
+            outcome: PullOutcome,
+            message: Option<String>,
+            times: Option<u32>,
+        },
+        Start {
+            #[serde(default)]
+            delay: Duration,
+            #[serde(default)]
+            jitter: Duration,
+            #[serde(default)]
+            outcome: StartOutcome,
+            message: Option<String>,
+            times: Option<u32>,
+        },
+        Ready {
+            #[serde(default)]
+            delay: Duration,
+            #[serde(default)]
+            jitter: Duration,
+            #[serde(default)]
+            outcome: ReadyOutcome,
+        },
+        #[serde(rename_all = "camelCase")]
+        Run {
+            #[serde(default)]
+            delay: Duration,
+            #[serde(default)]
+            jitter: Duration,
+            outcome: RunOutcome,
+            #[serde(default)]
+            exit_code: i32,
+            reason: Option<String>,
+            times: Option<u32>,
+        },
+        Stop {
+            #[serde(default)]
+            delay: Duration,
+            #[serde(default)]
+            jitter: Duration,
+            #[serde(default)]
+            outcome: StopOutcome,
+        },
+    }
+
+    macro_rules! outcomes {
+        ($($name:ident { $default:ident, $other:ident })*) => {$(
+            #[derive(Clone, Copy, Debug, Default, Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            pub enum $name { #[default] $default, $other }
+        )*};
+    }
+
+    outcomes! {
+        AdmitOutcome { Admit, Reject }
+        PullOutcome { Pulled, Fail }
+        StartOutcome { Started, Fail }
+        ReadyOutcome { Ready, Never }
+        RunOutcome { Forever, Exit }
+        StopOutcome { Stops, Ignores }
+    }
+
+    /// `300ms`, `1.5s`, `2m`, `1h`; in milliseconds.
+    #[derive(Clone, Copy, Debug, Default, Deserialize)]
+    #[serde(try_from = "String")]
+    pub struct Duration(pub i64);
+
+    impl TryFrom<String> for Duration {
+        type Error = String;
+
+        fn try_from(text: String) -> Result<Duration, String> {
+            let wrong = || format!("{text:?} is no duration such as 300ms, 1.5s or 2m");
+            let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+            let (number, unit) = text.split_at(at);
+            let unit_ms = match unit {
+                "ms" => 1.0,
+                "s" => 1000.0,
+                "m" => 60_000.0,
+                "h" => 3_600_000.0,
+                _ => return Err(wrong()),
+            };
+            let number: f64 = number.parse().map_err(|_| wrong())?;
+            if !(0.0..=1e6).contains(&number) {
+                return Err(wrong());
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "at most 3.6e12")]
+            Ok(Duration((number * unit_ms).round() as i64))
+        }
+    }
+
+    impl Stage {
+        fn name(&self) -> &'static str {
+            match self {
+                Stage::Admit { .. } => "admit",
+                Stage::Pull { .. } => "pull",
+                Stage::Start { .. } => "start",
+                Stage::Ready { .. } => "ready",
+                Stage::Run { .. } => "run",
+                Stage::Stop { .. } => "stop",
+            }
+        }
+    }
+
+    impl Lifecycle {
+        /// This lifecycle, with `base` (none for the very first) where it says nothing.
+        pub fn onto(&self, base: Option<&super::Lifecycle>) -> Result<super::Lifecycle, Error> {
+            let mut lifecycle = base.cloned().unwrap_or(super::Lifecycle::IDLE);
+            let mut seen = BTreeSet::new();
+            for stage in &self.stages {
+                if !seen.insert(stage.name()) {
+                    return Err(Error::Twice { name: self.name.clone(), stage: stage.name() });
+                }
+                stage.apply(&mut lifecycle);
+            }
+            Ok(lifecycle)
+        }
+    }
+
+    fn span(delay: Duration, jitter: Duration) -> Span {
+        Span { delay_ms: delay.0, jitter_ms: jitter.0 }
+    }
+
+    impl Stage {
+        fn apply(&self, lifecycle: &mut super::Lifecycle) {
+            match self {
+                Stage::Admit { outcome, reason, message } => {
+                    lifecycle.admit = admit(*outcome, reason.clone(), message.clone());
+                }
+                Stage::Pull { delay, jitter, outcome, message, times } => {
+                    let failure = match outcome {
+                        PullOutcome::Pulled => None,
+                        PullOutcome::Fail => Some(failure(message, *times)),
+                    };
+                    lifecycle.pull = Pull { time: span(*delay, *jitter), failure };
+                }
+                Stage::Start { delay, jitter, outcome, message, times } => {
+                    let failure = match outcome {
+                        StartOutcome::Started => None,
+                        StartOutcome::Fail => Some(failure(message, *times)),
+                    };
+                    lifecycle.start = Start { time: span(*delay, *jitter), failure };
+                }
+                Stage::Ready { delay, jitter, outcome } => {
+                    lifecycle.ready = match outcome {
+                        ReadyOutcome::Ready => Ready::After(span(*delay, *jitter)),
+                        ReadyOutcome::Never => Ready::Never,
+                    };
+                }
+                Stage::Run { delay, jitter, outcome, exit_code, reason, times } => {
+                    lifecycle.run = match outcome {
+                        RunOutcome::Forever => Run::Forever,
+                        RunOutcome::Exit => Run::Exit {
+                            after: span(*delay, *jitter),
+                            exit_code: *exit_code,
+                            reason: reason.clone().unwrap_or_else(|| exit_reason(*exit_code)),
+                            times: *times,
+                        },
+                    };
+                }
+                Stage::Stop { delay, jitter, outcome } => {
+                    lifecycle.stop = match outcome {
+                        StopOutcome::Stops => Stop::After(span(*delay, *jitter)),
+                        StopOutcome::Ignores => Stop::Ignores,
+                    };
+                }
+            }
+        }
+    }
+
+    fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>) -> Admit {
+        match outcome {
+            AdmitOutcome::Admit => Admit::Admit,
+            AdmitOutcome::Reject => Admit::Reject {
+                reason: reason.unwrap_or_else(|| "UnexpectedAdmissionError".to_owned()),
+                message: message.unwrap_or_else(|| "the lifecycle says so".to_owned()),
+            },
+        }
+    }
+
+    fn failure(message: &Option<String>, times: Option<u32>) -> Failure {
+        Failure { message: message.clone(), times }
+    }
+
+    fn exit_reason(exit_code: i32) -> String {
+        if exit_code == 0 { "Completed" } else { "Error" }.to_owned()
+    }
+}
+
+impl Lifecycle {
+    const IDLE: Lifecycle = Lifecycle {
+        admit: Admit::Admit,
+        pull: Pull { time: Span { delay_ms: 0, jitter_ms: 0 }, failure: None },
+        start: Start { time: Span { delay_ms: 0, jitter_ms: 0 }, failure: None },
+        ready: Ready::After(Span { delay_ms: 0, jitter_ms: 0 }),
+        run: Run::Forever,
+        stop: Stop::After(Span { delay_ms: 0, jitter_ms: 0 }),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
+        let lifecycle = lifecycles.choose(annotation, image, None).unwrap();
+        Lifecycle::clone(&lifecycle)
+    }
+
+    /// S22: the built-in lifecycles parse, and take from `default` what they don't say.
+    #[test]
+    fn built_in_lifecycles_build_on_the_default_one() {
+        let mut lifecycles = Lifecycles::built_in();
+        let default = chosen(&mut lifecycles, None, "nginx");
+        let never = chosen(&mut lifecycles, Some("never-ready"), "nginx");
+        assert_eq!(never.ready, Ready::Never);
+        assert_eq!(never.pull, default.pull);
+        let slowest = default.pull.time.delay_ms
+            + default.pull.time.jitter_ms
+            + default.start.time.delay_ms
+            + default.start.time.jitter_ms;
+        assert!(slowest < 200, "pods of a demo are up at once");
+    }
+
+    /// S22: annotation, image and node label choose, in this order.
+    #[test]
+    fn annotation_goes_before_image_and_node_label() {
+        let own = "
+lifecycles:
+- {name: late, stages: [{stage: ready, delay: 1.5s, jitter: 2m}]}
+choose:
+- {image: 'registry/*:broken', lifecycle: pull-failure}
+- {nodeLabels: {speed: slow}, lifecycle: late}
+";
+        let mut lifecycles = Lifecycles::parse(own).unwrap();
+        let slow_node = serde_json::json!({"speed": "slow"});
+        let labels = slow_node.as_object();
+        let ready = |lifecycle: Arc<Lifecycle>| lifecycle.ready.clone();
+        let late = Ready::After(Span { delay_ms: 1500, jitter_ms: 120_000 });
+        assert_eq!(ready(lifecycles.choose(None, "nginx", labels).unwrap()), late);
+        let broken = lifecycles.choose(None, "registry/a:broken", labels).unwrap();
+        assert!(broken.pull.failure.is_some());
+        let never = lifecycles.choose(Some("never-ready"), "registry/a:broken", labels).unwrap();
+        assert_eq!(ready(never), Ready::Never);
+        assert!(chosen(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
+    }
+
+    /// S22: an annotation may spell its stages out.
+    #[test]
+    fn an_annotation_may_spell_its_stages_out() {
+        let mut lifecycles = Lifecycles::built_in();
+        let text = "[{stage: ready, delay: 30s}, {stage: stop, outcome: ignores}]";
+        let lifecycle = chosen(&mut lifecycles, Some(text), "nginx");
+        assert_eq!(lifecycle.ready, Ready::After(Span { delay_ms: 30_000, jitter_ms: 0 }));
+        assert_eq!(lifecycle.stop, Stop::Ignores);
+        let unknown = lifecycles.choose(Some("no-such"), "nginx", None).unwrap_err();
+        assert!(unknown.starts_with("there is no lifecycle \"no-such\"; there are "), "{unknown}");
+        assert!(lifecycles.choose(Some("[{stage: dance}]"), "nginx", None).is_err());
+    }
+
+    /// S22: what is wrong with a file is said.
+    #[test]
+    fn a_wrong_file_is_refused() {
+        for (text, expected) in [
+            ("choose: [{lifecycle: nope}]", "choose: there is no lifecycle nope"),
+            (
+                "lifecycles: [{name: a, stages: [{stage: stop}, {stage: stop}]}]",
+                "lifecycle a: the stage stop is listed twice",
+            ),
+        ] {
+            assert_eq!(Lifecycles::parse(text).unwrap_err().to_string(), expected);
+        }
+        for text in [
+            "lifecycles: [{name: a, stages: [{stage: ready, delay: soon}]}]",
+            "lifecycles: [{name: a, stages: [{stage: ready, colour: red}]}]",
+            "lifecycle: []",
+            "[",
+        ] {
+            assert!(matches!(Lifecycles::parse(text), Err(Error::Syntax(_))), "{text}");
+        }
+    }
+
+    /// S22: `*` stands for anything.
+    #[test]
+    fn patterns_match_whole_images() {
+        for (pattern, text, expected) in [
+            ("nginx", "nginx", true),
+            ("nginx", "nginx:1", false),
+            ("nginx*", "nginx:1", true),
+            ("*", "", true),
+            ("*:bad", "a/b:bad", true),
+            ("a*b*c", "a--b--c", true),
+            ("a*b*c", "a--c", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! The nodes that the sandbox starts with (S20): made up, or read from a real cluster's list.
+//!
+//! Pure: text and numbers in, Node objects out. Reading the file is the caller's.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::quantity;
+
+/// The Kubernetes release that nodes and API server say they are.
+pub const KUBERNETES_VERSION: &str = "v1.36.0";
+
+const NODES_MAX: u32 = 40_000;
+const ZONES_MAX: u32 = 1_000;
+
+/// Why a set of nodes can't be had.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    #[error("--nodes 0: a cluster needs at least one node")]
+    NoNodes,
+    #[error("--nodes {0}: at most {NODES_MAX} nodes are simulated")]
+    TooManyNodes(u32),
+    #[error("--zones {0}: must be between 1 and {ZONES_MAX}")]
+    Zones(u32),
+    #[error("the list of nodes is neither YAML nor JSON: {0}")]
+    Syntax(String),
+    #[error("the list of nodes holds no node")]
+    Empty,
+    #[error("document {document}: expected a Node or a List of Nodes, found {found}")]
+    Kind { document: usize, found: String },
+    #[error("item {item} has no metadata.name")]
+    Nameless { item: usize },
+    #[error("node {node} is listed twice")]
+    Twice { node: String },
+    #[error("node {node}: {field}: {problem}")]
+    Field { node: String, field: String, problem: String },
+}
+
+/// `count` nodes, `node-0001` and so on, dealt out to `zones` zones in turn.
+pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
+    match (count, zones) {
+        (0, _) => Err(Error::NoNodes),
+        (NODES_MAX.., _) => Err(Error::TooManyNodes(count)),
+        (_, 0 | ZONES_MAX..) => Err(Error::Zones(zones)),
+        _ => Ok((0..count).map(|index| generated_node(index, index % zones)).collect()),
+    }
+}
+
+fn generated_node(index: u32, zone: u32) -> Value {
+    let name = format!("node-{:04}", index + 1);
+    let zone = format!("zone-{}", letters(zone));
+    let mut node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "topology.kubernetes.io/region": "sandbox",
+                "topology.kubernetes.io/zone": zone,
+                "node.kubernetes.io/instance-type": "sandbox.4x16",
+            },
+        },
+        "spec": { "providerID": format!("everynode://{zone}/{name}") },
+        "status": {},
+    });
+    complete(&mut node, index);
+    node
+}
+
+/// `a` … `z`, `aa`, `ab` …
+fn letters(mut index: u32) -> String {
+    let mut reversed = Vec::new();
+    loop {
+        reversed.push(char::from(b'a' + u8::try_from(index % 26).expect("below 26")));
+        if index < 26 {
+            return reversed.into_iter().rev().collect();
+        }
+        index = index / 26 - 1;
+    }
+}
+
+/// Fills in what a kubelet reports of itself, where absent: labels, capacity, addresses, versions and
+/// healthy conditions. `index` gives the node its addresses.
+pub fn complete(node: &mut Value, index: u32) {
+    let name = name_of(node).to_owned();
+    complete_metadata(object(node, "metadata"), &name);
+    complete_spec(object(node, "spec"), index);
+    complete_status(object(node, "status"), &name, index);
+}
+
+/// A node's name; empty if it has none.
+pub fn name_of(node: &Value) -> &str {
+    node["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The object in `field`, made if it is not there.
+fn object<'a>(parent: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    let value = &mut parent[field];
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("made an object above")
+}
+
+fn default_to(parent: &mut Map<String, Value>, field: &str, value: impl FnOnce() -> Value) {
+    if parent.get(field).is_none_or(Value::is_null) {
+        parent.insert(field.to_owned(), value());
+    }
+}
+
+fn complete_metadata(metadata: &mut Map<String, Value>, name: &str) {
+    default_to(metadata, "labels", || json!({}));
+    default_to(metadata, "annotations", || json!({}));
+    if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
+        for (key, value) in [
+            ("kubernetes.io/hostname", name),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", "amd64"),
+            ("beta.kubernetes.io/os", "linux"),
+            ("beta.kubernetes.io/arch", "amd64"),
+        ] {
+            default_to(labels, key, || json!(value));
+        }
+    }
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        default_to(annotations, "node.alpha.kubernetes.io/ttl", || json!("0"));
+        default_to(annotations, "volumes.kubernetes.io/controller-managed-attach-detach", || {
+            json!("true")
+        });
+    }
+}
+
+/// Each node has a /24 of 10.64.0.0/10 … for its pods, as most network add-ons deal them out.
+fn complete_spec(spec: &mut Map<String, Value>, index: u32) {
+    let cidr = format!("10.{}.{}.0/24", 64 + (index >> 8) % 192, index & 255);
+    default_to(spec, "podCIDR", || json!(cidr));
+    let cidr = spec["podCIDR"].clone();
+    default_to(spec, "podCIDRs", || json!([cidr]));
+}
+
+fn complete_status(status: &mut Map<String, Value>, name: &str, index: u32) {
+    default_to(status, "capacity", default_capacity);
+    default_to(status, "allocatable", default_allocatable);
+    default_to(status, "addresses", || {
+        let address = format!("172.{}.{}.{}", 16 + (index >> 16), (index >> 8) & 255, index & 255);
+        json!([
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": name},
+        ])
+    });
+    default_to(status, "daemonEndpoints", || json!({"kubeletEndpoint": {"Port": 10250}}));
+    default_to(status, "nodeInfo", || default_node_info(index));
+}
+
+fn default_capacity() -> Value {
+    json!({
+        "cpu": "4", "memory": "16393244Ki", "ephemeral-storage": "101430960Ki",
+        "hugepages-1Gi": "0", "hugepages-2Mi": "0", "pods": "110",
+    })
+}
+
+/// Less what a kubelet keeps by default: 100 Mi of memory, a tenth of the disk.
+fn default_allocatable() -> Value {
+    json!({
+        "cpu": "4", "memory": "16290844Ki", "ephemeral-storage": "93478772582",
+        "hugepages-1Gi": "0", "hugepages-2Mi": "0", "pods": "110",
+    })
+}
+
+fn default_node_info(index: u32) -> Value {
+    let uuid = format!("00000000-0000-4000-8000-{index:012x}");
+    json!({
+        "machineID": uuid.replace('-', ""),
+        "systemUUID": uuid,
+        "bootID": uuid,
+        "kernelVersion": "6.12.0-sandbox",
+        "osImage": "everynode sandbox",
+        "containerRuntimeVersion": "containerd://2.2.0",
+        "kubeletVersion": KUBERNETES_VERSION,
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    })
+}
+
+/// The nodes of what `kubectl get nodes -o yaml` (or `-o json`) printed.
+///
+/// Kept: names, labels, annotations, taints, capacity, allocatable, addresses, versions. Dropped: what
+/// belongs to the other cluster's API server (uid, managedFields …), its images and volumes, and its
+/// conditions with the taints that they caused: here each node starts healthy.
+pub fn parse(text: &str) -> Result<Vec<Value>, Error> {
+    let mut nodes = Vec::new();
+    for (index, document) in documents(text)?.into_iter().enumerate() {
+        collect(document, index + 1, &mut nodes)?;
+    }
+    if nodes.is_empty() {
+        return Err(Error::Empty);
+    }
+    let mut names = BTreeSet::new();
+    for (index, node) in (0u32..).zip(&mut nodes) {
+        clean(node, index)?;
+        if !names.insert(name_of(node).to_owned()) {
+            return Err(Error::Twice { node: name_of(node).to_owned() });
+        }
+    }
+    Ok(nodes)
+}
+
+fn documents(text: &str) -> Result<Vec<Value>, Error> {
+    if text.trim_start().starts_with('{') {
+        serde_json::Deserializer::from_str(text)
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::Syntax(error.to_string()))
+    } else {
+        // The file is the user's own: a list of thousands of nodes is no attack.
+        let options = serde_saphyr::options! { budget: None };
+        serde_saphyr::from_multiple_with_options(text, options)
+            .map_err(|error| Error::Syntax(error.to_string().replace('\n', " ")))
+    }
+}
+
+fn collect(document: Value, number: usize, nodes: &mut Vec<Value>) -> Result<(), Error> {
+    let unexpected = |found: &str| Error::Kind { document: number, found: found.to_owned() };
+    let Value::Object(mut fields) = document else {
+        return if document.is_null() { Ok(()) } else { Err(unexpected("no object")) };
+    };
+    match fields.get("kind").and_then(Value::as_str) {
+        Some("List" | "NodeList") => match fields.remove("items") {
+            Some(Value::Array(items)) => {
+                items.into_iter().try_for_each(|item| collect(item, number, nodes))
+            }
+            _ => Err(unexpected("a List without items")),
+        },
+        Some("Node") => {
+            nodes.push(Value::Object(fields));
+            Ok(())
+        }
+        Some(kind) => Err(unexpected(&format!("kind {kind}"))),
+        None => Err(unexpected("no kind")),
+    }
+}
+
+/// Brings one listed node into the form of a generated one.
+fn clean(node: &mut Value, index: u32) -> Result<(), Error> {
+    let name = match node["metadata"]["name"].as_str() {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => return Err(Error::Nameless { item: index as usize + 1 }),
+    };
+    check(node).map_err(|(field, problem)| Error::Field { node: name, field, problem })?;
+    retain(object(node, "metadata"), &["name", "labels", "annotations"]);
+    retain(object(node, "spec"), &["podCIDR", "podCIDRs", "providerID", "taints", "unschedulable"]);
+    retain(
+        object(node, "status"),
+        &["capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo"],
+    );
+    if let Some(Value::Array(taints)) = node["spec"].get_mut("taints") {
+        taints.retain(|taint| !caused_by_condition(taint["key"].as_str().unwrap_or_default()));
+    }
+    node["apiVersion"] = json!("v1");
+    complete(node, index);
+    Ok(())
+}
+
+fn retain(fields: &mut Map<String, Value>, kept: &[&str]) {
+    fields.retain(|field, value| kept.contains(&field.as_str()) && !value.is_null());
+}
+
+/// The taints that the node lifecycle controller sets and clears by condition.
+pub fn caused_by_condition(key: &str) -> bool {
+    matches!(
+        key,
+        "node.kubernetes.io/not-ready"
+            | "node.kubernetes.io/unreachable"
+            | "node.kubernetes.io/memory-pressure"
+            | "node.kubernetes.io/disk-pressure"
+            | "node.kubernetes.io/pid-pressure"
+            | "node.kubernetes.io/network-unavailable"
+            | "node.kubernetes.io/unschedulable"
+    )
+}
+
+type Problem = (String, String);
+
+fn problem(field: impl Into<String>, problem: impl Into<String>) -> Problem {
+    (field.into(), problem.into())
+}
+
+fn check(node: &Value) -> Result<(), Problem> {
+    for field in ["labels", "annotations"] {
+        check_strings(&node["metadata"][field], &format!("metadata.{field}"))?;
+    }
+    for field in ["capacity", "allocatable"] {
+        check_quantities(&node["status"][field], &format!("status.{field}"))?;
+    }
+    check_taints(&node["spec"]["taints"])
+}
+
+fn check_strings(value: &Value, field: &str) -> Result<(), Problem> {
+    match value {
+        Value::Null => Ok(()),
+        Value::Object(entries) => match entries.iter().find(|(_, value)| !value.is_string()) {
+            Some((key, value)) => {
+                Err(problem(format!("{field}[{key}]"), format!("{value} is not a string")))
+            }
+            None => Ok(()),
+        },
+        _ => Err(problem(field, "is not a map of strings")),
+    }
+}
+
+fn check_quantities(value: &Value, field: &str) -> Result<(), Problem> {
+    let entries = match value {
+        Value::Null => return Ok(()),
+        Value::Object(entries) => entries,
+        _ => return Err(problem(field, "is not a map of quantities")),
+    };
+    for (resource, value) in entries {
+        let quantity = match value {
+            Value::String(text) => quantity::parse(text),
+            Value::Number(number) => quantity::parse(&number.to_string()),
+            _ => None,
+        };
+        if quantity.is_none() {
+            return Err(problem(format!("{field}.{resource}"), format!("{value} is no quantity")));
+        }
+    }
+    Ok(())
+}
+
+fn check_taints(taints: &Value) -> Result<(), Problem> {
+    let taints = match taints {
+        Value::Null => return Ok(()),
+        Value::Array(taints) => taints,
+        _ => return Err(problem("spec.taints", "is not a list")),
+    };
+    for (index, taint) in taints.iter().enumerate() {
+        if taint["key"].as_str().unwrap_or_default().is_empty() {
+            return Err(problem(format!("spec.taints[{index}].key"), "is missing"));
+        }
+        if !matches!(
+            taint["effect"].as_str(),
+            Some("NoSchedule" | "PreferNoSchedule" | "NoExecute")
+        ) {
+            return Err(problem(
+                format!("spec.taints[{index}].effect"),
+                format!("{} is no taint effect", taint["effect"]),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S20: generated nodes carry the labels, the capacity and the addresses that real nodes have.
+    #[test]
+    fn generated_nodes_look_like_real_ones() {
+        let nodes = generate(5, 3).unwrap();
+        let names: Vec<&str> = nodes.iter().map(name_of).collect();
+        assert_eq!(names, ["node-0001", "node-0002", "node-0003", "node-0004", "node-0005"]);
+        let zones: Vec<&Value> =
+            nodes.iter().map(|n| &n["metadata"]["labels"]["topology.kubernetes.io/zone"]).collect();
+        assert_eq!(zones, ["zone-a", "zone-b", "zone-c", "zone-a", "zone-b"]);
+        let node = &nodes[1];
+        assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-0002");
+        assert_eq!(node["status"]["allocatable"]["pods"], "110");
+        assert_eq!(node["spec"]["podCIDR"], "10.64.1.0/24");
+        assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], KUBERNETES_VERSION);
+    }
+
+    /// S20: no two of many nodes share an address range.
+    #[test]
+    fn ten_thousand_nodes_have_ranges_of_their_own() {
+        let nodes = generate(10_000, 26).unwrap();
+        let ranges: BTreeSet<&str> =
+            nodes.iter().filter_map(|node| node["spec"]["podCIDR"].as_str()).collect();
+        assert_eq!(ranges.len(), 10_000);
+        assert_eq!(name_of(&nodes[9_999]), "node-10000");
+    }
+
+    /// S20: impossible numbers are refused by name.
+    #[test]
+    fn impossible_numbers_are_refused() {
+        assert_eq!(generate(0, 1), Err(Error::NoNodes));
+        assert_eq!(generate(1, 0), Err(Error::Zones(0)));
+        assert_eq!(generate(4_000_000, 1), Err(Error::TooManyNodes(4_000_000)));
+        assert_eq!(
+            (letters(25), letters(26), letters(701)),
+            ("z".into(), "aa".into(), "zz".into())
+        );
+    }
+
+    const LISTED: &str = "
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    name: worker-1
+    uid: 5e1c5e9c-0000-0000-0000-000000000000
+    resourceVersion: '12345'
+    creationTimestamp: '2025-01-01T00:00:00Z'
+    managedFields: [{manager: kubelet}]
+    labels: {kubernetes.io/hostname: worker-1, gpu: 'true'}
+  spec:
+    taints:
+    - {key: dedicated, value: gpu, effect: NoSchedule}
+    - {key: node.kubernetes.io/not-ready, effect: NoExecute}
+  status:
+    allocatable: {cpu: 3920m, memory: 7Gi, pods: '29', nvidia.com/gpu: '2'}
+    capacity: {cpu: '4', memory: 8Gi, pods: '29', nvidia.com/gpu: '2'}
+    conditions: [{type: Ready, status: 'False'}]
+    images: [{names: [a, b]}]
+";
+
+    /// S20: a real cluster's list keeps taints, labels and allocatable; the old server's marks go.
+    #[test]
+    fn a_listed_node_keeps_its_shape_and_loses_its_marks() {
+        let nodes = parse(LISTED).unwrap();
+        let node = &nodes[0];
+        assert_eq!(node["metadata"]["labels"]["gpu"], "true");
+        assert_eq!(node["metadata"]["labels"]["kubernetes.io/os"], "linux");
+        assert_eq!(
+            node["spec"]["taints"],
+            json!([{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}])
+        );
+        assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "2");
+        for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp"] {
+            assert!(node["metadata"].get(field).is_none(), "{field}");
+        }
+        assert!(node["status"].get("images").is_none());
+        assert!(node["status"].get("conditions").is_none());
+    }
+
+    /// S20: JSON is read as well, a single node or several documents.
+    #[test]
+    fn json_and_single_documents_are_read() {
+        let json = r#"{"kind":"Node","metadata":{"name":"a"}}"#;
+        assert_eq!(name_of(&parse(json).unwrap()[0]), "a");
+        let yaml = "kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: b}\n";
+        assert_eq!(parse(yaml).unwrap().len(), 2);
+    }
+
+    /// S20: what is wrong is named with its node and field.
+    #[test]
+    fn errors_name_node_and_field() {
+        for (text, expected) in [
+            ("kind: List\nitems: []", "the list of nodes holds no node"),
+            ("kind: Pod", "document 1: expected a Node or a List of Nodes, found kind Pod"),
+            ("just a string", "document 1: expected a Node or a List of Nodes, found no object"),
+            ("kind: Node", "item 1 has no metadata.name"),
+            (
+                "kind: List\nitems: [{kind: Node, metadata: {name: a}}, {kind: Node, metadata: {name: a}}]",
+                "node a is listed twice",
+            ),
+            (
+                "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: many}}",
+                "node a: status.allocatable.cpu: \"many\" is no quantity",
+            ),
+            (
+                "kind: Node\nmetadata: {name: a, labels: {x: 1}}",
+                "node a: metadata.labels[x]: 1 is not a string",
+            ),
+            (
+                "kind: Node\nmetadata: {name: a}\nspec: {taints: [{key: k, effect: Never}]}",
+                "node a: spec.taints[0].effect: \"Never\" is no taint effect",
+            ),
+        ] {
+            assert_eq!(parse(text).unwrap_err().to_string(), expected);
+        }
+        let error = parse("{\"kind\": ").unwrap_err();
+        assert!(matches!(error, Error::Syntax(_)), "{error}");
+    }
+}
