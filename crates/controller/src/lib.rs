@@ -1,1 +1,5 @@
+//! Drives a cluster: watches in, decisions of the core, writes out.
+
 #![forbid(unsafe_code)]
+
+pub mod lease;

@@ -1,0 +1,284 @@
+//! Leader election by a Lease, and the fence that keeps a replica from writing once it could have lost it (C63).
+//!
+//! Who may lead is judged in [`election`]; here the Lease is read and written. Nothing else of the controller knows of
+//! leases: writers ask the [`Fence`], the loop watches a flag.
+
+mod clock;
+mod election;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, PostParams};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use clock::Clock;
+pub use election::Timing;
+use election::{Election, Record, Verdict};
+
+/// Which Lease to compete for, and as whom.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub namespace: String,
+    pub name: String,
+    /// Different for every process that ever competes.
+    pub identity: String,
+    pub timing: Timing,
+}
+
+/// Leadership was lost while leading: the process must stop deciding.
+#[derive(Debug, thiserror::Error)]
+#[error("lease {namespace}/{name}: not renewed within {renew_deadline:?}, no longer leading")]
+pub struct Lost {
+    namespace: String,
+    name: String,
+    renew_deadline: Duration,
+}
+
+/// Tells writers whether they may still write. Cheap to clone and to ask.
+#[derive(Clone, Debug)]
+pub struct Fence(Arc<Mutex<State>>);
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// No leader election: always open.
+    Open,
+    Closed,
+    /// Open for `lasts` from the moment that the last successful renewal was sent.
+    Until {
+        sent: Clock,
+        lasts: Duration,
+    },
+}
+
+impl Fence {
+    /// For a process that runs without leader election.
+    pub fn open() -> Self {
+        Self(Arc::new(Mutex::new(State::Open)))
+    }
+
+    /// For one that has yet to be elected.
+    pub fn closed() -> Self {
+        Self(Arc::new(Mutex::new(State::Closed)))
+    }
+
+    /// May a write be sent now? Others can take the lease over no sooner than the lease duration after our last renewal
+    /// was sent; we stop at the renew deadline, so that a write in flight has the difference to land.
+    pub fn permits_writes(&self) -> bool {
+        self.permits_at(Clock::now())
+    }
+
+    fn permits_at(&self, now: Clock) -> bool {
+        match *self.state() {
+            State::Open => true,
+            State::Closed => false,
+            State::Until { sent, lasts } => now.since(sent) < lasts,
+        }
+    }
+
+    fn set(&self, state: State) {
+        *self.state() = state;
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Competes for the Lease and keeps it, until `release` is cancelled (then it is given up for others to take at once) or
+/// it is lost. `leading` and `fence` tell the rest of the process.
+///
+/// # Errors
+/// [`Lost`] if the Lease could not be renewed in time.
+pub async fn hold(
+    client: kube::Client,
+    config: Config,
+    fence: Fence,
+    leading: watch::Sender<bool>,
+    release: CancellationToken,
+) -> Result<(), Lost> {
+    let election = Election::new(config.identity.clone(), config.timing);
+    let leases = Api::namespaced(client, &config.namespace);
+    let mut candidate = Candidate { leases, election, config, fence };
+    let result = release.run_until_cancelled(candidate.lead(&leading)).await;
+    candidate.fence.set(State::Closed);
+    let was_leading = leading.send_replace(false);
+    match result {
+        Some(lost) => Err(lost),
+        None => {
+            if was_leading {
+                candidate.give_up().await;
+            }
+            Ok(())
+        }
+    }
+}
+
+struct Candidate {
+    leases: Api<Lease>,
+    election: Election,
+    config: Config,
+    fence: Fence,
+}
+
+impl Candidate {
+    /// Returns only when leadership was won and lost.
+    async fn lead(&mut self, leading: &watch::Sender<bool>) -> Lost {
+        let renew_deadline = self.config.timing.renew_deadline;
+        let mut renewed: Option<Clock> = None;
+        loop {
+            let sent = Clock::now();
+            match timeout(renew_deadline, self.attempt()).await {
+                Ok(Ok(true)) => {
+                    self.fence.set(State::Until { sent, lasts: renew_deadline });
+                    renewed = Some(sent);
+                    if !leading.send_replace(true) {
+                        tracing::info!(lease = %self.lease(), identity = %self.config.identity, "leading");
+                    }
+                }
+                Ok(Ok(false)) if renewed.is_some() => return self.lost(),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(lease = %self.lease(), %error, "can't acquire or renew the lease");
+                }
+                Err(_) => tracing::warn!(lease = %self.lease(), "the API server does not answer"),
+            }
+            if renewed.is_some_and(|at| Clock::now().since(at) >= renew_deadline) {
+                return self.lost();
+            }
+            sleep(self.pause(renewed)).await;
+        }
+    }
+
+    /// The next attempt comes a retry period later, but not after the renew deadline. Candidates that wait spread out by
+    /// a fifth, so that they don't all knock at once.
+    fn pause(&self, renewed: Option<Clock>) -> Duration {
+        let Timing { renew_deadline, retry_period, .. } = self.config.timing;
+        match renewed {
+            Some(at) => retry_period.min(renew_deadline.saturating_sub(Clock::now().since(at))),
+            None => retry_period.mul_f64(1.0 + 0.2 * rand::random::<f64>()),
+        }
+    }
+
+    /// One round: read, judge, write. `Ok(true)`: the lease is ours as of now. `Ok(false)`: it is another's.
+    async fn attempt(&mut self) -> kube::Result<bool> {
+        let Some(lease) = self.leases.get_opt(&self.config.name).await? else {
+            let lease = self.filled(Lease::default(), true);
+            return accepted(self.leases.create(&PostParams::default(), &lease).await);
+        };
+        let verdict = self.election.judge(record(&lease), Clock::now());
+        let lease = match verdict {
+            Verdict::Wait => return Ok(false),
+            Verdict::Renew => self.filled(lease, false),
+            Verdict::TakeOver => self.filled(lease, true),
+        };
+        let replaced = self.leases.replace(&self.config.name, &PostParams::default(), &lease).await;
+        match accepted(replaced) {
+            // Somebody wrote between our read and our write: the next round judges what they wrote.
+            Ok(false) if verdict == Verdict::Renew => {
+                let lease = self.leases.get(&self.config.name).await?;
+                Ok(self.election.judge(record(&lease), Clock::now()) == Verdict::Renew)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The lease as it is to be written: ours from now on.
+    fn filled(&self, mut lease: Lease, acquired: bool) -> Lease {
+        let now = MicroTime(jiff::Timestamp::now());
+        lease.metadata.name = Some(self.config.name.clone());
+        lease.metadata.namespace = Some(self.config.namespace.clone());
+        let old = lease.spec.take().unwrap_or_default();
+        let first = old.lease_transitions.is_none();
+        let transitions = old.lease_transitions.unwrap_or(0) + i32::from(acquired && !first);
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(self.config.identity.clone()),
+            lease_duration_seconds: Some(seconds(self.config.timing.lease_duration)),
+            acquire_time: if acquired { Some(now.clone()) } else { old.acquire_time },
+            renew_time: Some(now),
+            lease_transitions: Some(transitions),
+            ..LeaseSpec::default()
+        });
+        lease
+    }
+
+    /// Lets others take over at once. A failure costs them the rest of the lease, nothing more.
+    async fn give_up(&mut self) {
+        if let Err(error) = self.try_give_up().await {
+            tracing::warn!(lease = %self.lease(), %error, "can't release the lease");
+        }
+    }
+
+    async fn try_give_up(&mut self) -> kube::Result<()> {
+        let mut lease = self.leases.get(&self.config.name).await?;
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() != Some(&self.config.identity) {
+            return Ok(());
+        }
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
+        self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?;
+        tracing::info!(lease = %self.lease(), "released the lease");
+        Ok(())
+    }
+
+    fn lost(&self) -> Lost {
+        Lost {
+            namespace: self.config.namespace.clone(),
+            name: self.config.name.clone(),
+            renew_deadline: self.config.timing.renew_deadline,
+        }
+    }
+
+    fn lease(&self) -> String {
+        format!("{}/{}", self.config.namespace, self.config.name)
+    }
+}
+
+/// A conflict is an answer, not a failure: somebody else was faster.
+fn accepted(result: kube::Result<Lease>) -> kube::Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn record(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let duration = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        lease_duration: duration.map(Duration::from_secs),
+    }
+}
+
+fn seconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C63: writes stop at the renew deadline after the last renewal was sent, which is before the lease can expire.
+    #[test]
+    fn the_fence_closes_before_the_lease_could_have_expired() {
+        let Timing { lease_duration, renew_deadline, .. } = Timing::default();
+        let sent = Clock::start();
+        let fence = Fence::closed();
+        assert!(!fence.permits_at(sent));
+        fence.set(State::Until { sent, lasts: renew_deadline });
+        assert!(fence.permits_at(sent));
+        assert!(fence.permits_at(sent + (renew_deadline - Duration::from_millis(1))));
+        assert!(!fence.permits_at(sent + renew_deadline));
+        assert!(!fence.permits_at(sent + lease_duration));
+        assert!(Fence::open().permits_at(sent + lease_duration));
+    }
+}
