@@ -6,6 +6,7 @@ mod api;
 pub mod cluster;
 pub mod kind;
 pub mod nodes;
+pub mod patch;
 mod quantity;
 mod run;
 pub mod store;

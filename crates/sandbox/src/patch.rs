@@ -1,0 +1,107 @@
+//! Patches of the three kinds that clients send: JSON patch (RFC 6902), JSON merge patch (RFC 7396), and Kubernetes'
+//! strategic merge patch (S5). Pure functions from an object and a patch to the patched object.
+//!
+//! What a patch may change (names, status and spec apart, validation) is the registry's business, not decided here.
+
+mod json;
+
+use serde_json::Value;
+
+use crate::kind::Kind;
+use crate::store::Status;
+
+/// The form of a patch, told by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    Json,
+    Merge,
+    StrategicMerge,
+}
+
+impl PatchType {
+    /// The form that a Content-Type header names; parameters such as a charset are ignored.
+    ///
+    /// # Errors
+    /// 415, with the types that are taken; server-side apply is named, as it is the one that clients will miss.
+    pub fn parse(content_type: &str) -> Result<PatchType, Status> {
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        match media_type.to_ascii_lowercase().as_str() {
+            "application/json-patch+json" => Ok(PatchType::Json),
+            "application/merge-patch+json" => Ok(PatchType::Merge),
+            "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
+            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
+                Err(Status::unsupported_media_type(format!(
+                    "server-side apply ({media_type}) is not supported by this server yet - {}",
+                    accepted(SCHEMA_KNOWN)
+                )))
+            }
+            _ => Err(unknown_format(SCHEMA_KNOWN)),
+        }
+    }
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            PatchType::Json => "application/json-patch+json",
+            PatchType::Merge => "application/merge-patch+json",
+            PatchType::StrategicMerge => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+/// The object that `patch` makes of `current`; `current` itself is never touched.
+///
+/// # Errors
+/// 400 for a patch that is none of its form, 422 for one that can't be done to this object, 413 for one with more
+/// operations than upstream takes, 415 for a strategic merge patch of a kind whose schema is not known.
+pub fn apply(
+    _kind: &Kind,
+    patch_type: PatchType,
+    current: &Value,
+    patch: &Value,
+) -> Result<Value, Status> {
+    match patch_type {
+        PatchType::Json => json::json_patch(current, patch),
+        PatchType::Merge => json::merge_patch(current, patch),
+        PatchType::StrategicMerge => Err(unknown_format(SCHEMA_UNKNOWN)),
+    }
+}
+
+const SCHEMA_KNOWN: &[PatchType] = &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge];
+const SCHEMA_UNKNOWN: &[PatchType] = &[PatchType::Json, PatchType::Merge];
+
+fn unknown_format(types: &[PatchType]) -> Status {
+    Status::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - {}",
+        accepted(types)
+    ))
+}
+
+fn accepted(types: &[PatchType]) -> String {
+    let types: Vec<&str> = types.iter().map(|patch_type| patch_type.media_type()).collect();
+    format!("accepted media types include: {}", types.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5, S12: a content type names its form, and one that is not served is refused with those that are.
+    #[test]
+    fn a_content_type_names_the_form_of_the_patch() {
+        let parsed =
+            |text| PatchType::parse(text).map_err(|status| (status.code(), status.message.clone()));
+        assert_eq!(parsed("application/json-patch+json"), Ok(PatchType::Json));
+        assert_eq!(parsed("application/merge-patch+json; charset=utf-8"), Ok(PatchType::Merge));
+        assert_eq!(parsed("Application/Strategic-Merge-Patch+JSON"), Ok(PatchType::StrategicMerge));
+        let types = "accepted media types include: application/json-patch+json, \
+                     application/merge-patch+json, application/strategic-merge-patch+json";
+        for unknown in ["", "application/json", ";", "text/plain"] {
+            let message = format!("the body of the request was in an unknown format - {types}");
+            assert_eq!(parsed(unknown), Err((415, message)));
+        }
+        let message = format!(
+            "server-side apply (application/apply-patch+yaml) is not supported by this server yet - {types}"
+        );
+        assert_eq!(parsed("application/apply-patch+yaml"), Err((415, message)));
+    }
+}
