@@ -1,0 +1,448 @@
+//! One DaemonSet as it is known to be, and what is to be done about it.
+//!
+//! There is a [slot](slot) for each node. A mutator changes slots and marks them; [`plan`](DaemonSetState::plan)
+//! assesses the marked ones and those whose time has come, updates counts and candidate sets by the
+//! difference, and then only walks candidates. So an event costs what it changes, and a plan what it
+//! writes (C80). The order of all choices is that of node names, then of age (C55; docs/rollout-order.md).
+
+mod assess;
+mod candidates;
+mod carried;
+mod draft;
+mod history;
+mod manage;
+mod observe;
+mod ownership;
+mod rolling_update;
+mod slot;
+mod status;
+mod tally;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::backoff::Backoff;
+use crate::expectations::Expectations;
+use crate::name::{DaemonSetKey, PodName, Uid};
+use crate::nodes::{NodeId, Nodes};
+use crate::object::{DaemonSet, Labels, Pod, Revision};
+use crate::placement::{self, Eligibility, Reason};
+use crate::plan::{Notice, Plan, Problem, ScheduleBy, Watermarks};
+use crate::revision::History;
+use crate::time::Timestamp;
+
+use candidates::Candidates;
+use carried::Carried;
+use draft::Draft;
+use slot::{PodView, Slot};
+pub use tally::Tally;
+
+/// What is the same for all DaemonSets.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// At most so many pods are created, and so many deleted, in one sync (C28).
+    pub burst_replicas: usize,
+    pub schedule_by: ScheduleBy,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { burst_replicas: 250, schedule_by: ScheduleBy::Scheduler }
+    }
+}
+
+/// All that is known of one DaemonSet. Mutators return whether anything changed that a plan could read:
+/// then a plan is due. It is due, too, when the results of a plan's writes are in, when a watch has
+/// reached what was written, and at [`Plan::requeue_at`].
+#[derive(Debug)]
+pub struct DaemonSetState {
+    config: Config,
+    daemon_set: DaemonSet,
+    namespace_node_selector: Labels,
+    slots: Vec<Slot>,
+    /// Slots to be assessed by the next plan.
+    marked: Vec<NodeId>,
+    /// When slots are to be assessed again: a pod becomes available, a back-off ends. An entry that
+    /// is out of date costs one assessment and changes nothing.
+    timers: BTreeSet<(Timestamp, NodeId)>,
+    tally: Tally,
+    candidates: Candidates,
+    carried: Carried,
+    /// Pods that are neither on a node nor aimed at one.
+    unplaced: BTreeMap<Uid, PodView>,
+    /// Pods that are ours and that the selector does not match any more (C21).
+    releases: BTreeMap<PodName, Uid>,
+    history: History,
+    backoff: Backoff,
+    expectations: Expectations,
+    /// Told by the next plan.
+    problems: Vec<Problem>,
+    told_selecting_all: bool,
+    status_in_flight: bool,
+    /// Set while the namespace is terminating: creating would only be refused again.
+    no_creations_before: Option<Timestamp>,
+    slots_assessed: u64,
+}
+
+impl DaemonSetState {
+    pub fn new(config: Config, daemon_set: DaemonSet, nodes: &Nodes) -> Self {
+        let mut state = Self {
+            config,
+            namespace_node_selector: Labels::default(),
+            slots: Vec::new(),
+            marked: Vec::new(),
+            timers: BTreeSet::new(),
+            tally: Tally::default(),
+            candidates: Candidates::default(),
+            carried: Carried::default(),
+            unplaced: BTreeMap::new(),
+            releases: BTreeMap::new(),
+            history: History::default(),
+            backoff: Backoff::default(),
+            expectations: Expectations::default(),
+            problems: daemon_set.problems.clone(),
+            told_selecting_all: false,
+            status_in_flight: false,
+            no_creations_before: None,
+            slots_assessed: 0,
+            daemon_set,
+        };
+        state.backoff.set_observed_generation(state.daemon_set.status.observed_generation);
+        state.evaluate_all(nodes);
+        state
+    }
+
+    pub const fn key(&self) -> &DaemonSetKey {
+        &self.daemon_set.key
+    }
+
+    pub const fn uid(&self) -> &Uid {
+        &self.daemon_set.uid
+    }
+
+    pub const fn daemon_set(&self) -> &DaemonSet {
+        &self.daemon_set
+    }
+
+    /// Whether this state can go on with `daemon_set`. If not (it was deleted and created anew, or its
+    /// selector, which is immutable in apps/v1, differs), a new state is needed, and all pods and
+    /// revisions of the namespace have to be offered to it.
+    pub fn is_of(&self, daemon_set: &DaemonSet) -> bool {
+        self.daemon_set.uid == daemon_set.uid && self.daemon_set.selector == daemon_set.selector
+    }
+
+    /// Whether the selector matches: an orphan with these labels would be adopted (C21). One that selects
+    /// everything adopts nothing (C33).
+    pub fn selects(&self, labels: &Labels) -> bool {
+        let selector = self.daemon_set.selector.as_ref();
+        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
+    }
+
+    /// Takes the DaemonSet as it is now; [`is_of`](Self::is_of) must hold.
+    pub fn apply_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &Nodes) -> bool {
+        debug_assert!(self.is_of(&daemon_set), "a DaemonSet of its own UID and selector");
+        if daemon_set.resource_version < self.daemon_set.resource_version {
+            return false;
+        }
+        let old = std::mem::replace(&mut self.daemon_set, daemon_set);
+        let new = &self.daemon_set;
+        let mut changed = *new != old;
+        if new.problems != old.problems {
+            self.problems.extend(new.problems.iter().cloned());
+        }
+        if new.generation != old.generation {
+            self.told_selecting_all = false;
+        }
+        self.backoff.set_observed_generation(new.status.observed_generation);
+        let is_assessed_alike = new.update_strategy == old.update_strategy
+            && new.min_ready_seconds == old.min_ready_seconds
+            && new.status.observed_generation == old.status.observed_generation;
+        if new.template.placement != old.template.placement {
+            self.evaluate_all(nodes);
+        } else if !is_assessed_alike {
+            self.mark_occupied();
+        }
+        // The version alone changes no decision, but writes carry it.
+        changed |= old.resource_version != self.daemon_set.resource_version;
+        changed
+    }
+
+    /// Takes the node selector that the namespace's annotation gives (C15).
+    pub fn apply_namespace_node_selector(&mut self, selector: Labels, nodes: &Nodes) -> bool {
+        if self.namespace_node_selector == selector {
+            return false;
+        }
+        self.namespace_node_selector = selector;
+        self.evaluate_all(nodes);
+        true
+    }
+
+    /// Looks at one node again, which has changed, or is deleted (C16).
+    pub fn apply_node(&mut self, id: NodeId, nodes: &Nodes) -> bool {
+        self.make_room(nodes);
+        let eligibility = self.evaluate(id, nodes);
+        let slot = &mut self.slots[id.index()];
+        if slot.eligibility == eligibility {
+            return false;
+        }
+        slot.eligibility = eligibility;
+        self.mark(id);
+        self.strike_if_vacant(id, nodes);
+        true
+    }
+
+    /// Takes a pod of the namespace as it is now: ours, an orphan, or one that was either.
+    pub fn apply_pod(&mut self, pod: &Pod, nodes: &mut Nodes) -> bool {
+        self.claim_pod(pod, nodes)
+    }
+
+    /// Forgets a pod. `pod` is its last known state.
+    pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut Nodes) -> bool {
+        self.expectations.saw_deletion(&pod.uid);
+        self.forget_pod(pod, nodes)
+    }
+
+    /// Takes the complete list of what `apply_pod` would be given (after a list): the others are gone.
+    pub fn reset_pods<'a>(
+        &mut self,
+        pods: impl IntoIterator<Item = &'a Pod>,
+        nodes: &mut Nodes,
+    ) -> bool {
+        let mut changed = false;
+        let mut seen = BTreeSet::new();
+        for pod in pods {
+            changed |= self.claim_pod(pod, nodes);
+            seen.insert(pod.uid.clone());
+        }
+        self.forget_pods_except(&seen, nodes) || changed
+    }
+
+    /// Takes a revision of the namespace as it is now: ours, an orphan, or one that was either (C46).
+    pub fn apply_revision(&mut self, revision: Revision) -> bool {
+        if revision.terminating {
+            self.expectations.saw_deletion(&revision.uid);
+        }
+        let problem = revision.problem();
+        let changed = self.history.apply(revision, &self.daemon_set);
+        self.problems.extend(problem.filter(|_| changed));
+        changed
+    }
+
+    /// Forgets a revision (C46).
+    pub fn delete_revision(&mut self, revision: &Revision) -> bool {
+        self.expectations.saw_deletion(&revision.uid);
+        self.history.delete(&revision.name, &revision.uid)
+    }
+
+    /// Takes the complete list of what `apply_revision` would be given: the others are gone.
+    pub fn reset_revisions(&mut self, revisions: impl IntoIterator<Item = Revision>) -> bool {
+        let mut changed = false;
+        let mut seen = BTreeSet::new();
+        for revision in revisions {
+            seen.insert(revision.uid.clone());
+            changed |= self.apply_revision(revision);
+        }
+        for (name, uid) in self.history.except(&seen) {
+            self.expectations.saw_deletion(&uid);
+            changed |= self.history.delete(&name, &uid);
+        }
+        changed
+    }
+
+    /// Lets go of all nodes: the DaemonSet is gone.
+    pub fn detach(mut self, nodes: &mut Nodes) {
+        self.forget_pods_except(&BTreeSet::new(), nodes);
+    }
+
+    /// What is to be done now. Every write of it has to come back through [`observe`](Self::observe);
+    /// while some are out, only the status is refreshed.
+    pub fn plan(&mut self, now: Timestamp, watermarks: &Watermarks, nodes: &Nodes) -> Plan {
+        let mut draft = Draft::new(self.config.burst_replicas);
+        if self.daemon_set.terminating {
+            return draft.plan;
+        }
+        draft.plan.notices.extend(self.problems.drain(..).map(Notice::Problem));
+        if !self.may_act(&mut draft.plan) {
+            return draft.plan;
+        }
+        self.refresh(now, nodes);
+        if self.still_waiting(now, watermarks, &mut draft.plan) {
+            self.plan_status(None, &mut draft);
+        } else {
+            self.plan_writes(now, &mut draft);
+        }
+        draft.plan.requeue_at = self.requeue_at(draft.plan.waiting.is_some());
+        self.hand_out(&draft.plan);
+        draft.plan
+    }
+
+    /// The counts that the status reports and the rollout goes by, as of the last plan.
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// What speaks against a pod on this node (C10). Nothing: it gets one.
+    pub fn reasons_against<'a>(&'a self, id: NodeId, nodes: &'a Nodes) -> Vec<Reason<'a>> {
+        let placement = &self.daemon_set.template.placement;
+        let reasons = nodes
+            .node(id)
+            .map(|node| placement::reasons_against(placement, &self.namespace_node_selector, node));
+        reasons.into_iter().flatten().collect()
+    }
+
+    /// How many slots were assessed since the start: the measure of C80.
+    pub const fn slots_assessed(&self) -> u64 {
+        self.slots_assessed
+    }
+
+    /// C33, and C4: whether there is a selector to go by.
+    fn may_act(&mut self, plan: &mut Plan) -> bool {
+        let Some(selector) = &self.daemon_set.selector else { return false };
+        if selector.is_empty() && !self.told_selecting_all {
+            self.told_selecting_all = true;
+            plan.notices.push(Notice::SelectingAll);
+        }
+        !selector.is_empty()
+    }
+
+    /// C56, C60: whether something written is yet to be seen.
+    fn still_waiting(&mut self, now: Timestamp, watermarks: &Watermarks, plan: &mut Plan) -> bool {
+        plan.waiting = self.expectations.waiting(watermarks);
+        if plan.waiting.is_some()
+            && let Some(lapsed) = self.expectations.lapse(now)
+        {
+            plan.notices.push(lapsed);
+            plan.waiting = None;
+        }
+        plan.waiting.is_some()
+    }
+
+    fn plan_writes(&mut self, now: Timestamp, draft: &mut Draft) {
+        self.plan_ownership(draft);
+        let Some(hash) = self.plan_history(now, draft) else { return };
+        if self.no_creations_before.is_some_and(|at| now < at) {
+            draft.hold_creations();
+        }
+        self.manage(&hash, now, draft);
+        self.rolling_update(&hash, now, draft);
+        self.truncate_history(draft);
+        self.plan_status(Some(self.daemon_set.generation), draft);
+    }
+
+    fn requeue_at(&mut self, waiting: bool) -> Option<Timestamp> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let lapse = if waiting { self.expectations.lapses_at() } else { None };
+        let retry = [self.no_creations_before, self.history.retry_at()];
+        let others = retry.into_iter().chain([lapse, self.backoff.collect_at()]);
+        timer.into_iter().chain(others.flatten()).min()
+    }
+}
+
+/// Slots: which are to be assessed, and what an assessment changes.
+impl DaemonSetState {
+    fn make_room(&mut self, nodes: &Nodes) {
+        if self.slots.len() < nodes.bound() {
+            self.slots.resize_with(nodes.bound(), Slot::default);
+        }
+    }
+
+    fn mark(&mut self, id: NodeId) {
+        self.slots[id.index()].mark(id, &mut self.marked);
+    }
+
+    /// One pass over the nodes, when what they are judged by has changed (C81).
+    fn evaluate_all(&mut self, nodes: &Nodes) {
+        self.make_room(nodes);
+        for id in nodes.ids() {
+            self.slots[id.index()].eligibility = self.evaluate(id, nodes);
+            self.mark(id);
+        }
+    }
+
+    /// One pass over the nodes, when what their pods are judged by has changed (C81).
+    fn mark_occupied(&mut self) {
+        for index in 0..self.slots.len() {
+            if !self.slots[index].is_vacant() {
+                self.mark(NodeId::from_index(index));
+            }
+        }
+    }
+
+    fn evaluate(&self, id: NodeId, nodes: &Nodes) -> Eligibility {
+        let placement = &self.daemon_set.template.placement;
+        nodes.node(id).map_or(Eligibility::NoNode, |node| {
+            placement::eligibility(placement, &self.namespace_node_selector, node)
+        })
+    }
+
+    /// Brings counts and candidates up to date.
+    fn refresh(&mut self, now: Timestamp, nodes: &Nodes) {
+        if self.refresh_history(now) {
+            self.mark_occupied();
+        }
+        while let Some(&(at, id)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            self.mark(id);
+        }
+        for id in std::mem::take(&mut self.marked) {
+            self.assess(id, now, nodes);
+        }
+        self.backoff.collect(now);
+        debug_assert!(
+            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.tally)
+        );
+    }
+
+    fn assess(&mut self, id: NodeId, now: Timestamp, nodes: &Nodes) {
+        self.slots_assessed += 1;
+        let backed_off_until = self.backoff.until(id, now);
+        let slot = &mut self.slots[id.index()];
+        slot.marked = false;
+        slot.pods.see(now);
+        let judge = assess::Judge::new(&self.daemon_set, &self.carried, now);
+        let assessment = judge.assess(slot, backed_off_until);
+        let old = std::mem::replace(&mut slot.standing, assessment.standing);
+        if let Some(at) = assessment.again_at {
+            self.timers.insert((at, id));
+        }
+        self.restand(id, old, nodes);
+    }
+
+    /// Carries a change of a slot's standing over to counts and candidates.
+    fn restand(&mut self, id: NodeId, old: assess::Standing, nodes: &Nodes) {
+        let new = self.slots[id.index()].standing;
+        if old != new {
+            self.tally.remove(&old);
+            self.tally.add(&new);
+            self.candidates.change(nodes.name(id), id, &old, &new);
+        }
+    }
+
+    /// Takes a slot out of all counts and sets at once if it has neither node nor pods: its number may
+    /// be given to another node before the next plan.
+    fn strike_if_vacant(&mut self, id: NodeId, nodes: &Nodes) {
+        let slot = &mut self.slots[id.index()];
+        if slot.is_vacant() {
+            let old = std::mem::take(&mut slot.standing);
+            self.restand(id, old, nodes);
+            self.backoff.forget(id);
+        }
+    }
+
+    /// The counts, made from nothing. Always equal to [`tally`](Self::tally) right after a plan made
+    /// at `now`.
+    pub fn recount(&self, now: Timestamp) -> Tally {
+        let judge = assess::Judge::new(&self.daemon_set, &self.carried, now);
+        let mut tally = Tally::default();
+        for slot in &self.slots {
+            tally.add(&judge.assess(slot, None).standing);
+        }
+        tally
+    }
+
+    /// Recounting costs a pass over the nodes; done this often it costs as much as the rest.
+    fn is_recount_due(&self) -> bool {
+        self.slots_assessed.is_multiple_of(self.slots.len() as u64 / 64 + 1)
+    }
+}

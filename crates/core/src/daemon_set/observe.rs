@@ -1,0 +1,115 @@
+//! What became of writes (C60, C61).
+
+use std::time::Duration;
+
+use crate::name::{ResourceVersion, Uid};
+use crate::plan::{Outcome, Plan, Write, WriteResult};
+use crate::time::Timestamp;
+
+use super::DaemonSetState;
+
+/// How long no pod is created after a refusal because the namespace is terminating (C28).
+const TERMINATING_NAMESPACE_HOLD: Duration = Duration::from_secs(60);
+
+impl DaemonSetState {
+    /// Takes what became of a write. When the last write of a plan has come back, a new plan is due; after
+    /// an [`Outcome::Failed`], with a back-off.
+    pub fn observe(&mut self, result: WriteResult, now: Timestamp) {
+        let WriteResult { write, outcome } = result;
+        if matches!(write, Write::UpdateStatus { .. }) {
+            self.status_in_flight = false;
+        }
+        match outcome {
+            Outcome::Written { uid, resource_version } => {
+                self.written(&write, uid, resource_version)
+            }
+            Outcome::Gone => self.gone(&write),
+            Outcome::RevisionExists { revision, collision_count } => {
+                self.expectations.expect_version(write.kind(), revision.resource_version);
+                if let Write::CreateRevision(new) = &write {
+                    self.history.refused(new, *revision, collision_count, &self.daemon_set, now);
+                }
+            }
+            Outcome::NamespaceTerminating => {
+                self.no_creations_before = Some(now + TERMINATING_NAMESPACE_HOLD);
+            }
+            Outcome::Skipped | Outcome::Failed { .. } => {
+                if let Some(uid) = deleted(&write) {
+                    self.expectations.saw_deletion(uid);
+                }
+            }
+        }
+        self.expectations.returned(now);
+    }
+
+    /// Notes what is handed out to be written.
+    pub(super) fn hand_out(&mut self, plan: &Plan) {
+        self.expectations.sent(plan.writes.len());
+        for write in &plan.writes {
+            if let Some(uid) = deleted(write) {
+                self.expectations.expect_deletion(uid.clone());
+            }
+            self.status_in_flight |= matches!(write, Write::UpdateStatus { .. });
+        }
+    }
+
+    fn written(&mut self, write: &Write, uid: Uid, resource_version: ResourceVersion) {
+        match write {
+            Write::CreatePod(_) => self.expectations.expect_creation(uid, resource_version),
+            // Going is what is waited for, not a version.
+            Write::DeletePod(_) | Write::DeleteRevision(_) => return,
+            Write::AdoptPod(_)
+            | Write::ReleasePod(_)
+            | Write::AdoptRevision(_)
+            | Write::ReleaseRevision(_)
+            | Write::CreateRevision(_)
+            | Write::LabelRevision { .. }
+            | Write::RaiseRevision { .. }
+            | Write::RaiseCollisionCount { .. }
+            | Write::RelabelPod { .. }
+            | Write::UpdateStatus { .. } => {}
+        }
+        self.expectations.expect_version(write.kind(), resource_version);
+    }
+
+    /// The object that was to be written is gone, and we have yet to see that.
+    fn gone(&mut self, write: &Write) {
+        match write {
+            Write::AdoptPod(pod) | Write::ReleasePod(pod) | Write::RelabelPod { pod, .. } => {
+                self.expectations.expect_gone(&pod.uid);
+            }
+            Write::AdoptRevision(revision)
+            | Write::ReleaseRevision(revision)
+            | Write::LabelRevision { revision, .. }
+            | Write::RaiseRevision { revision, .. } => {
+                self.expectations.expect_gone(&revision.uid);
+            }
+            // A deletion is waited for since it was handed out; a creation and the DaemonSet's own
+            // end leave nothing to wait for.
+            Write::DeletePod(_)
+            | Write::DeleteRevision(_)
+            | Write::CreateRevision(_)
+            | Write::CreatePod(_)
+            | Write::RaiseCollisionCount { .. }
+            | Write::UpdateStatus { .. } => {}
+        }
+    }
+}
+
+const fn deleted(write: &Write) -> Option<&Uid> {
+    match write {
+        Write::DeletePod(pod) => Some(&pod.uid),
+        Write::DeleteRevision(revision) => Some(&revision.uid),
+        Write::AdoptPod(_)
+        | Write::ReleasePod(_)
+        | Write::AdoptRevision(_)
+        | Write::ReleaseRevision(_)
+        | Write::CreateRevision(_)
+        | Write::LabelRevision { .. }
+        | Write::RaiseRevision { .. }
+        | Write::RaiseCollisionCount { .. }
+        | Write::RelabelPod { .. }
+        | Write::CreatePod(_)
+        | Write::UpdateStatus { .. } => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! The status (C70).
+
+use crate::object::Status;
+use crate::plan::{Kind, Write};
+
+use super::DaemonSetState;
+use super::draft::Draft;
+
+impl DaemonSetState {
+    /// Writes the status if it changed. `observed_generation` is the generation that this plan has dealt
+    /// with; `None` if it only refreshes counts (C56).
+    pub(super) fn plan_status(&self, observed_generation: Option<i64>, draft: &mut Draft) {
+        // What is known of the status is older than what we have written ourselves.
+        let is_stale = self.status_in_flight || self.expectations.is_stale(Kind::DaemonSet);
+        let status = self.status(observed_generation);
+        if !is_stale && status != self.daemon_set.status {
+            let resource_version = self.daemon_set.resource_version;
+            draft.write(Write::UpdateStatus { resource_version, status });
+        }
+    }
+
+    fn status(&self, observed_generation: Option<i64>) -> Status {
+        let known = &self.daemon_set.status;
+        let tally = &self.tally;
+        Status {
+            observed_generation: observed_generation
+                .map_or(known.observed_generation, |new| new.max(known.observed_generation)),
+            collision_count: known.collision_count,
+            desired_number_scheduled: count(tally.desired),
+            current_number_scheduled: count(tally.current),
+            number_misscheduled: count(tally.misscheduled),
+            number_ready: count(tally.ready),
+            number_available: count(tally.available),
+            number_unavailable: count(tally.desired - tally.available),
+            updated_number_scheduled: count(tally.updated),
+        }
+    }
+}
+
+fn count(nodes: usize) -> u32 {
+    u32::try_from(nodes).expect("fewer than 2^32 nodes")
+}

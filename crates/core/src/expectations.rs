@@ -1,0 +1,133 @@
+//! What has been written and is yet to be seen (C60).
+//!
+//! A DaemonSet's pods and revisions are left alone until every result is in, every pod created has been
+//! seen, every deletion has been seen to start, and the watch of each kind written to has come as far as
+//! the write. Only a lapse, which is told, ends the wait otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::name::{ResourceVersion, Uid};
+use crate::plan::{Kind, Notice, Waiting, Watermarks};
+use crate::time::Timestamp;
+
+/// How long to wait for what was written to be seen.
+pub const LAPSE_AFTER: Duration = Duration::from_secs(5 * 60);
+
+#[derive(Debug, Default)]
+pub struct Expectations {
+    in_flight: usize,
+    /// Pods seen while writes were out: one of them may be a creation whose result is still on its way.
+    early: BTreeSet<Uid>,
+    /// What went while writes were out: their results may say that it is gone.
+    gone: BTreeSet<Uid>,
+    creations: BTreeMap<Uid, ResourceVersion>,
+    deletions: BTreeSet<Uid>,
+    written: BTreeMap<Kind, ResourceVersion>,
+    /// When the last result came in.
+    since: Timestamp,
+}
+
+impl Expectations {
+    /// So many writes have been handed out.
+    pub(crate) fn sent(&mut self, writes: usize) {
+        self.in_flight += writes;
+    }
+
+    /// A result has come back.
+    pub(crate) fn returned(&mut self, now: Timestamp) {
+        debug_assert!(self.in_flight > 0, "every write comes back once");
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.since = now;
+        if self.in_flight == 0 {
+            self.early.clear();
+            self.gone.clear();
+        }
+    }
+
+    /// The watch of this kind has to reach this version.
+    pub(crate) fn expect_version(&mut self, kind: Kind, resource_version: ResourceVersion) {
+        let written = self.written.entry(kind).or_default();
+        *written = resource_version.max(*written);
+    }
+
+    /// A pod was created: it is seen, or the watch has passed it.
+    pub(crate) fn expect_creation(&mut self, uid: Uid, resource_version: ResourceVersion) {
+        if !self.early.remove(&uid) {
+            self.creations.insert(uid, resource_version);
+        }
+    }
+
+    /// An object is being deleted: it goes, or is seen terminating.
+    pub(crate) fn expect_deletion(&mut self, uid: Uid) {
+        self.deletions.insert(uid);
+    }
+
+    /// A write found its object gone: that is to be seen, too, if it has not been.
+    pub(crate) fn expect_gone(&mut self, uid: &Uid) {
+        if !self.gone.contains(uid) {
+            self.deletions.insert(uid.clone());
+        }
+    }
+
+    pub(crate) fn saw_creation(&mut self, uid: &Uid) {
+        if self.creations.remove(uid).is_none() && self.in_flight > 0 {
+            self.early.insert(uid.clone());
+        }
+    }
+
+    /// An object is gone, or terminating; or its deletion was refused.
+    pub(crate) fn saw_deletion(&mut self, uid: &Uid) {
+        self.creations.remove(uid);
+        self.deletions.remove(uid);
+        if self.in_flight > 0 {
+            self.gone.insert(uid.clone());
+        }
+    }
+
+    /// What is still to be seen, given how far the watches have come; nothing: `None`.
+    pub(crate) fn waiting(&mut self, watermarks: &Watermarks) -> Option<Waiting> {
+        self.written.retain(|kind, version| watermarks.of(*kind) < *version);
+        self.creations.retain(|_, version| watermarks.pods < *version);
+        let waiting = Waiting {
+            in_flight: self.in_flight,
+            creations: self.creations.len(),
+            deletions: self.deletions.len(),
+            stale_kinds: self.written.len(),
+        };
+        (waiting != Waiting::default()).then_some(waiting)
+    }
+
+    /// Whether the watch of this kind has yet to show what was written.
+    pub(crate) fn is_stale(&self, kind: Kind) -> bool {
+        self.written.contains_key(&kind)
+    }
+
+    /// When the wait is over if nothing more is seen. Results out are always waited for: a write that
+    /// may still arrive must not be repeated.
+    pub(crate) fn lapses_at(&self) -> Option<Timestamp> {
+        (self.in_flight == 0).then_some(self.since + LAPSE_AFTER)
+    }
+
+    /// Ends the wait if it is time (C60).
+    pub(crate) fn lapse(&mut self, now: Timestamp) -> Option<Notice> {
+        self.lapses_at().filter(|&at| at <= now)?;
+        let notice = Notice::ExpectationLapsed {
+            creations: self.creations.len(),
+            deletions: self.deletions.len(),
+            writes: self.written.len(),
+        };
+        *self = Self::default();
+        Some(notice)
+    }
+}
+
+impl Watermarks {
+    const fn of(&self, kind: Kind) -> ResourceVersion {
+        match kind {
+            Kind::DaemonSet => self.daemon_sets,
+            Kind::Pod => self.pods,
+            Kind::Revision => self.revisions,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Plans, notices and problems in words, for logs, events and transcripts.
+
+use std::fmt;
+
+use crate::plan::{Notice, Plan, PodReference, Problem, Waiting, Write};
+
+impl fmt::Display for Plan {
+    /// One line for each write and notice.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for write in &self.writes {
+            writeln!(f, "{write}")?;
+        }
+        for notice in &self.notices {
+            writeln!(f, "{}: {notice}", notice.reason())?;
+        }
+        if let Some(waiting) = &self.waiting {
+            writeln!(f, "{waiting}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.verb())?;
+        match self {
+            Self::AdoptPod(pod) | Self::ReleasePod(pod) | Self::DeletePod(pod) => pod.fmt(f),
+            Self::AdoptRevision(revision)
+            | Self::ReleaseRevision(revision)
+            | Self::DeleteRevision(revision) => revision.name.fmt(f),
+            Self::CreateRevision(new) => write!(f, "{} number {}", new.name, new.number),
+            Self::LabelRevision { revision, hash } => write!(f, "{} {hash}", revision.name),
+            Self::RaiseRevision { revision, number } => {
+                write!(f, "{} to {number}", revision.name)
+            }
+            Self::RaiseCollisionCount { collision_count, .. } => write!(f, "to {collision_count}"),
+            Self::RelabelPod { pod, hash } => write!(f, "{pod} {hash}"),
+            Self::CreatePod(new) => write!(f, "on {} of {}", new.node, new.hash),
+            Self::UpdateStatus { status, .. } => write!(
+                f,
+                "desired {} current {} misscheduled {} ready {} available {} unavailable {} \
+                 updated {} observed {}",
+                status.desired_number_scheduled,
+                status.current_number_scheduled,
+                status.number_misscheduled,
+                status.number_ready,
+                status.number_available,
+                status.number_unavailable,
+                status.updated_number_scheduled,
+                status.observed_generation,
+            ),
+        }
+    }
+}
+
+impl fmt::Display for PodReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Some(node) => write!(f, "{} on {node}", self.name),
+            None => self.name.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FailedDaemonPod { pod, node } => {
+                write!(f, "pod {pod} on node {node} has failed and is deleted, to be created anew")
+            }
+            Self::SucceededDaemonPod { pod, node } => {
+                write!(f, "pod {pod} on node {node} has ended and is deleted, to be created anew")
+            }
+            Self::SelectingAll => {
+                f.write_str("the selector selects all pods; nothing is done until it is narrower")
+            }
+            Self::ExpectationLapsed { creations, deletions, writes } => write!(
+                f,
+                "waited too long to see {creations} creations, {deletions} deletions and {writes} \
+                 kinds of writes; going on without",
+            ),
+            Self::Problem(problem) => problem.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selector { message } => write!(f, "spec.selector: {message}; nothing is done"),
+            Self::NodeAffinity { field, message } => {
+                write!(f, "{field}: {message}; the term matches no node")
+            }
+            Self::Toleration { field, message } => {
+                write!(f, "{field}: {message}; it tolerates nothing")
+            }
+            Self::UpdateStrategy { field, message } => {
+                write!(f, "{field}: {message}; no pod is replaced for its revision")
+            }
+            Self::Revision { name, message } => {
+                write!(f, "controllerrevision {name}: {message}; it matches no template")
+            }
+            Self::PodWithoutNode { pod } => {
+                write!(f, "pod {pod} is neither on a node nor aimed at one; it is left alone")
+            }
+            Self::NamespaceNodeSelector { message } => {
+                write!(f, "the namespace's node selector: {message}; it is ignored")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "waiting for {} results, {} creations, {} deletions, {} kinds",
+            self.in_flight, self.creations, self.deletions, self.stale_kinds
+        )
+    }
+}

@@ -1,0 +1,217 @@
+//! What decisions read of Kubernetes' objects, and nothing else (C3).
+
+mod label;
+mod revision;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use label::{LabelOperator, LabelRequirement, LabelSelector, Labels};
+pub use revision::Revision;
+
+use crate::name::{DaemonSetKey, Namespace, NodeName, PodName, ResourceVersion, RevisionHash, Uid};
+use crate::placement::Placement;
+use crate::plan::Problem;
+use crate::time::Timestamp;
+
+pub const HASH_LABEL: &str = "controller-revision-hash";
+pub const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
+pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+pub const NAMESPACE_NODE_SELECTOR_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
+
+/// A Node. Two that are equal are the same to every decision: heartbeats change nothing (C16).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub name: NodeName,
+    pub labels: Labels,
+    pub taints: Vec<Taint>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    pub key: Arc<str>,
+    pub value: Arc<str>,
+    pub effect: TaintEffect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaintEffect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+}
+
+/// A Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    pub namespace: Namespace,
+    pub name: PodName,
+    pub uid: Uid,
+    pub labels: Labels,
+    /// The UID of the owner that is marked as controller.
+    pub controller: Option<Uid>,
+    pub creation_timestamp: Timestamp,
+    /// Whether there is a `metadata.deletionTimestamp`.
+    pub terminating: bool,
+    /// `spec.nodeName`.
+    pub node_name: Option<NodeName>,
+    /// The one value of `metadata.name` in the required node affinity's matchFields (C20).
+    pub affinity_node_name: Option<NodeName>,
+    pub phase: PodPhase,
+    pub readiness: Readiness,
+}
+
+impl Pod {
+    /// The node that the pod is on or aimed at (C20).
+    pub fn target_node_name(&self) -> Option<&NodeName> {
+        self.node_name.as_ref().or(self.affinity_node_name.as_ref())
+    }
+
+    pub fn revision_hash(&self) -> Option<RevisionHash> {
+        self.labels.get(HASH_LABEL).map(|hash| RevisionHash::new(hash.clone()))
+    }
+
+    pub fn template_generation(&self) -> Option<i64> {
+        self.labels.get(TEMPLATE_GENERATION_LABEL)?.parse().ok()
+    }
+}
+
+/// `status.phase`; one that we don't know counts as `Unknown`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodPhase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+impl PodPhase {
+    pub const fn is_terminal(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed => true,
+            Self::Pending | Self::Running | Self::Unknown => false,
+        }
+    }
+}
+
+/// The pod's condition `Ready`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    #[default]
+    NotReady,
+    /// True, with its `lastTransitionTime`.
+    ReadySince(Timestamp),
+    /// True, with no time of transition: never counts as ready *for* some time.
+    Ready,
+}
+
+impl Readiness {
+    pub const fn is_ready(self) -> bool {
+        match self {
+            Self::NotReady => false,
+            Self::ReadySince(_) | Self::Ready => true,
+        }
+    }
+}
+
+/// A DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonSet {
+    pub key: DaemonSetKey,
+    pub uid: Uid,
+    pub resource_version: ResourceVersion,
+    pub generation: i64,
+    /// Whether there is a `metadata.deletionTimestamp` (C32).
+    pub terminating: bool,
+    /// `None` if it did not parse; a [`Problem`] says why, and nothing is done (C4).
+    pub selector: Option<LabelSelector>,
+    pub template: Template,
+    /// The annotation `deprecated.daemonset.template.generation` (C30, C45).
+    pub template_generation: Option<i64>,
+    pub update_strategy: UpdateStrategy,
+    pub min_ready_seconds: u32,
+    pub revision_history_limit: u32,
+    pub status: Status,
+    /// What the conversion could not make sense of.
+    pub problems: Vec<Problem>,
+}
+
+/// A pod template: opaque text whose equality is equality of meaning (C41), and what placement reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Keys sorted; nulls, `creationTimestamp` and meaningless empty objects dropped.
+    pub canonical: Arc<str>,
+    /// With the default tolerations of C14.
+    pub placement: Placement,
+}
+
+impl Template {
+    /// Takes the placement as the template spells it, and adds the default tolerations (C14).
+    pub fn new(canonical: impl Into<Arc<str>>, placement: Placement) -> Self {
+        Self { canonical: canonical.into(), placement: placement.with_default_tolerations() }
+    }
+}
+
+/// `spec.updateStrategy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateStrategy {
+    OnDelete,
+    RollingUpdate {
+        max_unavailable: IntOrPercent,
+        max_surge: IntOrPercent,
+    },
+    /// It did not parse; a [`Problem`] says why. No pod is replaced for its revision.
+    Malformed,
+}
+
+impl UpdateStrategy {
+    /// Whether a node may have two pods for a while. Upstream: `AllowsSurge`.
+    pub fn surges(self) -> bool {
+        match self {
+            Self::OnDelete | Self::Malformed => false,
+            Self::RollingUpdate { max_surge, .. } => max_surge.of(1) > 0,
+        }
+    }
+}
+
+/// An absolute number or a percentage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntOrPercent {
+    Int(u32),
+    Percent(u32),
+}
+
+impl IntOrPercent {
+    /// What it comes to of `total`, rounded up (C51).
+    pub fn of(self, total: usize) -> usize {
+        match self {
+            Self::Int(number) => number as usize,
+            Self::Percent(percent) => (total * percent as usize).div_ceil(100),
+        }
+    }
+}
+
+impl fmt::Display for IntOrPercent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// `status` of a DaemonSet (C70), without its conditions, which belong to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    pub observed_generation: i64,
+    pub collision_count: Option<i32>,
+    pub desired_number_scheduled: u32,
+    pub current_number_scheduled: u32,
+    pub number_misscheduled: u32,
+    pub number_ready: u32,
+    pub number_available: u32,
+    pub number_unavailable: u32,
+    pub updated_number_scheduled: u32,
+}

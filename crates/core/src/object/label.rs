@@ -1,0 +1,118 @@
+//! Labels and label selectors.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Labels in the order of their keys.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
+
+impl Labels {
+    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
+        let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Of two labels with one key the later counts.
+impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
+        let mut labels: Vec<(Arc<str>, Arc<str>)> =
+            labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        labels.reverse();
+        labels.sort_by(|a, b| a.0.cmp(&b.0));
+        labels.dedup_by(|later, first| later.0 == first.0);
+        Self(labels.into())
+    }
+}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// A `metav1.LabelSelector` with `matchLabels` and `matchExpressions` as one list of requirements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    pub requirements: Vec<LabelRequirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelRequirement {
+    pub key: Arc<str>,
+    pub operator: LabelOperator,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelOperator {
+    In(Vec<Arc<str>>),
+    NotIn(Vec<Arc<str>>),
+    Exists,
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// Whether it selects everything (C33).
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+}
+
+impl LabelRequirement {
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let value = labels.get(&self.key);
+        match &self.operator {
+            LabelOperator::In(values) => value.is_some_and(|value| values.contains(value)),
+            LabelOperator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(values: &[&str]) -> Vec<Arc<str>> {
+        values.iter().map(|&value| value.into()).collect()
+    }
+
+    #[test]
+    fn a_requirement_matches_as_the_api_documents() {
+        let labels = Labels::from_iter([("app", "fluentd"), ("tier", "a")]);
+        let check = |key: &str, operator: LabelOperator, expected: bool| {
+            let requirement = LabelRequirement { key: key.into(), operator };
+            assert_eq!(requirement.matches(&labels), expected, "{requirement:?}");
+        };
+        check("app", LabelOperator::In(values(&["x", "fluentd"])), true);
+        check("app", LabelOperator::In(values(&["x"])), false);
+        check("gone", LabelOperator::In(values(&["x"])), false);
+        check("app", LabelOperator::NotIn(values(&["x"])), true);
+        check("app", LabelOperator::NotIn(values(&["fluentd"])), false);
+        check("gone", LabelOperator::NotIn(values(&["x"])), true);
+        check("tier", LabelOperator::Exists, true);
+        check("gone", LabelOperator::Exists, false);
+        check("tier", LabelOperator::DoesNotExist, false);
+        check("gone", LabelOperator::DoesNotExist, true);
+    }
+
+    #[test]
+    fn the_later_of_two_labels_with_one_key_counts() {
+        let labels = Labels::from_iter([("a", "1"), ("b", "2"), ("a", "3")]);
+        assert_eq!(labels, Labels::from_iter([("a", "3"), ("b", "2")]));
+    }
+}

@@ -1,0 +1,283 @@
+//! What is to be done: all output of the core as one value.
+//!
+//! Writes carry what their execution needs and leave nothing to decide. What became of each comes back
+//! as a [`WriteResult`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::name::{NodeName, PodName, ResourceVersion, RevisionHash, RevisionName, Uid};
+use crate::object::{Revision, Status};
+use crate::time::Timestamp;
+
+/// The outcome of one sync of one DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// To be executed; those of different kinds and on different nodes don't depend on each other (C29).
+    /// `CreatePod`s go in slow-start batches (C28).
+    pub writes: Vec<Write>,
+    pub notices: Vec<Notice>,
+    /// When to plan again if nothing happens before.
+    pub requeue_at: Option<Timestamp>,
+    /// Set if pods and revisions were left alone because something written is yet to be seen (C60).
+    pub waiting: Option<Waiting>,
+}
+
+/// One write to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Make the DaemonSet the pod's controller, after a live GET has confirmed the DaemonSet (C21).
+    AdoptPod(PodReference),
+    /// Remove the DaemonSet from the pod's owners (C21).
+    ReleasePod(PodReference),
+    /// As `AdoptPod`.
+    AdoptRevision(RevisionReference),
+    /// As `ReleasePod`.
+    ReleaseRevision(RevisionReference),
+    /// Store the current template (C40). If the name is taken: [`Outcome::RevisionExists`].
+    CreateRevision(NewRevision),
+    /// Give a revision the hash label that it lacks (C42).
+    LabelRevision { revision: RevisionReference, hash: RevisionHash },
+    /// Raise `revision` (C42).
+    RaiseRevision { revision: RevisionReference, number: i64 },
+    /// Set `status.collisionCount` (C43).
+    RaiseCollisionCount { resource_version: ResourceVersion, collision_count: i32 },
+    /// Set the pod's hash label (C42).
+    RelabelPod { pod: PodReference, hash: RevisionHash },
+    /// Delete a duplicate, or one beyond the history limit (C42, C44).
+    DeleteRevision(RevisionReference),
+    /// Create a pod from the current template (C30).
+    CreatePod(NewPod),
+    /// Delete a pod, with its UID as precondition (C61).
+    DeletePod(PodReference),
+    /// Write the status (C70).
+    UpdateStatus { resource_version: ResourceVersion, status: Status },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodReference {
+    pub name: PodName,
+    pub uid: Uid,
+    /// The node that it is on or aimed at.
+    pub node: Option<NodeName>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionReference {
+    pub name: RevisionName,
+    pub uid: Uid,
+    pub resource_version: ResourceVersion,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRevision {
+    pub name: RevisionName,
+    pub hash: RevisionHash,
+    pub number: i64,
+    /// What was hashed along with the template (C43).
+    pub collision_count: Option<i32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPod {
+    pub node: NodeName,
+    pub hash: RevisionHash,
+    pub template_generation: Option<i64>,
+    pub schedule_by: ScheduleBy,
+}
+
+/// Who binds pods to nodes (C31).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScheduleBy {
+    /// The pod is aimed at its node by node affinity.
+    #[default]
+    Scheduler,
+    /// The pod is created with `spec.nodeName`.
+    Controller,
+}
+
+/// A write and what became of it. Every write of a plan must come back, exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteResult {
+    pub write: Write,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The API server answered with this object. For a delete: it is done or under way.
+    Written { uid: Uid, resource_version: ResourceVersion },
+    /// There is no such object any more (or another one under its name). What a delete wants.
+    Gone,
+    /// `CreateRevision` only: the name is taken. Both were read live after the refusal;
+    /// `collision_count` is that of the DaemonSet.
+    RevisionExists { revision: Box<Revision>, collision_count: Option<i32> },
+    /// Refused because the namespace is terminating: no error (C28).
+    NamespaceTerminating,
+    /// Not tried, because an earlier batch of creates had an error (C28).
+    Skipped,
+    /// Refused, or not known to have arrived. The message is for people.
+    Failed { message: String },
+}
+
+/// What there is to tell people, on the DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// C24
+    FailedDaemonPod { pod: PodName, node: NodeName },
+    /// C24
+    SucceededDaemonPod { pod: PodName, node: NodeName },
+    /// C33
+    SelectingAll,
+    /// C60: this many creations and deletions were not seen for too long.
+    ExpectationLapsed { creations: usize, deletions: usize, writes: usize },
+    /// C4
+    Problem(Problem),
+}
+
+impl Notice {
+    /// The `reason` of the event (C71).
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::FailedDaemonPod { .. } => "FailedDaemonPod",
+            Self::SucceededDaemonPod { .. } => "SucceededDaemonPod",
+            Self::SelectingAll => "SelectingAll",
+            Self::ExpectationLapsed { .. } => "ExpectationLapsed",
+            Self::Problem(problem) => problem.reason(),
+        }
+    }
+
+    /// Whether the event's `type` is `Warning` and not `Normal`.
+    pub const fn is_warning(&self) -> bool {
+        match self {
+            Self::SucceededDaemonPod { .. } => false,
+            Self::FailedDaemonPod { .. }
+            | Self::SelectingAll
+            | Self::ExpectationLapsed { .. }
+            | Self::Problem(_) => true,
+        }
+    }
+}
+
+/// Something malformed in an object that does not stop the rest (C4). `field` is its path, `message`
+/// says what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    Selector {
+        message: Arc<str>,
+    },
+    NodeAffinity {
+        field: Arc<str>,
+        message: Arc<str>,
+    },
+    Toleration {
+        field: Arc<str>,
+        message: Arc<str>,
+    },
+    UpdateStrategy {
+        field: Arc<str>,
+        message: Arc<str>,
+    },
+    Revision {
+        name: RevisionName,
+        message: Arc<str>,
+    },
+    /// A pod whose node is known neither by `spec.nodeName` nor by its affinity (C20).
+    PodWithoutNode {
+        pod: PodName,
+    },
+    NamespaceNodeSelector {
+        message: Arc<str>,
+    },
+}
+
+impl Problem {
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Selector { .. } => "InvalidSelector",
+            Self::NodeAffinity { .. } => "InvalidNodeAffinity",
+            Self::Toleration { .. } => "InvalidToleration",
+            Self::UpdateStrategy { .. } => "InvalidUpdateStrategy",
+            Self::Revision { .. } => "InvalidRevision",
+            Self::PodWithoutNode { .. } => "PodWithoutNode",
+            Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",
+        }
+    }
+}
+
+/// What is yet to be seen before the next step (C56, C60).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Writes whose results have not come back.
+    pub in_flight: usize,
+    pub creations: usize,
+    pub deletions: usize,
+    /// Kinds whose watch has not reached what was written.
+    pub stale_kinds: usize,
+}
+
+/// How far the watch of each kind has come: the highest resourceVersion that an event or a bookmark had,
+/// or the one that the last list had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watermarks {
+    pub daemon_sets: ResourceVersion,
+    pub pods: ResourceVersion,
+    pub revisions: ResourceVersion,
+}
+
+impl Plan {
+    /// How many writes there are of each kind, by name, for logs and tests.
+    pub fn summary(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for write in &self.writes {
+            *counts.entry(write.verb()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl Write {
+    /// What is done, in two words.
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Self::AdoptPod(_) => "adopt pod",
+            Self::ReleasePod(_) => "release pod",
+            Self::AdoptRevision(_) => "adopt revision",
+            Self::ReleaseRevision(_) => "release revision",
+            Self::CreateRevision(_) => "create revision",
+            Self::LabelRevision { .. } => "label revision",
+            Self::RaiseRevision { .. } => "raise revision",
+            Self::RaiseCollisionCount { .. } => "raise collisionCount",
+            Self::RelabelPod { .. } => "relabel pod",
+            Self::DeleteRevision(_) => "delete revision",
+            Self::CreatePod(_) => "create pod",
+            Self::DeletePod(_) => "delete pod",
+            Self::UpdateStatus { .. } => "update status",
+        }
+    }
+
+    /// The kind whose watch will show the write.
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::AdoptPod(_)
+            | Self::ReleasePod(_)
+            | Self::RelabelPod { .. }
+            | Self::CreatePod(_)
+            | Self::DeletePod(_) => Kind::Pod,
+            Self::AdoptRevision(_)
+            | Self::ReleaseRevision(_)
+            | Self::CreateRevision(_)
+            | Self::LabelRevision { .. }
+            | Self::RaiseRevision { .. }
+            | Self::DeleteRevision(_) => Kind::Revision,
+            Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => Kind::DaemonSet,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    DaemonSet,
+    Pod,
+    Revision,
+}

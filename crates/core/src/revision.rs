@@ -1,0 +1,219 @@
+//! Which stored revision is current, and what is to be put right in the history (C40–C44).
+//!
+//! Revisions are matched by the meaning of their template, never by hash or name (C41).
+
+mod hash;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub use hash::revision_hash;
+
+use crate::name::{RevisionHash, RevisionName, Uid};
+use crate::object::{DaemonSet, Revision};
+use crate::plan::{NewRevision, Problem, RevisionReference};
+use crate::time::Timestamp;
+
+/// How soon a revision whose name another object had is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// The revisions that are a DaemonSet's, and orphans that it would adopt.
+#[derive(Debug, Default)]
+pub struct History {
+    revisions: BTreeMap<RevisionName, Revision>,
+    refusal: Option<Refusal>,
+}
+
+/// The name of the current template's revision was taken (C43).
+#[derive(Debug)]
+struct Refusal {
+    name: RevisionName,
+    kind: RefusalKind,
+    retry_at: Timestamp,
+}
+
+#[derive(Debug)]
+enum RefusalKind {
+    /// By a revision of the same template, which is not ours, or not seen yet: its hash will do.
+    SameTemplate(RevisionHash),
+    /// By another template: the hash collides, and the count has to become this.
+    Collision { collision_count: i32 },
+    /// By another template, but what was hashed with ours is out of date: the DaemonSet will change.
+    StaleCollisionCount,
+}
+
+/// What the history looks like beside the DaemonSet's template.
+#[derive(Debug, Default)]
+pub(crate) struct Review<'a> {
+    pub orphans: Vec<&'a Revision>,
+    /// Ours, but the selector does not match (C21).
+    pub releases: Vec<&'a Revision>,
+    /// Of those that store the current template, the one with the highest number.
+    pub current: Option<&'a Revision>,
+    /// The others that store the current template (C42).
+    pub duplicates: Vec<&'a Revision>,
+    /// Those that store other templates, oldest first.
+    pub old: Vec<&'a Revision>,
+}
+
+impl Review<'_> {
+    /// What the current revision's number has to be at least (C42).
+    pub fn current_number(&self) -> i64 {
+        self.old.last().map_or(0, |old| old.number).max(0) + 1
+    }
+
+    /// Ours without a hash label (C42).
+    pub fn unlabelled(&self) -> impl Iterator<Item = &Revision> {
+        let ours = self.current.iter().chain(&self.duplicates).chain(&self.old);
+        ours.copied().filter(|revision| revision.hash().is_none())
+    }
+
+    /// The hashes of all revisions that store the current template.
+    pub fn current_hashes(&self) -> BTreeSet<RevisionHash> {
+        self.current.iter().chain(&self.duplicates).filter_map(|revision| revision.hash()).collect()
+    }
+}
+
+impl History {
+    /// Takes a revision as it is now, and returns whether anything changed.
+    pub(crate) fn apply(&mut self, revision: Revision, daemon_set: &DaemonSet) -> bool {
+        if !is_ours(&revision, daemon_set) && !is_adoptable(&revision, daemon_set) {
+            return self.revisions.remove(&revision.name).is_some();
+        }
+        match self.revisions.get(&revision.name) {
+            Some(known) if *known == revision => return false,
+            Some(known)
+                if known.uid == revision.uid
+                    && known.resource_version > revision.resource_version =>
+            {
+                return false;
+            }
+            Some(_) | None => {}
+        }
+        self.revisions.insert(revision.name.clone(), revision);
+        true
+    }
+
+    pub(crate) fn delete(&mut self, name: &RevisionName, uid: &Uid) -> bool {
+        let is_known = self.revisions.get(name).is_some_and(|known| known.uid == *uid);
+        // The name may be free now.
+        let was_refused = self.refusal.take_if(|refusal| refusal.name == *name).is_some();
+        if is_known {
+            self.revisions.remove(name);
+        }
+        is_known || was_refused
+    }
+
+    /// The revisions with none of these UIDs.
+    pub(crate) fn except(&self, uids: &BTreeSet<Uid>) -> Vec<(RevisionName, Uid)> {
+        let others = self.revisions.values().filter(|revision| !uids.contains(&revision.uid));
+        others.map(|revision| (revision.name.clone(), revision.uid.clone())).collect()
+    }
+
+    pub(crate) fn review(&self, daemon_set: &DaemonSet) -> Review<'_> {
+        let mut review = Review::default();
+        let mut current = Vec::new();
+        for revision in self.revisions.values() {
+            if !is_ours(revision, daemon_set) {
+                review.orphans.push(revision);
+            } else if daemon_set.selector.as_ref().is_some_and(|s| !s.matches(&revision.labels)) {
+                review.releases.push(revision);
+            } else if revision.stores(&daemon_set.template) {
+                current.push(revision);
+            } else {
+                review.old.push(revision);
+            }
+        }
+        let by_number =
+            |a: &&Revision, b: &&Revision| (a.number, &a.name).cmp(&(b.number, &b.name));
+        review.old.sort_by(by_number);
+        current.sort_by(by_number);
+        review.current = current.pop();
+        review.duplicates = current;
+        review
+    }
+
+    /// The revision to be created for the current template.
+    pub(crate) fn new_revision(daemon_set: &DaemonSet, number: i64) -> NewRevision {
+        let collision_count = daemon_set.status.collision_count;
+        let hash = revision_hash(&daemon_set.template.canonical, collision_count);
+        let name = RevisionName::from(format!("{}-{hash}", daemon_set.key.name));
+        NewRevision { name, hash, number, collision_count }
+    }
+
+    /// The name of a new revision was taken. `existing` and `collision_count` were read live (C43).
+    pub(crate) fn refused(
+        &mut self,
+        new: &NewRevision,
+        existing: Revision,
+        collision_count: Option<i32>,
+        daemon_set: &DaemonSet,
+        now: Timestamp,
+    ) {
+        let kind = if existing.stores(&daemon_set.template) {
+            let hash = existing.hash().unwrap_or_else(|| existing.name.as_str().into());
+            RefusalKind::SameTemplate(hash)
+        } else if collision_count == new.collision_count {
+            let collision_count = collision_count.unwrap_or(0).saturating_add(1);
+            RefusalKind::Collision { collision_count }
+        } else {
+            RefusalKind::StaleCollisionCount
+        };
+        self.refusal = Some(Refusal { name: new.name.clone(), kind, retry_at: now + RETRY_AFTER });
+    }
+
+    /// What to do instead of creating this revision, if its name was taken not long ago.
+    pub(crate) fn instead_of(&mut self, new: &NewRevision, now: Timestamp) -> Option<Instead> {
+        self.refusal.take_if(|refusal| refusal.name != new.name || refusal.retry_at <= now);
+        self.refusal.as_ref().map(|refusal| match &refusal.kind {
+            RefusalKind::SameTemplate(hash) => Instead::Use(hash.clone()),
+            RefusalKind::Collision { collision_count } => Instead::Raise(*collision_count),
+            RefusalKind::StaleCollisionCount => Instead::Wait,
+        })
+    }
+
+    /// When a refused creation is to be tried again.
+    pub(crate) fn retry_at(&self) -> Option<Timestamp> {
+        self.refusal.as_ref().map(|refusal| refusal.retry_at)
+    }
+
+    /// The current revision is known: no creation is pending.
+    pub(crate) fn settle(&mut self) {
+        self.refusal = None;
+    }
+}
+
+/// What to do instead of creating a revision whose name is taken.
+pub(crate) enum Instead {
+    Use(RevisionHash),
+    Raise(i32),
+    Wait,
+}
+
+impl Revision {
+    pub(crate) fn reference(&self) -> RevisionReference {
+        RevisionReference {
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            resource_version: self.resource_version,
+        }
+    }
+
+    /// C4
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        let message = self.template.as_ref().err()?.clone();
+        Some(Problem::Revision { name: self.name.clone(), message })
+    }
+}
+
+fn is_ours(revision: &Revision, daemon_set: &DaemonSet) -> bool {
+    revision.controller.as_ref() == Some(&daemon_set.uid)
+}
+
+/// C21
+fn is_adoptable(revision: &Revision, daemon_set: &DaemonSet) -> bool {
+    let selector = daemon_set.selector.as_ref().filter(|selector| !selector.is_empty());
+    revision.controller.is_none()
+        && !revision.terminating
+        && selector.is_some_and(|selector| selector.matches(&revision.labels))
+}
