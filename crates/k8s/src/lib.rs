@@ -1,1 +1,12 @@
+//! Between Kubernetes' JSON and the core's narrow types, and back: pure functions, no I/O.
+//!
+//! What is read is read narrowly (C3): [`convert`] keeps what decisions read. What is written is built
+//! from raw JSON (C2): a field of a pod template that we don't know reaches pods and revisions.
 #![forbid(unsafe_code)]
+
+pub mod canonical;
+pub mod convert;
+pub mod go_json;
+pub mod patch;
+pub mod pod_template;
+pub mod revision_data;

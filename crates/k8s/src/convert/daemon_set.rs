@@ -1,0 +1,346 @@
+//! DaemonSets: what decisions read, and beside it the raw JSON that is written back out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::object::{
+    DaemonSet, IntOrPercent, Status, TEMPLATE_GENERATION_ANNOTATION, Template, UpdateStrategy,
+};
+use everynode_core::plan::Problem;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::wire::{Metadata, TextMap, text};
+use super::{Error, label_selector, placement, resource_version};
+use crate::canonical::canonical;
+use crate::go_json;
+
+/// A DaemonSet for the core, and the parts of it that pods and revisions are made from.
+#[derive(Clone, Debug)]
+pub struct DaemonSetObject {
+    pub daemon_set: DaemonSet,
+    pub raw: Arc<RawDaemonSet>,
+}
+
+/// What is written out again as it came (C2).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawDaemonSet {
+    pub key: DaemonSetKey,
+    pub uid: Uid,
+    pub resource_version: String,
+    /// Go to the revisions (C40).
+    pub annotations: BTreeMap<String, String>,
+    /// The text of `spec.template`.
+    pub template: Arc<str>,
+}
+
+impl RawDaemonSet {
+    /// The template as a value, to build something from.
+    pub fn template(&self) -> Value {
+        go_json::parse(self.template.as_bytes()).expect("it was part of JSON")
+    }
+}
+
+#[derive(Deserialize)]
+struct WireDaemonSet<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    spec: Option<WireSpec<'a>>,
+    status: Option<WireStatus>,
+}
+
+#[derive(Deserialize)]
+struct WireAnnotated<'a> {
+    #[serde(borrow)]
+    metadata: WireAnnotations<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireAnnotations<'a> {
+    #[serde(borrow)]
+    annotations: Option<TextMap<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSpec<'a> {
+    selector: Option<Value>,
+    #[serde(borrow)]
+    template: Option<&'a RawValue>,
+    update_strategy: Option<Value>,
+    min_ready_seconds: Option<i64>,
+    revision_history_limit: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireStatus {
+    observed_generation: i64,
+    collision_count: Option<i32>,
+    desired_number_scheduled: u32,
+    current_number_scheduled: u32,
+    number_misscheduled: u32,
+    number_ready: u32,
+    number_available: u32,
+    number_unavailable: u32,
+    updated_number_scheduled: u32,
+}
+
+const KIND: &str = "DaemonSet";
+const REVISION_HISTORY_LIMIT_DEFAULT: u32 = 10;
+
+/// Reads a DaemonSet. A `previous` state of it whose template has the same text spares the work that a
+/// template takes: most changes are of the status.
+///
+/// # Errors
+/// If it is no DaemonSet, or one without a name.
+pub fn daemon_set(
+    json: &[u8],
+    previous: Option<&DaemonSetObject>,
+) -> Result<DaemonSetObject, Error> {
+    let wire: WireDaemonSet =
+        serde_json::from_slice(json).map_err(|e| Error::new(KIND, json, e))?;
+    let name = wire.metadata.name().map_err(|e| Error::new(KIND, json, e))?;
+    let annotations = annotations(json);
+    let spec = wire.spec.unwrap_or_default();
+    let template_text = spec.template.map_or("{}", RawValue::get);
+    let key = DaemonSetKey::new(text(wire.metadata.namespace.as_ref()), name);
+    let (template, raw_template, mut problems) = template(template_text, previous, &key);
+    let resource_version_text = text(wire.metadata.resource_version.as_ref());
+    let daemon_set = DaemonSet {
+        key: key.clone(),
+        uid: wire.metadata.uid(),
+        resource_version: resource_version(resource_version_text),
+        generation: wire.metadata.generation.unwrap_or(0),
+        terminating: wire.metadata.deletion_timestamp.is_some(),
+        selector: label_selector(spec.selector.as_ref())
+            .map_err(|message| problems.push(Problem::Selector { message: message.into() }))
+            .ok(),
+        template,
+        template_generation: annotations
+            .get(TEMPLATE_GENERATION_ANNOTATION)
+            .and_then(|generation| generation.parse().ok()),
+        update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
+        min_ready_seconds: clamped(spec.min_ready_seconds, 0),
+        revision_history_limit: clamped(
+            spec.revision_history_limit,
+            REVISION_HISTORY_LIMIT_DEFAULT,
+        ),
+        status: wire.status.unwrap_or_default().convert(),
+        problems,
+    };
+    let raw = RawDaemonSet {
+        key,
+        uid: daemon_set.uid.clone(),
+        resource_version: resource_version_text.to_owned(),
+        annotations,
+        template: raw_template,
+    };
+    Ok(DaemonSetObject { daemon_set, raw: Arc::new(raw) })
+}
+
+fn annotations(json: &[u8]) -> BTreeMap<String, String> {
+    let wire: Result<WireAnnotated, _> = serde_json::from_slice(json);
+    let annotations = wire.ok().and_then(|wire| wire.metadata.annotations).unwrap_or_default();
+    annotations.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn template(
+    text: &str,
+    previous: Option<&DaemonSetObject>,
+    key: &DaemonSetKey,
+) -> (Template, Arc<str>, Vec<Problem>) {
+    if let Some(previous) = previous.filter(|p| p.raw.key == *key && &*p.raw.template == text) {
+        let problems = previous.daemon_set.problems.iter().filter(|p| is_of_template(p)).cloned();
+        let template = previous.daemon_set.template.clone();
+        return (template, previous.raw.template.clone(), problems.collect());
+    }
+    let value = go_json::parse(text.as_bytes()).expect("it was part of JSON");
+    let spec = value.get("spec").unwrap_or(&Value::Null);
+    let (placement, problems) = placement(spec, "spec.template.spec");
+    (Template::new(canonical(&value), placement), text.into(), problems)
+}
+
+fn is_of_template(problem: &Problem) -> bool {
+    match problem {
+        Problem::NodeAffinity { .. } | Problem::Toleration { .. } => true,
+        Problem::Selector { .. }
+        | Problem::UpdateStrategy { .. }
+        | Problem::Revision { .. }
+        | Problem::PodWithoutNode { .. }
+        | Problem::NamespaceNodeSelector { .. } => false,
+    }
+}
+
+fn update_strategy(strategy: Option<&Value>, problems: &mut Vec<Problem>) -> UpdateStrategy {
+    parse_update_strategy(strategy.unwrap_or(&Value::Null)).unwrap_or_else(|(field, message)| {
+        let field = format!("spec.updateStrategy.{field}").into();
+        problems.push(Problem::UpdateStrategy { field, message: message.into() });
+        UpdateStrategy::Malformed
+    })
+}
+
+fn parse_update_strategy(strategy: &Value) -> Result<UpdateStrategy, (&'static str, String)> {
+    match strategy.get("type").and_then(Value::as_str).unwrap_or("RollingUpdate") {
+        "OnDelete" => Ok(UpdateStrategy::OnDelete),
+        "RollingUpdate" => {
+            let number = |key| strategy.get("rollingUpdate").and_then(|rolling| rolling.get(key));
+            Ok(UpdateStrategy::RollingUpdate {
+                max_unavailable: int_or_percent(number("maxUnavailable"), 1)
+                    .map_err(|message| ("rollingUpdate.maxUnavailable", message))?,
+                max_surge: int_or_percent(number("maxSurge"), 0)
+                    .map_err(|message| ("rollingUpdate.maxSurge", message))?,
+            })
+        }
+        other => Err(("type", format!("\"{other}\" is not a valid update strategy"))),
+    }
+}
+
+/// C51: a number that is not negative, or a percentage of digits.
+fn int_or_percent(value: Option<&Value>, default: u32) -> Result<IntOrPercent, String> {
+    let invalid = |value: &Value| format!("{value} is neither a number of pods nor a percentage");
+    match value {
+        None | Some(Value::Null) => Ok(IntOrPercent::Int(default)),
+        Some(value @ Value::Number(number)) => {
+            let number = number.as_u64().and_then(|number| u32::try_from(number).ok());
+            number.map(IntOrPercent::Int).ok_or_else(|| invalid(value))
+        }
+        Some(value @ Value::String(text)) => {
+            let digits = text.strip_suffix('%').filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+            let percent = digits.and_then(|digits| digits.parse().ok());
+            percent.map(IntOrPercent::Percent).ok_or_else(|| invalid(value))
+        }
+        Some(value) => Err(invalid(value)),
+    }
+}
+
+fn clamped(number: Option<i64>, default: u32) -> u32 {
+    number.map_or(default, |number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+}
+
+impl WireStatus {
+    fn convert(self) -> Status {
+        Status {
+            observed_generation: self.observed_generation,
+            collision_count: self.collision_count,
+            desired_number_scheduled: self.desired_number_scheduled,
+            current_number_scheduled: self.current_number_scheduled,
+            number_misscheduled: self.number_misscheduled,
+            number_ready: self.number_ready,
+            number_available: self.number_available,
+            number_unavailable: self.number_unavailable,
+            updated_number_scheduled: self.updated_number_scheduled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn base() -> Value {
+        json!({
+            "metadata": { "name": "d", "namespace": "ns", "uid": "u", "resourceVersion": "12", "generation": 3,
+                "annotations": { TEMPLATE_GENERATION_ANNOTATION: "2", "x": "y" } },
+            "spec": {
+                "selector": { "matchLabels": { "app": "d" } },
+                "template": { "metadata": { "labels": { "app": "d" } }, "spec": { "hostNetwork": true, "new": {} } },
+                "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": "10%", "maxSurge": 0 } },
+                "minReadySeconds": 5,
+            },
+            "status": { "observedGeneration": 3, "numberReady": 4, "conditions": [] },
+        })
+    }
+
+    fn of(change: impl FnOnce(&mut Value)) -> DaemonSetObject {
+        let mut value = base();
+        change(&mut value);
+        daemon_set(value.to_string().as_bytes(), None).unwrap()
+    }
+
+    /// C2, C3: decisions get narrow types; the template stays raw beside them.
+    #[test]
+    fn a_daemon_set_is_read_narrowly_and_its_template_kept_raw() {
+        let DaemonSetObject { daemon_set, raw } = of(|_| ());
+        assert_eq!(daemon_set.key.to_string(), "ns/d");
+        assert_eq!(daemon_set.template_generation, Some(2));
+        assert_eq!((daemon_set.min_ready_seconds, daemon_set.revision_history_limit), (5, 10));
+        assert_eq!(daemon_set.status.number_ready, 4);
+        assert!(daemon_set.template.placement.host_network);
+        assert!(daemon_set.problems.is_empty());
+        assert_eq!(raw.template(), base()["spec"]["template"]);
+        assert_eq!(raw.annotations["x"], "y");
+    }
+
+    /// C51: numbers and percentages, and what they default to.
+    #[test]
+    fn update_strategies_are_numbers_and_percentages() {
+        let strategy =
+            |strategy: Value| of(|ds| ds["spec"]["updateStrategy"] = strategy).daemon_set;
+        let default = UpdateStrategy::RollingUpdate {
+            max_unavailable: IntOrPercent::Int(1),
+            max_surge: IntOrPercent::Int(0),
+        };
+        assert_eq!(strategy(Value::Null).update_strategy, default);
+        assert_eq!(
+            strategy(json!({ "type": "OnDelete" })).update_strategy,
+            UpdateStrategy::OnDelete
+        );
+        let surge =
+            strategy(json!({ "rollingUpdate": { "maxSurge": "33%", "maxUnavailable": 0 } }));
+        let expected = UpdateStrategy::RollingUpdate {
+            max_unavailable: IntOrPercent::Int(0),
+            max_surge: IntOrPercent::Percent(33),
+        };
+        assert_eq!(surge.update_strategy, expected);
+    }
+
+    /// C4: an impossible percentage, selector or strategy is a problem of a DaemonSet that is kept.
+    #[test]
+    fn what_does_not_parse_becomes_a_problem() {
+        for bad in [
+            json!("10 %"),
+            json!("ten"),
+            json!("-1%"),
+            json!("%"),
+            json!(-1),
+            json!(1.5),
+            json!({}),
+        ] {
+            let ds = of(|ds| {
+                ds["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = bad.clone()
+            });
+            let problems = &ds.daemon_set.problems;
+            assert_eq!(ds.daemon_set.update_strategy, UpdateStrategy::Malformed, "{bad}");
+            assert!(matches!(&problems[..], [Problem::UpdateStrategy { .. }]), "{problems:?}");
+        }
+        let ds = of(|ds| {
+            ds["spec"]["selector"]["matchExpressions"] = json!([{ "key": "a", "operator": "~" }])
+        });
+        assert_eq!(ds.daemon_set.selector, None);
+        assert!(matches!(&ds.daemon_set.problems[..], [Problem::Selector { .. }]));
+    }
+
+    /// C80: a change of the status alone does not parse the template again.
+    #[test]
+    fn an_unchanged_template_is_shared() {
+        let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "a", "operator": "~" }] }] } } });
+        let mut value = base();
+        value["spec"]["template"]["spec"]["affinity"] = affinity;
+        let first = daemon_set(value.to_string().as_bytes(), None).unwrap();
+        value["status"]["numberReady"] = 5.into();
+        let second = daemon_set(value.to_string().as_bytes(), Some(&first)).unwrap();
+        assert!(Arc::ptr_eq(
+            &first.daemon_set.template.canonical,
+            &second.daemon_set.template.canonical
+        ));
+        assert!(Arc::ptr_eq(&first.raw.template, &second.raw.template));
+        assert_eq!(first.daemon_set.problems, second.daemon_set.problems);
+        assert_eq!(second.daemon_set.problems.len(), 1);
+    }
+}

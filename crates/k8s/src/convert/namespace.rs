@@ -1,0 +1,76 @@
+//! Namespaces: the node selector that one may have for its pods (C15).
+
+use everynode_core::name::Namespace;
+use everynode_core::object::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION};
+use serde::Deserialize;
+
+use super::wire::{Text, TextMap};
+use super::{Error, Interner};
+
+/// A Namespace, and what its annotation restricts its pods to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceObject {
+    pub name: Namespace,
+    /// Empty: no restriction. An error says what is wrong with the annotation.
+    pub node_selector: Result<Labels, String>,
+}
+
+#[derive(Deserialize)]
+struct WireNamespace<'a> {
+    #[serde(borrow)]
+    metadata: WireMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireMetadata<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    annotations: Option<TextMap<'a>>,
+}
+
+/// # Errors
+/// If it is no Namespace.
+pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject, Error> {
+    let wire: WireNamespace =
+        serde_json::from_slice(json).map_err(|e| Error::new("Namespace", json, e))?;
+    let annotations = wire.metadata.annotations.unwrap_or_default();
+    let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
+    Ok(NamespaceObject {
+        name: interner.text(&wire.metadata.name).into(),
+        node_selector: node_selector(selector),
+    })
+}
+
+/// `key=value` pairs with commas between. Upstream: `labels.ConvertSelectorToLabelsMap`.
+fn node_selector(text: &str) -> Result<Labels, String> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| match pair.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => Ok((key.trim(), value.trim())),
+            _ => Err(format!("\"{pair}\" is not of the form key=value")),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(annotation: &str) -> Result<Labels, String> {
+        let json = serde_json::json!({ "metadata": {
+            "name": "ns", "annotations": { NAMESPACE_NODE_SELECTOR_ANNOTATION: annotation },
+        } });
+        namespace(json.to_string().as_bytes(), &mut Interner::default()).unwrap().node_selector
+    }
+
+    /// C15: the annotation is a list of labels; a malformed one is a problem, not a lost namespace.
+    #[test]
+    fn the_annotation_is_a_list_of_labels() {
+        assert_eq!(selector("a=b, c=d"), Ok(Labels::from_iter([("a", "b"), ("c", "d")])));
+        assert_eq!(selector(""), Ok(Labels::default()));
+        assert_eq!(selector("a="), Ok(Labels::from_iter([("a", "")])));
+        assert!(selector("a").is_err());
+        assert!(selector("=b").is_err());
+    }
+}

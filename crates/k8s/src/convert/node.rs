@@ -1,0 +1,96 @@
+//! Nodes: name, labels and taints.
+
+use everynode_core::object::{Node, Taint, TaintEffect};
+use serde::Deserialize;
+
+use super::wire::{Metadata, Text, text};
+use super::{Error, Interner};
+
+#[derive(Deserialize)]
+struct WireNode<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    spec: Option<WireSpec<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WireSpec<'a> {
+    #[serde(borrow)]
+    taints: Option<Vec<WireTaint<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct WireTaint<'a> {
+    #[serde(borrow)]
+    key: Option<Text<'a>>,
+    #[serde(borrow)]
+    value: Option<Text<'a>>,
+    #[serde(borrow)]
+    effect: Option<Text<'a>>,
+}
+
+/// # Errors
+/// If it is no Node, or one without a name.
+pub fn node(json: &[u8], interner: &mut Interner) -> Result<Node, Error> {
+    let wire: WireNode = serde_json::from_slice(json).map_err(|e| Error::new("Node", json, e))?;
+    let name = wire.metadata.name().map_err(|e| Error::new("Node", json, e))?;
+    let taints = wire.spec.unwrap_or_default().taints.unwrap_or_default();
+    Ok(Node {
+        name: interner.text(name).into(),
+        labels: wire.metadata.labels(interner),
+        taints: taints.iter().filter_map(|taint| taint.convert(interner)).collect(),
+    })
+}
+
+impl WireTaint<'_> {
+    /// A taint of an effect that we don't know keeps no pod away: nobody could say from what.
+    fn convert(&self, interner: &mut Interner) -> Option<Taint> {
+        Some(Taint {
+            key: interner.text(text(self.key.as_ref())),
+            value: interner.text(text(self.value.as_ref())),
+            effect: taint_effect(text(self.effect.as_ref()))?,
+        })
+    }
+}
+
+pub(super) fn taint_effect(effect: &str) -> Option<TaintEffect> {
+    match effect {
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everynode_core::object::Labels;
+
+    /// C3, C16: of a node only name, labels and taints are kept, so that heartbeats are no change.
+    #[test]
+    fn a_heartbeat_is_no_change() {
+        let node_at = |time: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"n1","resourceVersion":"7","labels":{{"a":"b"}}}},
+                "spec":{{"podCIDR":"10.0.0.0/24","taints":[{{"key":"k","effect":"NoExecute","timeAdded":"{time}"}},{{"key":"x","effect":"NeverHeard"}}]}},
+                "status":{{"conditions":[{{"lastHeartbeatTime":"{time}"}}]}}}}"#
+            );
+            node(json.as_bytes(), &mut Interner::default()).unwrap()
+        };
+        let node = node_at("2026-01-01T00:00:00Z");
+        assert_eq!(node, node_at("2026-01-01T00:00:10Z"));
+        assert_eq!(node.labels, Labels::from_iter([("a", "b")]));
+        let taint = Taint { key: "k".into(), value: "".into(), effect: TaintEffect::NoExecute };
+        assert_eq!(node.taints, [taint]);
+    }
+
+    /// C4: what is no node is an error that says so.
+    #[test]
+    fn a_node_without_a_name_is_an_error() {
+        let error = node(br#"{"metadata":{}}"#, &mut Interner::default()).unwrap_err();
+        assert_eq!(error.to_string(), "Node : metadata.name is missing");
+        assert!(node(b"[]", &mut Interner::default()).is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! What a pod spec asks of its node: nodeName, nodeSelector, required node affinity, tolerations.
+
+use std::sync::Arc;
+
+use everynode_core::placement::{
+    NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
+    TolerationOperator,
+};
+use everynode_core::plan::Problem;
+use serde_json::Value;
+
+use super::node::taint_effect;
+
+const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+
+/// Reads the placement of a pod spec that is found under `path`, as it is spelt there: default
+/// tolerations are not added. What does not parse is left out and becomes a problem (C4, C12).
+pub fn placement(spec: &Value, path: &str) -> (Placement, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let placement = Placement {
+        node_name: text(spec, "nodeName").filter(|name| !name.is_empty()).map(Into::into),
+        node_selector: spec
+            .get("nodeSelector")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
+            .collect(),
+        required_node_affinity: required_node_affinity(spec, path, &mut problems),
+        tolerations: tolerations(spec, path, &mut problems),
+        host_network: spec.get("hostNetwork") == Some(&Value::Bool(true)),
+    };
+    (placement, problems)
+}
+
+fn required_node_affinity(
+    spec: &Value,
+    path: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Vec<NodeSelectorTerm>> {
+    let required = spec.pointer(REQUIRED).filter(|required| !required.is_null())?;
+    let terms = items(required, "nodeSelectorTerms").iter().enumerate().map(|(i, term)| {
+        parse_term(term).map_or_else(
+            |message| {
+                let field = format!("{path}{}.nodeSelectorTerms[{i}]", REQUIRED.replace('/', "."));
+                let message: Arc<str> = message.into();
+                let problem =
+                    Problem::NodeAffinity { field: field.into(), message: message.clone() };
+                problems.push(problem);
+                NodeSelectorTerm::Malformed(message)
+            },
+            NodeSelectorTerm::Parsed,
+        )
+    });
+    Some(terms.collect())
+}
+
+fn parse_term(term: &Value) -> Result<Term, String> {
+    let expressions = items(term, "matchExpressions").iter().map(parse_expression);
+    let fields = items(term, "matchFields").iter().map(parse_field);
+    Ok(Term {
+        match_expressions: expressions.collect::<Result<_, _>>()?,
+        match_fields: fields.collect::<Result<_, _>>()?,
+    })
+}
+
+fn parse_expression(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
+    let key = text(requirement, "key").filter(|key| !key.is_empty()).ok_or("a key is missing")?;
+    let operator = text(requirement, "operator").unwrap_or("");
+    let values = values(requirement);
+    let operator = match (operator, values.as_slice()) {
+        ("In" | "NotIn", []) => return Err(format!("{operator} of {key} needs values")),
+        ("In", _) => NodeSelectorOperator::In(values),
+        ("NotIn", _) => NodeSelectorOperator::NotIn(values),
+        ("Exists", []) => NodeSelectorOperator::Exists,
+        ("DoesNotExist", []) => NodeSelectorOperator::DoesNotExist,
+        ("Exists" | "DoesNotExist", _) => {
+            return Err(format!("{operator} of {key} takes no values"));
+        }
+        ("Gt", [bound]) => NodeSelectorOperator::Gt(integer(bound)?),
+        ("Lt", [bound]) => NodeSelectorOperator::Lt(integer(bound)?),
+        ("Gt" | "Lt", _) => return Err(format!("{operator} of {key} takes one value")),
+        _ => return Err(format!("\"{operator}\" is not a valid node selector operator")),
+    };
+    Ok(NodeSelectorRequirement { key: key.into(), operator })
+}
+
+fn parse_field(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
+    let key = text(requirement, "key").unwrap_or("");
+    if key != "metadata.name" {
+        return Err(format!("\"{key}\" is not a field that nodes are selected by"));
+    }
+    match parse_expression(requirement)? {
+        NodeSelectorRequirement {
+            operator: NodeSelectorOperator::In(values) | NodeSelectorOperator::NotIn(values),
+            ..
+        } if values.len() != 1 => Err("matchFields take one value".into()),
+        field @ NodeSelectorRequirement {
+            operator: NodeSelectorOperator::In(_) | NodeSelectorOperator::NotIn(_),
+            ..
+        } => Ok(field),
+        NodeSelectorRequirement {
+            operator:
+                NodeSelectorOperator::Exists
+                | NodeSelectorOperator::DoesNotExist
+                | NodeSelectorOperator::Gt(_)
+                | NodeSelectorOperator::Lt(_),
+            ..
+        } => Err("matchFields take In and NotIn only".into()),
+    }
+}
+
+fn tolerations(spec: &Value, path: &str, problems: &mut Vec<Problem>) -> Vec<Toleration> {
+    let tolerations = items(spec, "tolerations").iter().enumerate();
+    let parsed = tolerations.filter_map(|(i, toleration)| match parse_toleration(toleration) {
+        Ok(toleration) => Some(toleration),
+        Err(message) => {
+            let field = format!("{path}.tolerations[{i}]").into();
+            problems.push(Problem::Toleration { field, message: message.into() });
+            None
+        }
+    });
+    parsed.collect()
+}
+
+fn parse_toleration(toleration: &Value) -> Result<Toleration, String> {
+    let field = |key| text(toleration, key).unwrap_or("");
+    let operator = match field("operator") {
+        "" | "Equal" => TolerationOperator::Equal,
+        "Exists" => TolerationOperator::Exists,
+        "Lt" => TolerationOperator::Lt,
+        "Gt" => TolerationOperator::Gt,
+        other => return Err(format!("\"{other}\" is not a valid toleration operator")),
+    };
+    let effect = match field("effect") {
+        "" => None,
+        effect => Some(
+            taint_effect(effect).ok_or_else(|| format!("\"{effect}\" is not a valid effect"))?,
+        ),
+    };
+    Ok(Toleration { key: field("key").into(), operator, value: field("value").into(), effect })
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key)?.as_str()
+}
+
+fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn values(requirement: &Value) -> Vec<Arc<str>> {
+    items(requirement, "values").iter().filter_map(Value::as_str).map(Into::into).collect()
+}
+
+fn integer(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is not an integer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn affinity(terms: Value) -> (Option<Vec<NodeSelectorTerm>>, usize) {
+        let spec = json!({ "affinity": { "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
+        } } });
+        let (placement, problems) = placement(&spec, "spec.template.spec");
+        (placement.required_node_affinity, problems.len())
+    }
+
+    /// C4, C12: a term that does not parse is reported, and the others still count.
+    #[test]
+    fn a_malformed_term_leaves_the_others() {
+        let (terms, problems) = affinity(json!([
+            { "matchExpressions": [{ "key": "a", "operator": "Resembles", "values": ["b"] }] },
+            { "matchExpressions": [{ "key": "a", "operator": "In", "values": ["b"] }] },
+            {},
+        ]));
+        let terms = terms.unwrap();
+        assert_eq!(problems, 1);
+        assert!(matches!(&terms[0], NodeSelectorTerm::Malformed(m) if m.contains("Resembles")));
+        assert!(matches!(&terms[1], NodeSelectorTerm::Parsed(t) if t.match_expressions.len() == 1));
+        assert_eq!(terms[2], NodeSelectorTerm::Parsed(Term::default()));
+    }
+
+    /// C12: the operators of node affinity, and what they take.
+    #[test]
+    fn requirements_parse_as_upstream_parses_them() {
+        let check = |field: &str, requirement: Value, is_valid: bool| {
+            let (_, problems) = affinity(json!([{ field: [requirement.clone()] }]));
+            assert_eq!(problems == 0, is_valid, "{field} {requirement}");
+        };
+        let requirement = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
+        for (operator, values, is_valid) in [
+            ("In", &["a", "b"][..], true),
+            ("In", &[], false),
+            ("NotIn", &["a"], true),
+            ("Exists", &[], true),
+            ("Exists", &["a"], false),
+            ("DoesNotExist", &[], true),
+            ("Gt", &["5"], true),
+            ("Gt", &["five"], false),
+            ("Lt", &["5", "6"], false),
+            ("", &["a"], false),
+        ] {
+            check("matchExpressions", requirement("k", operator, values), is_valid);
+        }
+        check("matchFields", requirement("metadata.name", "In", &["n"]), true);
+        check("matchFields", requirement("metadata.name", "NotIn", &["n"]), true);
+        check("matchFields", requirement("metadata.name", "In", &["n", "m"]), false);
+        check("matchFields", requirement("metadata.name", "Exists", &[]), false);
+        check("matchFields", requirement("metadata.uid", "In", &["n"]), false);
+    }
+
+    /// C4, C13: a toleration that we can't read tolerates nothing and is reported.
+    #[test]
+    fn a_malformed_toleration_is_left_out() {
+        let spec = json!({ "tolerations": [
+            { "operator": "Exists" },
+            { "key": "a", "operator": "Lt", "value": "5", "effect": "NoExecute" },
+            { "key": "a", "operator": "Near" },
+            { "key": "a", "effect": "Sometimes" },
+        ] });
+        let (placement, problems) = placement(&spec, "spec");
+        assert_eq!(placement.tolerations.len(), 2);
+        assert_eq!(placement.tolerations[1].operator, TolerationOperator::Lt);
+        let field: Arc<str> = "spec.tolerations[2]".into();
+        assert!(matches!(&problems[0], Problem::Toleration { field: f, .. } if *f == field));
+        assert_eq!(problems.len(), 2);
+    }
+}

@@ -1,0 +1,286 @@
+//! Pods: whose they are, where, and how they do.
+
+use everynode_core::name::{Namespace, NodeName, Uid};
+use everynode_core::object::{Pod, PodPhase, Readiness};
+use everynode_core::time::Timestamp;
+use serde::Deserialize;
+
+use super::wire::{Metadata, Text, text, timestamp};
+use super::{Controller, Error, Interner};
+
+/// What a Pod on the wire is to us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodObject {
+    /// One of a DaemonSet, or an orphan.
+    Pod(Pod),
+    /// One whose controller is no DaemonSet: nothing of it is kept (C3).
+    Foreign { namespace: Namespace, uid: Uid },
+}
+
+#[derive(Deserialize)]
+struct WirePod<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    spec: Option<WireSpec<'a>>,
+    #[serde(borrow)]
+    status: Option<WireStatus<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSpec<'a> {
+    #[serde(borrow)]
+    node_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    affinity: Option<WireAffinity<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireAffinity<'a> {
+    #[serde(borrow)]
+    node_affinity: Option<WireNodeAffinity<'a>>,
+}
+
+#[derive(Deserialize)]
+struct WireNodeAffinity<'a> {
+    #[serde(borrow, rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<WireNodeSelector<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireNodeSelector<'a> {
+    #[serde(borrow)]
+    node_selector_terms: Option<Vec<WireTerm<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireTerm<'a> {
+    #[serde(borrow)]
+    match_fields: Option<Vec<WireRequirement<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct WireRequirement<'a> {
+    #[serde(borrow)]
+    key: Option<Text<'a>>,
+    #[serde(borrow)]
+    operator: Option<Text<'a>>,
+    #[serde(borrow)]
+    values: Option<Vec<Text<'a>>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WireStatus<'a> {
+    #[serde(borrow)]
+    phase: Option<Text<'a>>,
+    #[serde(borrow)]
+    conditions: Option<Vec<WireCondition<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    status: Option<Text<'a>>,
+    #[serde(borrow)]
+    last_transition_time: Option<Text<'a>>,
+}
+
+/// # Errors
+/// If it is no Pod, or one without a name.
+pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
+    let wire: WirePod = serde_json::from_slice(json).map_err(|e| Error::new("Pod", json, e))?;
+    let name = wire.metadata.name().map_err(|e| Error::new("Pod", json, e))?;
+    let namespace = interner.text(text(wire.metadata.namespace.as_ref())).into();
+    let uid = wire.metadata.uid();
+    let controller = match wire.metadata.controller() {
+        Controller::None => None,
+        Controller::DaemonSet(uid) => Some(uid),
+        Controller::Foreign => return Ok(PodObject::Foreign { namespace, uid }),
+    };
+    let spec = wire.spec.unwrap_or_default();
+    let status = wire.status.unwrap_or_default();
+    Ok(PodObject::Pod(Pod {
+        namespace,
+        name: name.into(),
+        uid,
+        labels: wire.metadata.labels(interner),
+        controller,
+        creation_timestamp: timestamp(text(wire.metadata.creation_timestamp.as_ref()))
+            .unwrap_or(Timestamp(i64::MAX)),
+        terminating: wire.metadata.deletion_timestamp.is_some(),
+        node_name: node_name(text(spec.node_name.as_ref()), interner),
+        affinity_node_name: spec.affinity_node_name().and_then(|name| node_name(name, interner)),
+        phase: phase(text(status.phase.as_ref())),
+        readiness: status.readiness(),
+    }))
+}
+
+fn node_name(name: &str, interner: &mut Interner) -> Option<NodeName> {
+    (!name.is_empty()).then(|| interner.text(name).into())
+}
+
+fn phase(phase: &str) -> PodPhase {
+    match phase {
+        "" | "Pending" => PodPhase::Pending,
+        "Running" => PodPhase::Running,
+        "Succeeded" => PodPhase::Succeeded,
+        "Failed" => PodPhase::Failed,
+        _ => PodPhase::Unknown,
+    }
+}
+
+impl WireSpec<'_> {
+    /// The one node that the required node affinity names (C20). Upstream: `GetTargetNodeName`.
+    fn affinity_node_name(&self) -> Option<&str> {
+        let required = self.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
+        let terms = required.node_selector_terms.iter().flatten();
+        terms.flat_map(|term| term.match_fields.iter().flatten()).find_map(WireRequirement::node)
+    }
+}
+
+impl WireRequirement<'_> {
+    fn node(&self) -> Option<&str> {
+        match self.values.as_deref() {
+            Some([name])
+                if text(self.key.as_ref()) == "metadata.name"
+                    && text(self.operator.as_ref()) == "In" =>
+            {
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl WireStatus<'_> {
+    fn readiness(&self) -> Readiness {
+        let mut conditions = self.conditions.iter().flatten();
+        match conditions.find(|condition| text(condition.kind.as_ref()) == "Ready") {
+            Some(ready) if text(ready.status.as_ref()) == "True" => {
+                timestamp(text(ready.last_transition_time.as_ref()))
+                    .map_or(Readiness::Ready, Readiness::ReadySince)
+            }
+            _ => Readiness::NotReady,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn of(value: &Value) -> PodObject {
+        pod(value.to_string().as_bytes(), &mut Interner::default()).unwrap()
+    }
+
+    fn base() -> Value {
+        json!({
+            "metadata": {
+                "name": "p", "namespace": "ns", "uid": "u", "labels": { "app": "f" },
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "managedFields": [{ "manager": "kubelet" }],
+                "ownerReferences": [
+                    { "apiVersion": "v1", "kind": "Other", "name": "x", "uid": "o" },
+                    { "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d-uid", "controller": true },
+                ],
+            },
+            "spec": { "nodeName": "n1", "containers": [{ "name": "c", "env": [{ "name": "A" }] }] },
+            "status": { "phase": "Running", "conditions": [
+                { "type": "Initialized", "status": "True" },
+                { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z" },
+            ] },
+        })
+    }
+
+    fn pod_with(change: impl FnOnce(&mut Value)) -> Pod {
+        let mut value = base();
+        change(&mut value);
+        match of(&value) {
+            PodObject::Pod(pod) => pod,
+            PodObject::Foreign { .. } => panic!("foreign: {value}"),
+        }
+    }
+
+    /// C3: of a pod only what decisions read is kept.
+    #[test]
+    fn a_pod_is_read_narrowly() {
+        let pod = pod_with(|_| ());
+        assert_eq!(pod.controller, Some(Uid::new("d-uid")));
+        assert_eq!(pod.node_name, Some("n1".into()));
+        assert_eq!(pod.phase, PodPhase::Running);
+        let created = pod.creation_timestamp;
+        assert_eq!(
+            pod.readiness,
+            Readiness::ReadySince(created + std::time::Duration::from_secs(5))
+        );
+        assert!(!pod.terminating);
+    }
+
+    /// C3: a pod whose controller is no DaemonSet is dropped as it is decoded.
+    #[test]
+    fn a_pod_of_another_kind_of_controller_is_foreign() {
+        for (api_version, kind) in [("apps/v1", "ReplicaSet"), ("example.com/v1", "DaemonSet")] {
+            let mut value = base();
+            value["metadata"]["ownerReferences"][1]["apiVersion"] = api_version.into();
+            value["metadata"]["ownerReferences"][1]["kind"] = kind.into();
+            let foreign = PodObject::Foreign { namespace: "ns".into(), uid: Uid::new("u") };
+            assert_eq!(of(&value), foreign);
+        }
+    }
+
+    /// C21: a pod without a controller is an orphan, whatever other owners it has.
+    #[test]
+    fn a_pod_without_a_controller_is_an_orphan() {
+        let pod =
+            pod_with(|pod| pod["metadata"]["ownerReferences"][1]["controller"] = false.into());
+        assert_eq!(pod.controller, None);
+    }
+
+    /// C20: a pod that is not scheduled is aimed at the node that its affinity names.
+    #[test]
+    fn the_affinity_names_the_node() {
+        let aimed = |requirement: Value| {
+            pod_with(|pod| {
+                pod["spec"] = json!({ "affinity": { "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
+                        { "matchExpressions": [{ "key": "a", "operator": "Exists" }] },
+                        { "matchFields": [requirement] },
+                    ] },
+                } } });
+            })
+            .affinity_node_name
+        };
+        let requirement = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
+        assert_eq!(aimed(requirement("metadata.name", "In", &["n7"])), Some("n7".into()));
+        assert_eq!(aimed(requirement("metadata.name", "NotIn", &["n7"])), None);
+        assert_eq!(aimed(requirement("metadata.name", "In", &["n7", "n8"])), None);
+        assert_eq!(aimed(requirement("metadata.uid", "In", &["n7"])), None);
+    }
+
+    /// C4, C22, C54: phases and readiness that we don't know are no reason to lose the pod.
+    #[test]
+    fn phases_and_conditions_are_read_leniently() {
+        let phase = |phase: &str| pod_with(|pod| pod["status"]["phase"] = phase.into()).phase;
+        assert_eq!(phase("Failed"), PodPhase::Failed);
+        assert_eq!(phase("Succeeded"), PodPhase::Succeeded);
+        assert_eq!(phase("Hibernating"), PodPhase::Unknown);
+        assert_eq!(pod_with(|pod| pod["status"] = Value::Null).phase, PodPhase::Pending);
+        let without_time = pod_with(|pod| {
+            pod["status"]["conditions"] =
+                json!([{ "type": "Ready", "status": "True", "lastTransitionTime": null }]);
+        });
+        assert_eq!(without_time.readiness, Readiness::Ready);
+        assert!(
+            pod_with(|pod| pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z".into())
+                .terminating
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! The shapes on the wire that several kinds share, borrowed from the bytes where they can be.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use everynode_core::name::Uid;
+use everynode_core::object::Labels;
+use everynode_core::time::Timestamp;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+use super::{Controller, Interner};
+
+/// Text that is borrowed unless it has escapes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(TextVisitor).map(Text)
+    }
+}
+
+/// A JSON object of strings, in its order; null is an empty one.
+#[derive(Debug, Default)]
+pub(super) struct TextMap<'a>(Vec<(Text<'a>, Text<'a>)>);
+
+impl TextMap<'_> {
+    pub(super) fn labels(&self, interner: &mut Interner) -> Labels {
+        self.0.iter().map(|(key, value)| (interner.text(key), interner.text(value))).collect()
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(k, _)| &**k == key).map(|(_, value)| &**value)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for TextMap<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MapVisitor;
+        impl<'de> Visitor<'de> for MapVisitor {
+            type Value = TextMap<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::with_capacity(map.size_hint().unwrap_or(0));
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(TextMap(entries))
+            }
+        }
+        deserializer.deserialize_map(MapVisitor)
+    }
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata<'a> {
+    #[serde(borrow)]
+    pub name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub resource_version: Option<Text<'a>>,
+    pub generation: Option<i64>,
+    #[serde(borrow)]
+    pub labels: Option<TextMap<'a>>,
+    #[serde(borrow)]
+    pub owner_references: Option<Vec<OwnerReference<'a>>>,
+    #[serde(borrow)]
+    pub creation_timestamp: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub deletion_timestamp: Option<Text<'a>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OwnerReference<'a> {
+    #[serde(borrow)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    controller: Option<bool>,
+}
+
+impl Metadata<'_> {
+    pub(super) fn controller(&self) -> Controller {
+        let references = self.owner_references.as_deref().unwrap_or_default();
+        match references.iter().find(|reference| reference.controller == Some(true)) {
+            None => Controller::None,
+            Some(reference) if reference.is_daemon_set() => {
+                Controller::DaemonSet(Uid::new(text(reference.uid.as_ref())))
+            }
+            Some(_) => Controller::Foreign,
+        }
+    }
+
+    pub(super) fn labels(&self, interner: &mut Interner) -> Labels {
+        self.labels.as_ref().map(|labels| labels.labels(interner)).unwrap_or_default()
+    }
+
+    pub(super) fn name(&self) -> Result<&str, &'static str> {
+        self.name.as_deref().filter(|name| !name.is_empty()).ok_or("metadata.name is missing")
+    }
+
+    pub(super) fn uid(&self) -> Uid {
+        Uid::new(text(self.uid.as_ref()))
+    }
+}
+
+impl OwnerReference<'_> {
+    fn is_daemon_set(&self) -> bool {
+        text(self.kind.as_ref()) == "DaemonSet"
+            && text(self.api_version.as_ref()).starts_with("apps/")
+    }
+}
+
+pub(super) fn text<'a>(text: Option<&'a Text>) -> &'a str {
+    text.map_or("", |text| text)
+}
+
+/// RFC 3339, to the millisecond; `None` if it is none.
+pub(super) fn timestamp(text: &str) -> Option<Timestamp> {
+    text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_millisecond()))
+}
+
+/// What every object has: who it is and how new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    pub namespace: Option<String>,
+    pub name: String,
+    pub uid: Uid,
+    /// As it came: to be handed back, not read.
+    pub resource_version: String,
+    pub generation: i64,
+    pub terminating: bool,
+}
+
+impl fmt::Display for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct AnyObject<'a> {
+    #[serde(borrow)]
+    metadata: Option<Metadata<'a>>,
+}
+
+/// Reads the metadata alone, of an object of any kind.
+///
+/// # Errors
+/// If it is no JSON object, or its metadata has another shape.
+pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
+    let metadata = serde_json::from_slice::<AnyObject>(json)?.metadata.unwrap_or_default();
+    Ok(Meta {
+        namespace: metadata.namespace.as_deref().map(str::to_owned),
+        name: text(metadata.name.as_ref()).to_owned(),
+        uid: metadata.uid(),
+        resource_version: text(metadata.resource_version.as_ref()).to_owned(),
+        generation: metadata.generation.unwrap_or(0),
+        terminating: metadata.deletion_timestamp.is_some(),
+    })
+}

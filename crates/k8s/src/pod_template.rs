@@ -1,0 +1,270 @@
+//! From a raw pod template to the pod that is created (C2, C14, C30, C31).
+//!
+//! The template stays JSON all the way: only the parts that a DaemonSet's pods need differently are
+//! touched, and whatever else is there is handed on.
+
+use everynode_core::object::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
+use everynode_core::plan::{NewPod, ScheduleBy};
+use serde_json::{Map, Value, json};
+
+use crate::patch::Owner;
+
+/// The longest name, and so the longest prefix of one, that an API server takes.
+const NAME_LENGTH_MAX: usize = 253;
+
+/// What the API server sets, or the controller does: never taken from the template.
+const METADATA_NOT_OF_TEMPLATE: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "managedFields",
+];
+
+/// The pod to create.
+pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
+    let mut metadata = object(template.get("metadata"));
+    for key in METADATA_NOT_OF_TEMPLATE {
+        metadata.remove(*key);
+    }
+    metadata.insert("generateName".into(), generate_name(owner.name).into());
+    metadata.insert("ownerReferences".into(), json!([owner.reference()]));
+    let labels = member(&mut metadata, "labels");
+    labels.insert(HASH_LABEL.into(), new.hash.as_str().into());
+    if let Some(generation) = new.template_generation {
+        labels.insert(TEMPLATE_GENERATION_LABEL.into(), generation.to_string().into());
+    }
+    let mut spec = object(template.get("spec"));
+    add_default_tolerations(&mut spec);
+    match new.schedule_by {
+        ScheduleBy::Scheduler => aim_at(&mut spec, new.node.as_str()),
+        ScheduleBy::Controller => {
+            spec.insert("nodeName".into(), new.node.as_str().into());
+        }
+    }
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+}
+
+fn object(value: Option<&Value>) -> Map<String, Value> {
+    value.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// The member of that name as an object: what it is, or made so.
+fn member<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let member = parent.entry(key).or_insert(Value::Null);
+    if !member.is_object() {
+        *member = Value::Object(Map::new());
+    }
+    member.as_object_mut().expect("it was made an object")
+}
+
+/// Upstream: `getPodsPrefix`.
+fn generate_name(name: &str) -> String {
+    if name.len() < NAME_LENGTH_MAX { format!("{name}-") } else { name.to_owned() }
+}
+
+/// C14. Upstream: `AddOrUpdateDaemonPodTolerations`: one that differs in its seconds alone is replaced.
+fn add_default_tolerations(spec: &mut Map<String, Value>) {
+    let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    let tolerations = spec.entry("tolerations").or_insert(Value::Null);
+    if !tolerations.is_array() {
+        *tolerations = json!([]);
+    }
+    let tolerations = tolerations.as_array_mut().expect("it was made an array");
+    for (key, effect) in default_tolerations(host_network) {
+        let default = json!({ "key": key, "operator": "Exists", "effect": effect });
+        let mut is_there = false;
+        for toleration in tolerations.iter_mut().filter(|t| is_same_toleration(t, &default)) {
+            *toleration = default.clone();
+            is_there = true;
+        }
+        if !is_there {
+            tolerations.push(default);
+        }
+    }
+}
+
+fn default_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let network = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
+    [
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+        ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    ]
+    .into_iter()
+    .chain(network)
+}
+
+fn is_same_toleration(a: &Value, b: &Value) -> bool {
+    let text = |value: &Value, key| value.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+    ["key", "operator", "value", "effect"].iter().all(|key| text(a, key) == text(b, key))
+}
+
+/// Replaces the required node affinity; preferences and pod (anti)affinity stay (C30). Upstream:
+/// `ReplaceDaemonSetPodNodeNameNodeAffinity`.
+fn aim_at(spec: &mut Map<String, Value>, node: &str) {
+    let required = json!({ "nodeSelectorTerms": [
+        { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] },
+    ] });
+    member(member(spec, "affinity"), "nodeAffinity")
+        .insert("requiredDuringSchedulingIgnoredDuringExecution".into(), required);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everynode_core::name::Uid;
+
+    fn new_pod(schedule_by: ScheduleBy, template_generation: Option<i64>) -> NewPod {
+        NewPod { node: "n1".into(), hash: "h4sh".into(), template_generation, schedule_by }
+    }
+
+    fn pod_of(template: &Value, new: &NewPod) -> Value {
+        let uid = Uid::new("u-1");
+        pod(&Owner { namespace: "ns", name: "fluentd", uid: &uid }, template, new)
+    }
+
+    fn scheduled(template: &Value) -> Value {
+        pod_of(template, &new_pod(ScheduleBy::Scheduler, None))
+    }
+
+    fn keys(tolerations: &Value) -> Vec<&str> {
+        let tolerations = tolerations.as_array().unwrap();
+        tolerations.iter().map(|t| t["key"].as_str().unwrap()).collect()
+    }
+
+    /// C30: name, labels, annotations, owner and node of a created pod.
+    #[test]
+    fn a_pod_has_what_the_template_says_and_what_binds_it_to_its_daemon_set_and_node() {
+        let template = json!({
+            "metadata": {
+                "creationTimestamp": null,
+                "name": "not this",
+                "labels": { "app": "fluentd", HASH_LABEL: "other" },
+                "annotations": { "a": "b" },
+                "finalizers": ["example.com/f"],
+            },
+            "spec": { "containers": [{ "name": "c" }] },
+        });
+        let pod = pod_of(&template, &new_pod(ScheduleBy::Scheduler, Some(7)));
+        assert_eq!(
+            pod["metadata"],
+            json!({
+                "generateName": "fluentd-",
+                "labels": { "app": "fluentd", HASH_LABEL: "h4sh", TEMPLATE_GENERATION_LABEL: "7" },
+                "annotations": { "a": "b" },
+                "finalizers": ["example.com/f"],
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "fluentd", "uid": "u-1",
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            })
+        );
+        assert_eq!(pod["spec"]["containers"], template["spec"]["containers"]);
+    }
+
+    /// C2: a field that nobody has heard of reaches the pod, at whatever depth.
+    #[test]
+    fn invented_fields_survive() {
+        let template = json!({
+            "metadata": { "inventedMeta": [1] },
+            "spec": {
+                "invented": { "x": [{ "y": null }, 1.5] },
+                "containers": [{ "name": "c", "alsoInvented": true }],
+                "affinity": { "inventedAffinity": {}, "nodeAffinity": { "inventedNode": 1 } },
+            },
+        });
+        let pod = scheduled(&template);
+        assert_eq!(pod["metadata"]["inventedMeta"], json!([1]));
+        assert_eq!(pod["spec"]["invented"], template["spec"]["invented"]);
+        assert_eq!(pod["spec"]["containers"], template["spec"]["containers"]);
+        assert_eq!(pod["spec"]["affinity"]["inventedAffinity"], json!({}));
+        assert_eq!(pod["spec"]["affinity"]["nodeAffinity"]["inventedNode"], json!(1));
+    }
+
+    /// C30: the required node affinity is replaced; preferred terms and pod (anti)affinity stay.
+    #[test]
+    fn only_the_required_node_affinity_is_replaced() {
+        let kept = json!({
+            "podAffinity": { "p": 1 },
+            "podAntiAffinity": { "q": 2 },
+            "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1 }] },
+        });
+        let mut affinity = kept.clone();
+        affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+            json!({ "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "a" }] }] });
+        let mut expected = kept;
+        expected["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
+            "nodeSelectorTerms": [
+                { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n1"] }] },
+            ],
+        });
+        assert_eq!(
+            scheduled(&json!({ "spec": { "affinity": affinity } }))["spec"]["affinity"],
+            expected
+        );
+        let bare = scheduled(&json!({ "spec": { "affinity": null } }));
+        assert_eq!(
+            bare["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"],
+            expected["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        );
+    }
+
+    /// C14: network-unavailable is tolerated with hostNetwork only.
+    #[test]
+    fn default_tolerations_are_added() {
+        let mut expected = vec![
+            "node.kubernetes.io/not-ready",
+            "node.kubernetes.io/unreachable",
+            "node.kubernetes.io/disk-pressure",
+            "node.kubernetes.io/memory-pressure",
+            "node.kubernetes.io/pid-pressure",
+            "node.kubernetes.io/unschedulable",
+        ];
+        assert_eq!(keys(&scheduled(&json!({}))["spec"]["tolerations"]), expected);
+        expected.push("node.kubernetes.io/network-unavailable");
+        let host_network = scheduled(&json!({ "spec": { "hostNetwork": true } }));
+        assert_eq!(keys(&host_network["spec"]["tolerations"]), expected);
+    }
+
+    /// C14: one that is there already is not doubled, one that differs in its effect is.
+    #[test]
+    fn default_tolerations_are_not_doubled() {
+        let pod = scheduled(&json!({ "spec": { "tolerations": [
+            { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5 },
+            { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoSchedule" },
+        ] } }));
+        let tolerations = &pod["spec"]["tolerations"];
+        assert_eq!(tolerations.as_array().unwrap().len(), 7);
+        assert_eq!(tolerations[0].get("tolerationSeconds"), None);
+        assert_eq!(tolerations[2]["key"], "node.kubernetes.io/unreachable");
+        assert_eq!(tolerations[2]["effect"], "NoExecute");
+    }
+
+    /// C31: with `--schedule-by=controller` the pod names its node, and its affinity stays.
+    #[test]
+    fn a_pod_that_the_controller_schedules_names_its_node() {
+        let template = json!({ "spec": { "affinity": { "nodeAffinity": { "x": 1 } } } });
+        let pod = pod_of(&template, &new_pod(ScheduleBy::Controller, None));
+        assert_eq!(pod["spec"]["nodeName"], "n1");
+        assert_eq!(pod["spec"]["affinity"], template["spec"]["affinity"]);
+    }
+
+    /// C30: a name that leaves no room for a hyphen is a prefix by itself.
+    #[test]
+    fn the_longest_name_is_its_own_prefix() {
+        assert_eq!(generate_name("a"), "a-");
+        assert_eq!(generate_name(&"a".repeat(252)).len(), 253);
+        assert_eq!(generate_name(&"a".repeat(253)).len(), 253);
+    }
+}
