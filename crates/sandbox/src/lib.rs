@@ -7,9 +7,11 @@ pub mod cluster;
 pub mod kind;
 pub mod nodes;
 pub mod patch;
+pub mod printer;
 mod quantity;
 mod run;
 pub mod store;
+mod value;
 
 pub use api::serve::Limits;
 pub use run::{Error, NodeSource, Options, Sandbox, start};

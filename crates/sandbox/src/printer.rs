@@ -1,0 +1,118 @@
+//! The tables that `kubectl get` shows (S4): per kind the columns, and per object the cells, of upstream's
+//! `pkg/printers/internalversion/printers.go`. All columns are always filled in; those of priority 1 are the wide ones,
+//! which clients hide or show. Pure: the age of things is told by `now`.
+
+mod daemon_set;
+mod duration;
+mod event;
+mod node;
+mod pod;
+mod simple;
+
+use everynode_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kind::Kind;
+use crate::value::string;
+
+pub use duration::human_duration;
+
+/// One column of a `meta.k8s.io/v1` Table, as it goes over the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    /// An OpenAPI type: `string` or `integer`.
+    pub type_name: &'static str,
+    /// An OpenAPI format: `name` marks the column that names the object.
+    pub format: &'static str,
+    pub description: &'static str,
+    /// 0 is always shown, 1 only with `-o wide`.
+    pub priority: i32,
+}
+
+impl Column {
+    const fn new(name: &'static str, description: &'static str) -> Column {
+        Column { name, type_name: "string", format: "", description, priority: 0 }
+    }
+
+    const fn integer(self) -> Column {
+        Column { type_name: "integer", ..self }
+    }
+
+    const fn wide(self) -> Column {
+        Column { priority: 1, ..self }
+    }
+
+    /// The column as a `TableColumnDefinition`.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.type_name,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
+
+const NAME: Column = Column {
+    format: "name",
+    ..Column::new("Name", "The name of the object, unique within its namespace")
+};
+const AGE: Column = Column::new("Age", "The time since the object was created");
+
+/// The columns of a kind's table, in order.
+pub fn columns(kind: &Kind) -> &'static [Column] {
+    printer_of(kind).columns
+}
+
+/// The cells of one object's row: as many, and in the same order, as `columns`.
+pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
+    (printer_of(kind).cells)(object, now)
+}
+
+/// The conditions of one object's row (`TableRowCondition`): a finished pod's row is marked `Completed`.
+pub fn row_conditions(kind: &Kind, object: &Value) -> Vec<Value> {
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::row_conditions(object),
+        _ => Vec::new(),
+    }
+}
+
+/// How one kind is printed.
+struct Printer {
+    columns: &'static [Column],
+    cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+const GENERIC: Printer = Printer { columns: &[NAME, AGE], cells: simple::name_and_age };
+
+fn printer_of(kind: &Kind) -> Printer {
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::PRINTER,
+        ("", "Node") => node::PRINTER,
+        ("apps", "DaemonSet") => daemon_set::PRINTER,
+        ("apps", "ControllerRevision") => daemon_set::REVISION_PRINTER,
+        ("" | "events.k8s.io", "Event") => event::PRINTER,
+        ("", "Namespace") => simple::NAMESPACE_PRINTER,
+        ("", "ConfigMap") => simple::CONFIG_MAP_PRINTER,
+        ("", "Secret") => simple::SECRET_PRINTER,
+        ("", "ServiceAccount") => simple::SERVICE_ACCOUNT_PRINTER,
+        ("coordination.k8s.io", "Lease") => simple::LEASE_PRINTER,
+        _ => GENERIC,
+    }
+}
+
+fn name(object: &Value) -> &str {
+    string(object, "/metadata/name")
+}
+
+/// The time since `metadata.creationTimestamp`.
+fn age(object: &Value, now: Timestamp) -> String {
+    duration::since(string(object, "/metadata/creationTimestamp"), now)
+}
+
+/// `text`, or what stands for its absence.
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "<none>" } else { text }
+}

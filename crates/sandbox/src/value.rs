@@ -1,0 +1,50 @@
+//! Reads a `serde_json::Value` tree the way Kubernetes' Go code reads its structs: what is absent, null or of another type
+//! reads as the zero value. Paths are JSON pointers. Decides nothing and never writes.
+
+use serde_json::{Map, Value};
+
+/// The string at `path`, or "".
+pub fn string<'a>(object: &'a Value, path: &str) -> &'a str {
+    object.pointer(path).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The integer at `path`, or 0.
+pub fn integer(object: &Value, path: &str) -> i64 {
+    integer_maybe(object, path).unwrap_or(0)
+}
+
+/// The integer at `path`, if there is one.
+pub fn integer_maybe(object: &Value, path: &str) -> Option<i64> {
+    object.pointer(path).and_then(Value::as_i64)
+}
+
+/// The boolean at `path`, or false.
+pub fn boolean(object: &Value, path: &str) -> bool {
+    object.pointer(path).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// The elements of the array at `path`, or none.
+pub fn array<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    object.pointer(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The object at `path`, if there is one (an empty one included).
+pub fn map<'a>(object: &'a Value, path: &str) -> Option<&'a Map<String, Value>> {
+    object.pointer(path).and_then(Value::as_object)
+}
+
+/// Whether something other than null is at `path`.
+pub fn is_set(object: &Value, path: &str) -> bool {
+    object.pointer(path).is_some_and(|value| !value.is_null())
+}
+
+/// The string entries of the map at `path`, ordered by key: labels, annotations, node selectors.
+pub fn string_map<'a>(object: &'a Value, path: &str) -> Vec<(&'a str, &'a str)> {
+    let mut entries: Vec<(&str, &str)> = map(object, path)
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
+        .collect();
+    entries.sort_unstable();
+    entries
+}
