@@ -4,13 +4,16 @@
 
 mod api;
 pub mod cluster;
+pub mod defaults;
 pub mod kind;
 pub mod nodes;
 pub mod patch;
 pub mod printer;
 mod quantity;
 mod run;
+mod schema;
 pub mod store;
+pub mod validation;
 mod value;
 
 pub use api::serve::Limits;

@@ -1,0 +1,66 @@
+//! What the server fills in when an object is written (S9): upstream's `SetDefaults_…` functions, and the form in which its
+//! encoder writes the result back. Pure, and idempotent: applying it twice changes nothing.
+
+mod daemon_set;
+mod node;
+mod pod;
+mod simple;
+
+use serde_json::{Map, Value};
+
+use crate::kind::Kind;
+use crate::schema;
+
+/// Fills in the defaults of `object`, and brings it into the form in which the server serves it.
+/// An object that is no JSON object is left alone; `validation::decode` refuses it.
+pub fn apply(kind: &Kind, object: &mut Value) {
+    schema::normalize(kind, object);
+    let Some(fields) = object.as_object_mut() else { return };
+    struct_at(fields, "metadata");
+    match (kind.group, kind.kind) {
+        ("", "Pod") => pod::pod(fields),
+        ("", "Node") => node::node(fields),
+        ("", "Namespace") => simple::namespace(fields),
+        ("", "Secret") => simple::secret(fields),
+        ("", "Event") => simple::event(fields),
+        ("apps", "DaemonSet") => daemon_set::daemon_set(fields),
+        ("apps", "ControllerRevision") => default(fields, "revision", 0),
+        ("coordination.k8s.io", "Lease") => {
+            struct_at(fields, "spec");
+        }
+        _ => {}
+    }
+}
+
+type Fields = Map<String, Value>;
+
+/// The struct at `name`, made if it is not there.
+fn struct_at<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
+    let field = fields.entry(name).or_insert(Value::Null);
+    if !field.is_object() {
+        *field = Value::Object(Map::new());
+    }
+    field.as_object_mut().expect("it was made an object")
+}
+
+/// The struct at `name`, if there is one.
+fn struct_maybe<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
+    fields.get_mut(name)?.as_object_mut()
+}
+
+/// The structs in the list at `name`.
+fn structs_in<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
+    let list = fields.get_mut(name).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Sets a field that is not there.
+fn default(fields: &mut Fields, name: &str, value: impl Into<Value>) {
+    if !fields.contains_key(name) {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.get(name).and_then(Value::as_str).unwrap_or("")
+}

@@ -1,0 +1,196 @@
+//! Pods and their specs, in pods and in templates.
+
+use serde_json::{Value, json};
+
+use super::{Fields, default, struct_at, struct_maybe, structs_in, text};
+use crate::validation::quantity::Quantity;
+
+/// A pod has defaults of its own, which its template has not: host ports, service links, requests from limits.
+pub(super) fn pod(fields: &mut Fields) {
+    let pod_spec = struct_at(fields, "spec");
+    spec(pod_spec);
+    default(pod_spec, "enableServiceLinks", true);
+    let host_network = pod_spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers"] {
+        for container in structs_in(pod_spec, list) {
+            requests_from_limits(container);
+            if host_network {
+                host_ports(container);
+            }
+        }
+    }
+    default(struct_at(fields, "status"), "phase", "Pending");
+}
+
+pub(super) fn spec(spec: &mut Fields) {
+    default(spec, "dnsPolicy", "ClusterFirst");
+    default(spec, "restartPolicy", "Always");
+    default(spec, "schedulerName", "default-scheduler");
+    default(spec, "terminationGracePeriodSeconds", 30);
+    struct_at(spec, "securityContext");
+    service_account(spec);
+    for volume in structs_in(spec, "volumes") {
+        self::volume(volume);
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in structs_in(spec, list) {
+            self::container(container);
+        }
+    }
+}
+
+/// The name of the account has an older field beside it that always says the same.
+fn service_account(spec: &mut Fields) {
+    let name = match (text(spec, "serviceAccountName"), text(spec, "serviceAccount")) {
+        ("", "") => return,
+        ("", older) => older.to_owned(),
+        (name, _) => name.to_owned(),
+    };
+    spec.insert("serviceAccount".to_owned(), name.as_str().into());
+    spec.insert("serviceAccountName".to_owned(), name.into());
+}
+
+fn container(container: &mut Fields) {
+    let policy = pull_policy(text(container, "image"));
+    default(container, "imagePullPolicy", policy);
+    default(container, "terminationMessagePath", "/dev/termination-log");
+    default(container, "terminationMessagePolicy", "File");
+    let resources = struct_at(container, "resources");
+    for list in ["limits", "requests"] {
+        round_to_thousandths(resources, list);
+    }
+    for port in structs_in(container, "ports") {
+        default(port, "protocol", "TCP");
+    }
+    for variable in structs_in(container, "env") {
+        if let Some(source) = struct_maybe(variable, "valueFrom") {
+            downward_reference(source);
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = struct_maybe(container, name) {
+            self::probe(probe);
+        }
+    }
+    if let Some(lifecycle) = struct_maybe(container, "lifecycle") {
+        for name in ["postStart", "preStop"] {
+            if let Some(hook) = struct_maybe(lifecycle, name) {
+                http_get(hook);
+            }
+        }
+    }
+}
+
+/// Images without a tag, or tagged `latest`, are pulled each time.
+fn pull_policy(image: &str) -> &'static str {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    let tag = match (name.contains('@'), name.split_once(':')) {
+        (true, _) => return "IfNotPresent",
+        (false, Some((_, tag))) => tag,
+        (false, None) => "latest",
+    };
+    if tag == "latest" { "Always" } else { "IfNotPresent" }
+}
+
+fn probe(probe: &mut Fields) {
+    default(probe, "timeoutSeconds", 1);
+    default(probe, "periodSeconds", 10);
+    default(probe, "successThreshold", 1);
+    default(probe, "failureThreshold", 3);
+    http_get(probe);
+    if let Some(grpc) = struct_maybe(probe, "grpc") {
+        default(grpc, "service", "");
+    }
+}
+
+fn http_get(handler: &mut Fields) {
+    if let Some(action) = struct_maybe(handler, "httpGet") {
+        default(action, "path", "/");
+        default(action, "scheme", "HTTP");
+    }
+}
+
+/// A reference to a field of the pod, or to a container's resource.
+fn downward_reference(source: &mut Fields) {
+    if let Some(reference) = struct_maybe(source, "fieldRef") {
+        default(reference, "apiVersion", "v1");
+    }
+    if let Some(reference) = struct_maybe(source, "resourceFieldRef") {
+        default(reference, "divisor", "0");
+    }
+}
+
+fn volume(volume: &mut Fields) {
+    if volume.keys().all(|name| name == "name") {
+        struct_at(volume, "emptyDir");
+    }
+    for name in ["configMap", "downwardAPI", "projected", "secret"] {
+        if let Some(source) = struct_maybe(volume, name) {
+            default(source, "defaultMode", 0o644);
+        }
+    }
+    if let Some(source) = struct_maybe(volume, "hostPath") {
+        default(source, "type", "");
+    }
+    if let Some(source) = struct_maybe(volume, "image") {
+        let policy = pull_policy(text(source, "reference"));
+        default(source, "pullPolicy", policy);
+    }
+    if let Some(source) = struct_maybe(volume, "iscsi") {
+        default(source, "iscsiInterface", "default");
+    }
+    if let Some(source) = struct_maybe(volume, "downwardAPI") {
+        structs_in(source, "items").for_each(downward_reference);
+    }
+    if let Some(source) = struct_maybe(volume, "projected") {
+        structs_in(source, "sources").for_each(projection);
+    }
+    if let Some(source) = struct_maybe(volume, "ephemeral")
+        && let Some(template) = struct_maybe(source, "volumeClaimTemplate")
+    {
+        struct_at(template, "metadata");
+        default(struct_at(template, "spec"), "volumeMode", "Filesystem");
+    }
+}
+
+fn projection(source: &mut Fields) {
+    if let Some(token) = struct_maybe(source, "serviceAccountToken") {
+        default(token, "expirationSeconds", 3600);
+    }
+    if let Some(downward) = struct_maybe(source, "downwardAPI") {
+        structs_in(downward, "items").for_each(downward_reference);
+    }
+}
+
+fn requests_from_limits(container: &mut Fields) {
+    let resources = struct_at(container, "resources");
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    let requests = struct_at(resources, "requests");
+    for (resource, limit) in limits {
+        default(requests, &resource, limit);
+    }
+}
+
+/// On the host's network a port of the container is that port of the host.
+fn host_ports(container: &mut Fields) {
+    for port in structs_in(container, "ports") {
+        if let Some(number) = port.get("containerPort").cloned() {
+            default(port, "hostPort", number);
+        }
+    }
+}
+
+/// Resources are counted in thousandths; what is finer is rounded up.
+fn round_to_thousandths(resources: &mut Fields, list: &str) {
+    let Some(amounts) = struct_maybe(resources, list) else { return };
+    for amount in amounts.values_mut() {
+        let Some(Ok(quantity)) = amount.as_str().map(str::parse::<Quantity>) else { continue };
+        if !quantity.is_zero() && quantity.is_finer_than_milli() {
+            *amount = json!(
+                format!("{}m", quantity.milli_value())
+                    .parse::<Quantity>()
+                    .map_or_else(|_| quantity.to_string(), |rounded| rounded.to_string())
+            );
+        }
+    }
+}

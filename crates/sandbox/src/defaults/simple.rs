@@ -1,0 +1,44 @@
+//! Namespaces, Secrets and Events.
+
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+
+use super::{Fields, default, struct_at, text};
+
+/// The label by which a namespace can be selected by its name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// A namespace has its name as a label, and a finalizer for its content.
+pub(super) fn namespace(fields: &mut Fields) {
+    let metadata = struct_at(fields, "metadata");
+    let name = text(metadata, "name").to_owned();
+    if !name.is_empty() {
+        struct_at(metadata, "labels").insert(NAME_LABEL.to_owned(), name.into());
+    }
+    let is_going = metadata.contains_key("deletionTimestamp");
+    let spec = struct_at(fields, "spec");
+    if !is_going {
+        default(spec, "finalizers", json!(["kubernetes"]));
+    }
+    default(struct_at(fields, "status"), "phase", "Active");
+}
+
+/// Plain strings are moved to where the bytes are.
+pub(super) fn secret(fields: &mut Fields) {
+    default(fields, "type", "Opaque");
+    let Some(Value::Object(plain)) = fields.remove("stringData") else { return };
+    let data = struct_at(fields, "data");
+    for (key, value) in plain {
+        let bytes = ByteString(value.as_str().unwrap_or("").as_bytes().to_vec());
+        data.insert(key, json!(bytes));
+    }
+}
+
+/// Fields that Go always writes.
+pub(super) fn event(fields: &mut Fields) {
+    for name in ["involvedObject", "source"] {
+        struct_at(fields, name);
+    }
+    default(fields, "reportingComponent", "");
+    default(fields, "reportingInstance", "");
+}

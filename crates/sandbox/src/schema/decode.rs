@@ -1,0 +1,254 @@
+//! What Go's decoder says of an object: the first value of a wrong type, and the fields that no struct has.
+
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+use super::{STRUCTS, Shape, root_of, short_name};
+use crate::kind::Kind;
+use crate::validation::quantity::Quantity;
+
+/// A value that can't be read into the type of its kind; the server answers 400 with this text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} in version {version:?} cannot be handled as a {kind}: {reason}")]
+pub struct DecodeError {
+    pub kind: String,
+    pub version: String,
+    /// What Go's decoder says.
+    pub reason: String,
+}
+
+impl DecodeError {
+    fn new(kind: &Kind, reason: String) -> DecodeError {
+        DecodeError { kind: kind.kind.to_owned(), version: kind.version.to_owned(), reason }
+    }
+
+    /// The error of `fieldValidation=Strict` for what is not as strict as it should be, such as `unknown field "spec.foo"`.
+    pub fn strict(kind: &Kind, wrong: &[String]) -> DecodeError {
+        DecodeError::new(kind, format!("strict decoding error: {}", wrong.join(", ")))
+    }
+}
+
+/// Whether every value is of the type that its field has.
+pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
+    let Some(root) = root_of(kind) else { return Ok(()) };
+    let mut place = Place::default();
+    check(&root, object, &mut place).map_err(|reason| DecodeError::new(kind, reason))
+}
+
+/// The fields that no struct has, as `unknown field "spec.template.spec.containers[0].imag"`, in order.
+pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(root) = root_of(kind) {
+        collect_unknown(&root, object, &mut String::new(), &mut found);
+    }
+    found
+}
+
+/// Where the decoder is: the innermost struct, and the names of the fields that lead there.
+#[derive(Default)]
+struct Place {
+    structs: Vec<String>,
+    fields: Vec<String>,
+}
+
+impl Place {
+    fn mismatch(&self, found: &str, expected: &str) -> String {
+        match self.structs.last() {
+            None => format!("json: cannot unmarshal {found} into Go value of type {expected}"),
+            Some(innermost) => format!(
+                "json: cannot unmarshal {found} into Go struct field {}.{} of type {}",
+                short_name(innermost),
+                self.fields.join("."),
+                expected
+            ),
+        }
+    }
+
+    /// The Go type of a string field: some have named types.
+    fn text_type(&self) -> &'static str {
+        match (
+            self.structs.last().map(|name| short_name(name)),
+            self.fields.last().map(String::as_str),
+        ) {
+            (Some("Container"), Some("imagePullPolicy")) => "v1.PullPolicy",
+            (Some("Container"), Some("terminationMessagePolicy")) => "v1.TerminationMessagePolicy",
+            (Some("PodSpec"), Some("restartPolicy")) => "v1.RestartPolicy",
+            (Some("PodSpec"), Some("dnsPolicy")) => "v1.DNSPolicy",
+            (Some("ContainerPort"), Some("protocol")) => "v1.Protocol",
+            (Some("Toleration"), Some("operator")) => "v1.TolerationOperator",
+            (Some("Toleration" | "Taint"), Some("effect")) => "v1.TaintEffect",
+            (Some("NodeSelectorRequirement"), Some("operator")) => "v1.NodeSelectorOperator",
+            (Some("LabelSelectorRequirement"), Some("operator")) => "v1.LabelSelectorOperator",
+            (Some("DaemonSetUpdateStrategy"), Some("type")) => "v1.DaemonSetUpdateStrategyType",
+            (Some("HostPathVolumeSource"), Some("type")) => "v1.HostPathType",
+            (Some("HTTPGetAction"), Some("scheme")) => "v1.URIScheme",
+            (Some("VolumeMount"), Some("mountPropagation")) => "v1.MountPropagationMode",
+            (Some("EmptyDirVolumeSource"), Some("medium")) => "v1.StorageMedium",
+            (Some("Secret"), Some("type")) => "v1.SecretType",
+            (Some("PodStatus"), Some("phase")) => "v1.PodPhase",
+            (Some("ObjectMeta" | "OwnerReference" | "ObjectReference"), Some("uid")) => "types.UID",
+            _ => "string",
+        }
+    }
+}
+
+fn check(shape: &Shape, value: &Value, place: &mut Place) -> Result<(), String> {
+    if value.is_null() {
+        return Ok(());
+    }
+    match (shape, value) {
+        (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => {
+            Ok(())
+        }
+        (Shape::Text, Value::String(_)) => Ok(()),
+        (Shape::Struct(name), Value::Object(fields)) => {
+            let Some(known) = STRUCTS.get(name) else { return Ok(()) };
+            place.structs.push(name.clone());
+            for (field, value) in fields {
+                let Some(shape) = known.fields.get(field) else { continue };
+                place.fields.push(field.clone());
+                check(shape, value, place)?;
+                place.fields.pop();
+            }
+            place.structs.pop();
+            Ok(())
+        }
+        (Shape::Map(inner), Value::Object(entries)) => {
+            entries.values().try_for_each(|value| check(inner, value, place))
+        }
+        (Shape::List(inner), Value::Array(items)) => {
+            items.iter().try_for_each(|value| check(inner, value, place))
+        }
+        (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, place),
+        (Shape::Quantity, _) => quantity(value),
+        (Shape::IntOrString, Value::String(_)) => Ok(()),
+        (Shape::IntOrString, Value::Number(number)) => integer_or_string(number),
+        (Shape::IntOrString, other) => {
+            Err(format!("json: cannot unmarshal {} into Go value of type int32", kind_of(other)))
+        }
+        (Shape::Time, Value::String(text)) => time(text),
+        (Shape::Time, other) => {
+            Err(format!("json: cannot unmarshal {} into Go value of type string", kind_of(other)))
+        }
+        (Shape::Bytes, Value::String(text)) => base64(text),
+        (_, other) => Err(place.mismatch(kind_of(other), &go_type(shape, place))),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn go_type(shape: &Shape, place: &Place) -> String {
+    match shape {
+        Shape::Struct(name) => format!("v1.{}", short_name(name)),
+        Shape::Map(inner) if **inner == Shape::Quantity => "v1.ResourceList".to_owned(),
+        Shape::Map(inner) => format!("map[string]{}", go_type(inner, place)),
+        Shape::List(inner) => format!("[]{}", go_type(inner, place)),
+        Shape::Text => place.text_type().to_owned(),
+        Shape::Integer { bits } => format!("int{bits}"),
+        Shape::Float => "float64".to_owned(),
+        Shape::Boolean => "bool".to_owned(),
+        Shape::Quantity => "resource.Quantity".to_owned(),
+        Shape::IntOrString => "intstr.IntOrString".to_owned(),
+        Shape::Time => "v1.Time".to_owned(),
+        Shape::Bytes => "[]uint8".to_owned(),
+        Shape::Any => "runtime.RawExtension".to_owned(),
+    }
+}
+
+fn integer(bits: u8, number: &Number, place: &Place) -> Result<(), String> {
+    let fits = match bits {
+        32 => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+        _ => number.as_i64().is_some(),
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(place.mismatch(&format!("number {number}"), &format!("int{bits}")))
+    }
+}
+
+fn integer_or_string(number: &Number) -> Result<(), String> {
+    match number.as_i64().map(i32::try_from) {
+        Some(Ok(_)) => Ok(()),
+        _ => Err(format!("json: cannot unmarshal number {number} into Go value of type int32")),
+    }
+}
+
+fn quantity(value: &Value) -> Result<(), String> {
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    };
+    text.parse::<Quantity>().map(|_| ()).map_err(|error| error.to_string())
+}
+
+fn time(text: &str) -> Result<(), String> {
+    if text.parse::<jiff::Timestamp>().is_ok() {
+        return Ok(());
+    }
+    let layout = "2006-01-02T15:04:05Z07:00";
+    Err(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+}
+
+/// Standard base64 with padding; line breaks don't count.
+fn base64(text: &str) -> Result<(), String> {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    let mut digits = 0;
+    let mut padding = 0;
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\r' | b'\n' => {}
+            b'=' if digits % 4 >= 2 && padding < 4 - digits % 4 => padding += 1,
+            _ if is_digit(byte) && padding == 0 => digits += 1,
+            _ => return Err(format!("illegal base64 data at input byte {index}")),
+        }
+    }
+    if (digits + padding) % 4 == 0 {
+        Ok(())
+    } else {
+        Err(format!("illegal base64 data at input byte {}", text.len()))
+    }
+}
+
+fn collect_unknown(shape: &Shape, value: &Value, path: &mut String, found: &mut Vec<String>) {
+    let length = path.len();
+    match (shape, value) {
+        (Shape::Struct(name), Value::Object(fields)) => {
+            let Some(known) = STRUCTS.get(name) else { return };
+            for (field, value) in fields {
+                let separator = if path.is_empty() { "" } else { "." };
+                write!(path, "{separator}{field}").expect("a String takes all writes");
+                match known.fields.get(field) {
+                    Some(shape) => collect_unknown(shape, value, path, found),
+                    None => found.push(format!("unknown field {path:?}")),
+                }
+                path.truncate(length);
+            }
+        }
+        (Shape::Map(inner), Value::Object(entries)) => {
+            for (key, value) in entries {
+                write!(path, ".{key}").expect("a String takes all writes");
+                collect_unknown(inner, value, path, found);
+                path.truncate(length);
+            }
+        }
+        (Shape::List(inner), Value::Array(items)) => {
+            for (index, value) in items.iter().enumerate() {
+                write!(path, "[{index}]").expect("a String takes all writes");
+                collect_unknown(inner, value, path, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,203 @@
+//! Whether an object may be stored (S9), and if not, what is wrong with it: the reasons, paths and words of upstream's
+//! validation. Pure functions over JSON trees that have been decoded (`decode`) and defaulted (`defaults::apply`).
+
+mod affinity;
+mod container;
+mod daemon_set;
+mod environment;
+mod event;
+mod field;
+mod format;
+mod lease;
+mod metadata;
+mod node;
+mod pod;
+mod pod_spec;
+mod probe;
+pub mod quantity;
+mod resources;
+mod scheduling;
+mod security;
+mod selector;
+mod simple;
+mod volume;
+mod volume_source;
+
+use serde_json::Value;
+
+use self::field::{Causes, Field};
+use crate::kind::Kind;
+
+pub use crate::schema::{DecodeError, decode, unknown_fields};
+
+/// One thing that is wrong with an object: a `StatusCause` (S8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub reason: Reason,
+    /// The path of the field, such as `spec.template.spec.containers[0].name`.
+    pub field: String,
+    /// What is wrong with it, without the path.
+    pub message: String,
+}
+
+/// The kind of a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Required,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    Duplicate,
+    NotFound,
+    TooLong,
+    TypeInvalid,
+}
+
+impl Reason {
+    /// The word that goes over the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Required => "FieldValueRequired",
+            Reason::Invalid => "FieldValueInvalid",
+            Reason::NotSupported => "FieldValueNotSupported",
+            Reason::Forbidden => "FieldValueForbidden",
+            Reason::Duplicate => "FieldValueDuplicate",
+            Reason::NotFound => "FieldValueNotFound",
+            Reason::TooLong => "FieldValueTooLong",
+            Reason::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    /// What a message of this reason starts with.
+    fn title(self) -> &'static str {
+        match self {
+            Reason::Required => "Required value",
+            Reason::Invalid | Reason::TypeInvalid => "Invalid value",
+            Reason::NotSupported => "Unsupported value",
+            Reason::Forbidden => "Forbidden",
+            Reason::Duplicate => "Duplicate value",
+            Reason::NotFound => "Not found",
+            Reason::TooLong => "Too long",
+        }
+    }
+}
+
+/// The message of the 422 Status that `causes` make: `DaemonSet.apps "x" is invalid: …`.
+pub fn invalid_message(kind: &Kind, name: &str, causes: &[Cause]) -> String {
+    let mut errors: Vec<String> = Vec::new();
+    for cause in causes {
+        let error = format!("{}: {}", cause.field, cause.message);
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
+    }
+    let subject = format!("{} {} is invalid", kind.group_kind(), field::go_quote(name));
+    match errors.as_slice() {
+        [] => subject,
+        [error] => format!("{subject}: {error}"),
+        _ => format!("{subject}: [{}]", errors.join(", ")),
+    }
+}
+
+/// What keeps `object` from being created.
+pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    let root = Field::root(object);
+    match validator_of(kind) {
+        Validator::Pod => pod::on_create(&root, &mut causes),
+        Validator::Node => node::on_create(&root, &mut causes),
+        Validator::DaemonSet => daemon_set::on_create(&root, &mut causes),
+        Validator::ControllerRevision => daemon_set::revision_on_create(&root, &mut causes),
+        Validator::Namespace => simple::namespace_on_create(&root, &mut causes),
+        Validator::ConfigMap => simple::config_map_on_create(&root, &mut causes),
+        Validator::Secret => simple::secret_on_create(&root, &mut causes),
+        Validator::ServiceAccount => metadata::on_create(&root, metadata::NAMESPACED, &mut causes),
+        Validator::Event => event::on_create(&root, false, &mut causes),
+        Validator::NewEvent => event::on_create(&root, true, &mut causes),
+        Validator::Lease => lease::on_create(&root, &mut causes),
+        Validator::MetadataOnly => {
+            metadata::on_create(&root, metadata::rules_of(kind), &mut causes)
+        }
+    }
+    causes.0
+}
+
+/// What keeps `new` from replacing `old` through the main endpoint.
+pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    let (root, old) = (Field::root(new), Field::root(old));
+    match validator_of(kind) {
+        Validator::Pod => pod::on_update(&root, &old, &mut causes),
+        Validator::Node => node::on_update(&root, &old, &mut causes),
+        Validator::DaemonSet => daemon_set::on_update(&root, &old, &mut causes),
+        Validator::ControllerRevision => daemon_set::revision_on_update(&root, &old, &mut causes),
+        Validator::Namespace => metadata::on_update(&root, &old, &mut causes),
+        Validator::ConfigMap => simple::config_map_on_update(&root, &old, &mut causes),
+        Validator::Secret => simple::secret_on_update(&root, &old, &mut causes),
+        Validator::ServiceAccount => {
+            metadata::on_update(&root, &old, &mut causes);
+            metadata::on_create(&root, metadata::NAMESPACED, &mut causes);
+        }
+        Validator::Event => event::on_update(&root, &old, false, &mut causes),
+        Validator::NewEvent => event::on_update(&root, &old, true, &mut causes),
+        Validator::Lease => lease::on_update(&root, &old, &mut causes),
+        Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
+    }
+    causes.0
+}
+
+/// What keeps `new` from replacing `old` through the status subresource.
+pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    let (root, old) = (Field::root(new), Field::root(old));
+    match validator_of(kind) {
+        Validator::Pod => pod::on_status_update(&root, &old, &mut causes),
+        Validator::DaemonSet => daemon_set::on_status_update(&root, &old, &mut causes),
+        Validator::Node => node::on_update(&root, &old, &mut causes),
+        Validator::Namespace => simple::namespace_on_status_update(&root, &old, &mut causes),
+        Validator::ControllerRevision
+        | Validator::ConfigMap
+        | Validator::Secret
+        | Validator::ServiceAccount
+        | Validator::Event
+        | Validator::NewEvent
+        | Validator::Lease
+        | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
+    }
+    causes.0
+}
+
+/// Which rules an object is held to.
+enum Validator {
+    Pod,
+    Node,
+    DaemonSet,
+    ControllerRevision,
+    Namespace,
+    ConfigMap,
+    Secret,
+    ServiceAccount,
+    Event,
+    /// An Event in the form of events.k8s.io/v1.
+    NewEvent,
+    Lease,
+    /// A kind without rules of its own.
+    MetadataOnly,
+}
+
+fn validator_of(kind: &Kind) -> Validator {
+    match (kind.group, kind.kind) {
+        ("", "Pod") => Validator::Pod,
+        ("", "Node") => Validator::Node,
+        ("apps", "DaemonSet") => Validator::DaemonSet,
+        ("apps", "ControllerRevision") => Validator::ControllerRevision,
+        ("", "Namespace") => Validator::Namespace,
+        ("", "ConfigMap") => Validator::ConfigMap,
+        ("", "Secret") => Validator::Secret,
+        ("", "ServiceAccount") => Validator::ServiceAccount,
+        ("", "Event") => Validator::Event,
+        ("events.k8s.io", "Event") => Validator::NewEvent,
+        ("coordination.k8s.io", "Lease") => Validator::Lease,
+        _ => Validator::MetadataOnly,
+    }
+}

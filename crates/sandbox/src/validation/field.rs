@@ -1,0 +1,256 @@
+//! The fields of an object under validation and what is wrong with them, rendered as apimachinery's `field.Error` is:
+//! the same paths (`spec.containers[0].name`), the same words.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{Cause, Reason};
+
+static NULL: Value = Value::Null;
+
+/// A value and how it is reached from its object. A chain of borrowed steps: a path becomes text only if it is reported.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'a> {
+    parent: Option<&'a Field<'a>>,
+    step: Step<'a>,
+    value: &'a Value,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Child(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Field<'a> {
+    /// The object itself, whose path is empty.
+    pub fn root(object: &'a Value) -> Field<'a> {
+        Field { parent: None, step: Step::Root, value: object }
+    }
+
+    /// A field of this struct; null if it is not there.
+    pub fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
+        Field {
+            parent: Some(self),
+            step: Step::Child(name),
+            value: self.value.get(name).unwrap_or(&NULL),
+        }
+    }
+
+    /// An entry of this map.
+    pub fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
+        Field {
+            parent: Some(self),
+            step: Step::Key(key),
+            value: self.value.get(key).unwrap_or(&NULL),
+        }
+    }
+
+    /// An element of this list.
+    pub fn index(&self, index: usize) -> Field<'_> {
+        Field {
+            parent: Some(self),
+            step: Step::Index(index),
+            value: self.value.get(index).unwrap_or(&NULL),
+        }
+    }
+
+    /// This path with another value: upstream reports some values under paths that are not theirs.
+    pub fn holding<'b>(&self, value: &'b Value) -> Field<'b>
+    where
+        'a: 'b,
+    {
+        Field { value, ..*self }
+    }
+
+    /// The elements of this list.
+    pub fn items(&self) -> impl Iterator<Item = Field<'_>> {
+        (0..self.len()).map(|index| self.index(index))
+    }
+
+    /// The entries of this map, ordered by key.
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
+        let mut keys: Vec<&'a str> =
+            self.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|key| (key, self.key(key)))
+    }
+
+    pub fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// The string that this is, or "".
+    pub fn text(&self) -> &'a str {
+        self.value.as_str().unwrap_or("")
+    }
+
+    /// The integer that this is, or 0.
+    pub fn int(&self) -> i64 {
+        self.value.as_i64().unwrap_or(0)
+    }
+
+    pub fn is_true(&self) -> bool {
+        self.value == &Value::Bool(true)
+    }
+
+    pub fn is_set(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// The number of elements of a list or entries of a map.
+    pub fn len(&self) -> usize {
+        match self.value {
+            Value::Array(items) => items.len(),
+            Value::Object(entries) => entries.len(),
+            _ => 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn path(&self) -> String {
+        let mut text = self.parent.map(Field::path).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Child(name) if text.is_empty() => text.push_str(name),
+            Step::Child(name) => write!(text, ".{name}").expect("a String takes all writes"),
+            Step::Index(index) => write!(text, "[{index}]").expect("a String takes all writes"),
+            Step::Key(key) => write!(text, "[{key}]").expect("a String takes all writes"),
+        }
+        text
+    }
+}
+
+/// What is wrong with an object, in the order in which upstream finds it. Upstream validates some parts twice on update;
+/// what it says twice is said once here, as kubectl shows it.
+#[derive(Default)]
+pub(super) struct Causes(pub Vec<Cause>);
+
+impl Causes {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn append(&mut self, other: Causes) {
+        self.0.extend(other.0);
+    }
+
+    pub fn required(&mut self, field: &Field, detail: &str) {
+        self.add(Reason::Required, field, None, detail);
+    }
+
+    pub fn forbidden(&mut self, field: &Field, detail: &str) {
+        self.add(Reason::Forbidden, field, None, detail);
+    }
+
+    /// The field's own value is invalid.
+    pub fn invalid(&mut self, field: &Field, detail: &str) {
+        self.add(Reason::Invalid, field, Some(go_value(field.value)), detail);
+    }
+
+    /// One cause for each of `details`.
+    pub fn invalid_each(&mut self, field: &Field, details: Vec<String>) {
+        for detail in details {
+            self.invalid(field, &detail);
+        }
+    }
+
+    /// `value`, as Go renders it, is reported as what is invalid.
+    pub fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
+        self.add(Reason::Invalid, field, Some(value), detail);
+    }
+
+    pub fn not_supported(&mut self, field: &Field, supported: &[&str]) {
+        self.not_supported_rendered(field, go_value(field.value), supported);
+    }
+
+    pub fn not_supported_rendered(&mut self, field: &Field, value: String, supported: &[&str]) {
+        let supported: Vec<String> = supported.iter().map(|value| go_quote(value)).collect();
+        let detail = format!("supported values: {}", supported.join(", "));
+        self.add(Reason::NotSupported, field, Some(value), &detail);
+    }
+
+    pub fn duplicate(&mut self, field: &Field) {
+        self.duplicate_rendered(field, go_value(field.value), "");
+    }
+
+    pub fn duplicate_rendered(&mut self, field: &Field, value: String, detail: &str) {
+        self.add(Reason::Duplicate, field, Some(value), detail);
+    }
+
+    pub fn not_found(&mut self, field: &Field, detail: &str) {
+        self.add(Reason::NotFound, field, Some(go_value(field.value)), detail);
+    }
+
+    pub fn too_long(&mut self, field: &Field, bytes_max: usize) {
+        self.add(Reason::TooLong, field, None, &format!("may not be more than {bytes_max} bytes"));
+    }
+
+    fn add(&mut self, reason: Reason, field: &Field, value: Option<String>, detail: &str) {
+        let mut message = reason.title().to_owned();
+        for part in [value.as_deref(), (!detail.is_empty()).then_some(detail)].into_iter().flatten()
+        {
+            message.push_str(": ");
+            message.push_str(part);
+        }
+        let cause = Cause { reason, field: field.path(), message };
+        if !self.0.contains(&cause) {
+            self.0.push(cause);
+        }
+    }
+}
+
+/// A value as `field.Error` shows it: strings quoted, numbers and booleans plain, everything else as JSON.
+pub(super) fn go_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => go_quote(text),
+        other => go_json(other),
+    }
+}
+
+/// JSON as Go's encoder writes it: `<`, `>` and `&` escaped.
+pub(super) fn go_json(value: &Value) -> String {
+    let text = value.to_string();
+    text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+}
+
+/// A string as Go's `%q` quotes it.
+pub(super) fn go_quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            control if (control as u32) < 0x20 || control as u32 == 0x7f => {
+                write!(quoted, "\\x{:02x}", control as u32).expect("a String takes all writes");
+            }
+            invisible if is_invisible(invisible) => {
+                write!(quoted, "\\u{:04x}", invisible as u32).expect("a String takes all writes");
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The characters beyond ASCII that Go does not print: control and format characters, and spaces other than U+0020.
+fn is_invisible(character: char) -> bool {
+    let code = character as u32;
+    matches!(code, 0x80..=0xa0 | 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff)
+        || (code > 0x7f && character.is_whitespace())
+}

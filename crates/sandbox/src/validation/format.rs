@@ -1,0 +1,252 @@
+//! Whether a string is a valid name, label, port name and so on. Each function returns what is wrong with the string in
+//! the words of apimachinery's `util/validation`, or nothing.
+
+const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+    and must start and end with an alphanumeric character \
+    (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+    '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
+    regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const KEY_NAME_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
+    regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, \
+    '-', '_' or '.', and must start and end with an alphanumeric character \
+    (e.g. 'MyValue',  or 'my_value',  or '12345', \
+    regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// An RFC 1123 label: at most 63 lower case alphanumeric characters and dashes.
+pub(super) fn dns_label(text: &str) -> Vec<String> {
+    let mut wrong = too_long(text, 63);
+    if !is_dns_label(text) {
+        let dots_only = is_dns_subdomain(text);
+        wrong.push(if dots_only { "must not contain dots" } else { LABEL_MESSAGE }.to_owned());
+    }
+    wrong
+}
+
+/// RFC 1123 labels joined by dots, at most 253 characters.
+pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
+    let mut wrong = too_long(text, 253);
+    if !is_dns_subdomain(text) {
+        wrong.push(SUBDOMAIN_MESSAGE.to_owned());
+    }
+    wrong
+}
+
+/// The name of an object that has it as a subdomain: `prefix` says that more will be appended, so a trailing dash is fine.
+pub(super) fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
+    dns_subdomain(&mask_trailing_dash(name, prefix))
+}
+
+/// The name of an object that has it as a label (namespaces).
+pub(super) fn label_name(name: &str, prefix: bool) -> Vec<String> {
+    dns_label(&mask_trailing_dash(name, prefix))
+}
+
+/// A name that fits into a URL's path.
+pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
+    if !prefix && (name == "." || name == "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    ['/', '%']
+        .into_iter()
+        .filter(|forbidden| name.contains(*forbidden))
+        .map(|forbidden| format!("may not contain '{forbidden}'"))
+        .collect()
+}
+
+/// A label key (a qualified name): an optional DNS prefix and a name of at most 63 characters.
+pub(super) fn label_key(key: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let name = match key.split('/').collect::<Vec<_>>().as_slice() {
+        [name] => *name,
+        ["", name] => {
+            wrong.push("prefix part must be non-empty".to_owned());
+            *name
+        }
+        [prefix, name] => {
+            wrong.extend(
+                dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")),
+            );
+            *name
+        }
+        _ => {
+            return vec![format!(
+                "a valid label key {KEY_NAME_MESSAGE} with an optional DNS subdomain prefix and '/' \
+                 (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        wrong.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        wrong.push("name part must be no more than 63 characters".to_owned());
+    }
+    if !is_key_name(name) {
+        wrong.push(format!("name part {KEY_NAME_MESSAGE}"));
+    }
+    wrong
+}
+
+pub(super) fn label_value(value: &str) -> Vec<String> {
+    let mut wrong = too_long(value, 63);
+    if !value.is_empty() && !is_key_name(value) {
+        wrong.push(LABEL_VALUE_MESSAGE.to_owned());
+    }
+    wrong
+}
+
+/// A key of a ConfigMap or Secret.
+pub(super) fn config_map_key(key: &str) -> Vec<String> {
+    let mut wrong = too_long(key, 253);
+    if key.is_empty()
+        || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    {
+        wrong.push(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' \
+             (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                .to_owned(),
+        );
+    }
+    match key {
+        "." => wrong.push("must not be '.'".to_owned()),
+        ".." => wrong.push("must not be '..'".to_owned()),
+        _ if key.starts_with("..") => wrong.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    wrong
+}
+
+/// The name of an environment variable, as freely as releases since 1.34 take it.
+pub(super) fn env_var_name(name: &str) -> Vec<String> {
+    if name.is_empty() {
+        return vec!["environment variable name must be non-empty".to_owned()];
+    }
+    if name.chars().any(|character| !(' '..='~').contains(&character) || character == '=') {
+        return vec![
+            "a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned(),
+        ];
+    }
+    Vec::new()
+}
+
+pub(super) fn port_number(port: i64) -> Vec<String> {
+    in_range(port, 1, 65535)
+}
+
+/// The name of a container port (an IANA service name in lower case).
+pub(super) fn port_name(name: &str) -> Vec<String> {
+    let mut wrong = too_long(name, 15);
+    if name.is_empty() || !name.bytes().all(is_label_byte) {
+        wrong.push(
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned(),
+        );
+    }
+    if !name.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        wrong.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if name.contains("--") {
+        wrong.push("must not contain consecutive hyphens".to_owned());
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        wrong.push("must not begin or end with a hyphen".to_owned());
+    }
+    wrong
+}
+
+pub(super) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
+    if (low..=high).contains(&value) {
+        Vec::new()
+    } else {
+        vec![format!("must be between {low} and {high}, inclusive")]
+    }
+}
+
+/// A user or group ID.
+pub(super) fn unix_id(id: i64) -> Vec<String> {
+    in_range(id, 0, i64::from(i32::MAX))
+}
+
+pub(super) fn percent(text: &str) -> Vec<String> {
+    let digits = text.strip_suffix('%').unwrap_or("");
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Vec::new();
+    }
+    vec![
+        "a valid percent string must be a numeric string followed by an ending '%' \
+         (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            .to_owned(),
+    ]
+}
+
+pub(super) fn http_header_name(name: &str) -> Vec<String> {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return Vec::new();
+    }
+    vec![
+        "a valid HTTP header must consist of alphanumeric characters or '-' \
+         (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
+            .to_owned(),
+    ]
+}
+
+pub(super) fn ip(text: &str) -> Vec<String> {
+    if text.parse::<std::net::IpAddr>().is_ok() {
+        return Vec::new();
+    }
+    vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
+}
+
+/// A name of a kernel parameter, segments joined by dots or slashes.
+pub(super) fn is_sysctl(name: &str) -> bool {
+    let is_segment = |segment: &str| {
+        let edges = [segment.as_bytes().first(), segment.as_bytes().last()];
+        edges
+            .iter()
+            .all(|edge| edge.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+            && segment.bytes().all(|byte| is_label_byte(byte) || byte == b'_')
+    };
+    name.len() <= 253 && name.split(['.', '/']).all(is_segment)
+}
+
+fn too_long(text: &str, length_max: usize) -> Vec<String> {
+    if text.len() > length_max {
+        vec![format!("must be no more than {length_max} characters")]
+    } else {
+        Vec::new()
+    }
+}
+
+fn mask_trailing_dash(name: &str, prefix: bool) -> String {
+    match name.strip_suffix('-') {
+        // Upstream replaces the last two characters, not the dash alone.
+        Some(rest) if prefix && !rest.is_empty() => {
+            let cut = rest.char_indices().next_back().map_or(0, |(index, _)| index);
+            format!("{}a", &rest[..cut])
+        }
+        _ => name.to_owned(),
+    }
+}
+
+fn is_label_byte(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
+}
+
+fn is_dns_label(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.bytes().all(is_label_byte)
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.split('.').all(is_dns_label)
+}
+
+fn is_key_name(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    edge(name.as_bytes().first())
+        && edge(name.as_bytes().last())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}

@@ -1,0 +1,248 @@
+//! `metadata`: names, labels, annotations, owners and finalizers (upstream's `ValidateObjectMeta`).
+
+use super::field::{Causes, Field, go_json, go_quote};
+use super::format;
+use crate::kind::Kind;
+
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// How the objects of a kind are named.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    namespaced: bool,
+    name: fn(&str, bool) -> Vec<String>,
+}
+
+pub(super) const NAMESPACED: Rules = Rules { namespaced: true, name: format::subdomain_name };
+pub(super) const CLUSTER_SCOPED: Rules = Rules { namespaced: false, name: format::subdomain_name };
+pub(super) const NAMESPACE: Rules = Rules { namespaced: false, name: format::label_name };
+
+pub(super) fn rules_of(kind: &Kind) -> Rules {
+    if kind.namespaced { NAMESPACED } else { CLUSTER_SCOPED }
+}
+
+pub(super) fn on_create(object: &Field, rules: Rules, causes: &mut Causes) {
+    let metadata = object.child("metadata");
+    let generate_name = metadata.child("generateName");
+    if !generate_name.text().is_empty() {
+        causes.invalid_each(&generate_name, (rules.name)(generate_name.text(), true));
+    }
+    let name = metadata.child("name");
+    if name.text().is_empty() {
+        causes.required(&name, "name or generateName is required");
+    } else {
+        causes.invalid_each(&name, (rules.name)(name.text(), false));
+    }
+    namespace(&metadata, rules, causes);
+    nonnegative(&metadata.child("generation"), causes);
+    common(&metadata, causes);
+    finalizers(&metadata.child("finalizers"), causes);
+    for finalizer in metadata.child("finalizers").items() {
+        kubernetes_finalizer(&finalizer, causes);
+    }
+}
+
+/// What holds for objects of every kind, whose names need only be fit for a URL.
+pub(super) fn on_create_generic(object: &Field, causes: &mut Causes) {
+    on_create(object, Rules { namespaced: true, name: format::path_segment }, causes);
+}
+
+pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
+    let (metadata, old) = (object.child("metadata"), old.child("metadata"));
+    common(&metadata, causes);
+    finalizers(&metadata.child("finalizers"), causes);
+    if old.child("deletionTimestamp").is_set() {
+        no_new_finalizers(&metadata.child("finalizers"), &old.child("finalizers"), causes);
+    }
+    let resource_version = metadata.child("resourceVersion");
+    if resource_version.text().is_empty() {
+        causes.invalid_rendered(&resource_version, go_quote(""), "must be specified for an update");
+    }
+    let generation = metadata.child("generation");
+    nonnegative(&generation, causes);
+    if generation.int() < old.child("generation").int() {
+        causes.invalid_rendered(
+            &generation,
+            generation.int().to_string(),
+            "must not be decremented",
+        );
+    }
+    for name in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        immutable(&metadata.child(name), &old.child(name), causes);
+    }
+    for finalizer in metadata.child("finalizers").items() {
+        kubernetes_finalizer(&finalizer, causes);
+    }
+}
+
+/// Labels as they stand in metadata and in node selectors.
+pub(super) fn labels(labels: &Field, causes: &mut Causes) {
+    for (key, value) in labels.entries() {
+        for message in format::label_key(key) {
+            causes.invalid_rendered(labels, go_quote(key), &message);
+        }
+        for message in format::label_value(value.text()) {
+            causes.invalid_rendered(labels, go_quote(value.text()), &message);
+        }
+    }
+}
+
+pub(super) fn annotations(annotations: &Field, causes: &mut Causes) {
+    let mut bytes = 0;
+    for (key, value) in annotations.entries() {
+        bytes += key.len() + value.text().len();
+        for message in format::label_key(&key.to_lowercase()) {
+            causes.invalid_rendered(annotations, go_quote(key), &message);
+        }
+    }
+    if bytes > ANNOTATIONS_BYTES_MAX {
+        causes.too_long(annotations, ANNOTATIONS_BYTES_MAX);
+    }
+}
+
+pub(super) fn nonnegative(field: &Field, causes: &mut Causes) {
+    if field.int() < 0 {
+        causes.invalid(field, "must be greater than or equal to 0");
+    }
+}
+
+/// `field` must not differ from `old`.
+pub(super) fn immutable(field: &Field, old: &Field, causes: &mut Causes) {
+    if field.value() != old.value() && !(is_blank(field) && is_blank(old)) {
+        let value = match field.value() {
+            serde_json::Value::Null if old.value().is_string() => go_quote(""),
+            _ => super::field::go_value(field.value()),
+        };
+        causes.invalid_rendered(field, value, "field is immutable");
+    }
+}
+
+/// The names of a namespace's `spec.finalizers`.
+pub(super) fn finalizer_name(finalizer: &Field, causes: &mut Causes) {
+    causes.invalid_each(finalizer, format::label_key(finalizer.text()));
+    kubernetes_finalizer(finalizer, causes);
+}
+
+fn is_blank(field: &Field) -> bool {
+    !field.is_set() || field.value().as_str() == Some("")
+}
+
+fn namespace(metadata: &Field, rules: Rules, causes: &mut Causes) {
+    let namespace = metadata.child("namespace");
+    match (rules.namespaced, namespace.text()) {
+        (true, "") => causes.required(&namespace, ""),
+        (true, text) => causes.invalid_each(&namespace, format::label_name(text, false)),
+        (false, "") => {}
+        (false, _) => causes.forbidden(&namespace, "not allowed on this type"),
+    }
+}
+
+/// What is checked alike on create and on update.
+fn common(metadata: &Field, causes: &mut Causes) {
+    labels(&metadata.child("labels"), causes);
+    annotations(&metadata.child("annotations"), causes);
+    owner_references(&metadata.child("ownerReferences"), causes);
+}
+
+fn owner_references(owners: &Field, causes: &mut Causes) {
+    let mut first_controller: Option<String> = None;
+    for owner in owners.items() {
+        owner_reference(&owner, causes);
+        if !owner.child("controller").is_true() {
+            continue;
+        }
+        let controller = format!("{}/{}", owner.child("kind").text(), owner.child("name").text());
+        match &first_controller {
+            None => first_controller = Some(controller),
+            Some(first) => causes.invalid_rendered(
+                owners,
+                go_json(owners.value()),
+                &format!(
+                    "Only one reference can have Controller set to true. \
+                     Found \"true\" in references for {first} and {controller}"
+                ),
+            ),
+        }
+    }
+}
+
+fn owner_reference(owner: &Field, causes: &mut Causes) {
+    let api_version = owner.child("apiVersion");
+    match api_version.text() {
+        "" => causes.required(&api_version, "must not be empty"),
+        text if text.matches('/').count() > 1 || text.ends_with('/') => {
+            causes.invalid(&api_version, "must be <group>/<version> or <version>");
+        }
+        _ => {}
+    }
+    for name in ["kind", "name", "uid"] {
+        let field = owner.child(name);
+        if field.text().is_empty() {
+            causes.required(&field, "must not be empty");
+        }
+    }
+    if api_version.text() == "v1" && owner.child("kind").text() == "Event" {
+        causes.invalid_rendered(
+            owner,
+            go_json(owner.value()),
+            "/v1, Kind=Event is disallowed from being an owner",
+        );
+    }
+}
+
+fn finalizers(finalizers: &Field, causes: &mut Causes) {
+    for finalizer in finalizers.items() {
+        for message in format::label_key(finalizer.text()) {
+            causes.invalid_rendered(finalizers, go_quote(finalizer.text()), &message);
+        }
+    }
+    let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
+    if has("orphan") && has("foregroundDeletion") {
+        let value = go_json(finalizers.value());
+        causes.invalid_rendered(
+            finalizers,
+            value,
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        );
+    }
+}
+
+/// A finalizer without a domain must be one of Kubernetes' own.
+fn kubernetes_finalizer(finalizer: &Field, causes: &mut Causes) {
+    let text = finalizer.text();
+    if !text.contains('/') && !STANDARD_FINALIZERS.contains(&text) {
+        causes.invalid(
+            finalizer,
+            "name is neither a standard finalizer name nor is it fully qualified",
+        );
+    }
+}
+
+fn no_new_finalizers(finalizers: &Field, old: &Field, causes: &mut Causes) {
+    let had: Vec<String> = old.items().map(|finalizer| finalizer.text().to_owned()).collect();
+    let mut extra: Vec<String> = finalizers
+        .items()
+        .map(|finalizer| finalizer.text().to_owned())
+        .filter(|finalizer| !had.contains(finalizer))
+        .collect();
+    extra.sort_unstable();
+    extra.dedup();
+    if !extra.is_empty() {
+        let extra: Vec<String> = extra.iter().map(|finalizer| go_quote(finalizer)).collect();
+        causes.forbidden(
+            finalizers,
+            &format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                extra.join(", ")
+            ),
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Nodes: taints, quantities, addresses, and what may not change.
+
+use super::field::{Causes, Field, go_json, go_quote};
+use super::metadata::{self, CLUSTER_SCOPED};
+use super::resources::quantity_of_resource;
+use super::{format, scheduling, selector};
+
+pub(super) fn on_create(object: &Field, causes: &mut Causes) {
+    metadata::on_create(object, CLUSTER_SCOPED, causes);
+    taints(object, causes);
+    quantities(object, causes);
+    pod_cidrs(&object.child("spec").child("podCIDRs"), causes);
+}
+
+pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
+    metadata::on_update(object, old, causes);
+    quantities(object, causes);
+    addresses(&object.child("status").child("addresses"), causes);
+    let (spec, old_spec) = (object.child("spec"), old.child("spec"));
+    let (cidrs, old_cidrs) = (spec.child("podCIDRs"), old_spec.child("podCIDRs"));
+    if !old_cidrs.is_empty() && cidrs.value() != old_cidrs.value() {
+        causes.forbidden(&cidrs, "node updates may not change podCIDR except from \"\" to valid");
+    }
+    let (provider, old_provider) = (spec.child("providerID"), old_spec.child("providerID"));
+    if !old_provider.text().is_empty() && provider.text() != old_provider.text() {
+        causes.forbidden(
+            &provider,
+            "node updates may not change providerID except from \"\" to valid",
+        );
+    }
+    taints(object, causes);
+    if spec.child("externalID").text() != old_spec.child("externalID").text() {
+        causes.forbidden(&spec.child("externalID"), "may not be updated");
+    }
+}
+
+/// Upstream reports `spec.taints` as `metadata.taints`.
+fn taints(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let metadata = object.child("metadata");
+    let path = metadata.child("taints");
+    let taints = path.holding(spec.child("taints").value());
+    let mut seen: Vec<(String, String)> = Vec::new();
+    for taint in taints.items() {
+        selector::label_key(&taint.child("key"), causes);
+        let value = taint.child("value");
+        let wrong = format::label_value(value.text());
+        if !wrong.is_empty() {
+            causes.invalid(&value, &wrong.join(";"));
+        }
+        let effect = taint.child("effect");
+        if effect.text().is_empty() {
+            causes.required(&effect, "");
+        } else {
+            scheduling::taint_effect(&effect, causes);
+        }
+        let identity = (taint.child("key").text().to_owned(), effect.text().to_owned());
+        if seen.contains(&identity) {
+            causes.duplicate_rendered(
+                &taint,
+                rendered(&taint),
+                "taints must be unique by key and effect pair",
+            );
+        } else {
+            seen.push(identity);
+        }
+    }
+}
+
+/// A taint as Go prints the struct, which has no JSON names.
+fn rendered(taint: &Field) -> String {
+    let time_added = match taint.child("timeAdded") {
+        set if set.is_set() => go_json(set.value()),
+        _ => "null".to_owned(),
+    };
+    format!(
+        "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{time_added}}}",
+        go_quote(taint.child("key").text()),
+        go_quote(taint.child("value").text()),
+        go_quote(taint.child("effect").text()),
+    )
+}
+
+fn quantities(object: &Field, causes: &mut Causes) {
+    let status = object.child("status");
+    for name in ["capacity", "allocatable"] {
+        let resources = status.child(name);
+        for (resource, entry) in resources.entries() {
+            // Upstream writes these keys as if they were fields.
+            let field = resources.child(resource);
+            quantity_of_resource(resource, &field.holding(entry.value()), causes);
+        }
+    }
+}
+
+fn addresses(addresses: &Field, causes: &mut Causes) {
+    let mut seen = Vec::new();
+    for address in addresses.items() {
+        let identity =
+            (address.child("type").text().to_owned(), address.child("address").text().to_owned());
+        if seen.contains(&identity) {
+            let (address_type, text) = &identity;
+            let value =
+                format!("{{\"Type\":{},\"Address\":{}}}", go_quote(address_type), go_quote(text));
+            causes.duplicate_rendered(&address, value, "");
+        } else {
+            seen.push(identity);
+        }
+    }
+}
+
+fn pod_cidrs(cidrs: &Field, causes: &mut Causes) {
+    let mut seen: Vec<&str> = Vec::new();
+    for cidr in cidrs.items() {
+        if !is_cidr(cidr.text()) {
+            causes
+                .invalid(&cidr, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+        }
+    }
+    let is_v6 = |text: &str| text.contains(':');
+    let families = cidrs.items().map(|cidr| is_v6(cidr.text())).collect::<Vec<_>>();
+    if families.len() > 2 || (families.len() == 2 && families[0] == families[1]) {
+        causes.invalid(cidrs, "may specify no more than one CIDR for each IP family");
+    }
+    for cidr in cidrs.items() {
+        if seen.contains(&cidr.text()) {
+            causes.duplicate(&cidr);
+        }
+        seen.push(cidr.text());
+    }
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let Ok(address) = address.parse::<std::net::IpAddr>() else { return false };
+    let length_max = if address.is_ipv4() { 32 } else { 128 };
+    length.parse::<u8>().is_ok_and(|length| length <= length_max)
+}
