@@ -96,7 +96,8 @@ fn forbidden_imports(source: &Source, table: &[Imports]) -> Vec<String> {
     let mut problems = Vec::new();
     for (number, line) in source.product() {
         for found in word.captures_iter(line) {
-            if !row.may.iter().any(|may| *may == found[1]) && &found[1] != krate {
+            let is_crate = table.iter().any(|row| row.krate == found[1]);
+            if is_crate && !row.may.iter().any(|may| *may == found[1]) && &found[1] != krate {
                 problems.push(format!(
                     "{}:{number}: {krate} must not import {}",
                     source.path, &found[1]
