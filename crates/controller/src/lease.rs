@@ -30,6 +30,17 @@ pub struct Config {
     pub timing: Timing,
 }
 
+/// What a replica knows of its own role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leadership {
+    /// The Lease has not been read, or can't be read any more.
+    #[default]
+    Unknown,
+    /// Another replica leads; this one waits.
+    Standby,
+    Leading,
+}
+
 /// Leadership was lost while leading: the process must stop deciding.
 #[derive(Debug, thiserror::Error)]
 #[error("lease {namespace}/{name}: not renewed within {renew_deadline:?}, no longer leading")]
@@ -90,7 +101,7 @@ impl Fence {
 }
 
 /// Competes for the Lease and keeps it, until `release` is cancelled (then it is given up for others to take at once) or
-/// it is lost. `leading` and `fence` tell the rest of the process.
+/// it is lost. `role` and `fence` tell the rest of the process.
 ///
 /// # Errors
 /// [`Lost`] if the Lease could not be renewed in time.
@@ -98,15 +109,15 @@ pub async fn hold(
     client: kube::Client,
     config: Config,
     fence: Fence,
-    leading: watch::Sender<bool>,
+    role: watch::Sender<Leadership>,
     release: CancellationToken,
 ) -> Result<(), Lost> {
     let election = Election::new(config.identity.clone(), config.timing);
     let leases = Api::namespaced(client, &config.namespace);
     let mut candidate = Candidate { leases, election, config, fence };
-    let result = release.run_until_cancelled(candidate.lead(&leading)).await;
+    let result = release.run_until_cancelled(candidate.lead(&role)).await;
     candidate.fence.set(State::Closed);
-    let was_leading = leading.send_replace(false);
+    let was_leading = role.send_replace(Leadership::Unknown) == Leadership::Leading;
     match result {
         Some(lost) => Err(lost),
         None => {
@@ -127,7 +138,7 @@ struct Candidate {
 
 impl Candidate {
     /// Returns only when leadership was won and lost.
-    async fn lead(&mut self, leading: &watch::Sender<bool>) -> Lost {
+    async fn lead(&mut self, role: &watch::Sender<Leadership>) -> Lost {
         let renew_deadline = self.config.timing.renew_deadline;
         let mut renewed: Option<Clock> = None;
         loop {
@@ -136,21 +147,36 @@ impl Candidate {
                 Ok(Ok(true)) => {
                     self.fence.set(State::Until { sent, lasts: renew_deadline });
                     renewed = Some(sent);
-                    if !leading.send_replace(true) {
-                        tracing::info!(lease = %self.lease(), identity = %self.config.identity, "leading");
-                    }
+                    self.announce(role, Leadership::Leading);
                 }
                 Ok(Ok(false)) if renewed.is_some() => return self.lost(),
-                Ok(Ok(false)) => {}
+                Ok(Ok(false)) => self.announce(role, Leadership::Standby),
                 Ok(Err(error)) => {
+                    self.doubt(role);
                     tracing::warn!(lease = %self.lease(), %error, "can't acquire or renew the lease");
                 }
-                Err(_) => tracing::warn!(lease = %self.lease(), "the API server does not answer"),
+                Err(_) => {
+                    self.doubt(role);
+                    tracing::warn!(lease = %self.lease(), "the API server does not answer");
+                }
             }
             if renewed.is_some_and(|at| Clock::now().since(at) >= renew_deadline) {
                 return self.lost();
             }
             sleep(self.pause(renewed)).await;
+        }
+    }
+
+    fn announce(&self, role: &watch::Sender<Leadership>, now: Leadership) {
+        if role.send_replace(now) != now {
+            tracing::info!(lease = %self.lease(), identity = %self.config.identity, role = ?now, "role changed");
+        }
+    }
+
+    /// A leader leads on until its deadline; a standby that can't read the Lease knows nothing.
+    fn doubt(&self, role: &watch::Sender<Leadership>) {
+        if *role.borrow() == Leadership::Standby {
+            self.announce(role, Leadership::Unknown);
         }
     }
 

@@ -3,3 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod lease;
+pub mod metrics;
+pub mod recorder;
+pub mod serve;
+pub mod watch;

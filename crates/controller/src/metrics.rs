@@ -1,0 +1,304 @@
+//! What Prometheus is told. The work queue goes by upstream's names, so that existing dashboards keep working; the rest
+//! is named after this program.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Metric, Registry};
+
+use everynode_core::name::DaemonSetKey;
+use everynode_core::object::Status;
+
+/// `name` of our work queue, as in kube-controller-manager.
+const QUEUE: &str = "daemonset";
+
+/// All metrics; the fields are what the controller raises.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub queue: QueueMetrics,
+    pub syncs: Family<SyncLabels, Counter>,
+    pub sync_seconds: Histogram,
+    pub writes: Family<WriteLabels, Counter>,
+    pub expectations_lapsed: Counter,
+    pub stale_syncs_skipped: Counter,
+    pub problems: Family<ReasonLabels, Counter>,
+    pub events_dropped: Counter,
+    pub watch_restarts: Family<ResourceLabels, Counter>,
+    pub leader: Gauge,
+    daemon_sets: DaemonSetMetrics,
+}
+
+/// The `workqueue_*` family.
+#[derive(Debug)]
+pub struct QueueMetrics {
+    pub depth: Gauge,
+    pub adds: Counter,
+    pub retries: Counter,
+    /// From being added to being taken.
+    pub queue_seconds: Histogram,
+    /// From being taken to being done.
+    pub work_seconds: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct DaemonSetMetrics {
+    desired: Family<DaemonSetLabels, Gauge>,
+    ready: Family<DaemonSetLabels, Gauge>,
+    available: Family<DaemonSetLabels, Gauge>,
+    updated: Family<DaemonSetLabels, Gauge>,
+    misscheduled: Family<DaemonSetLabels, Gauge>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SyncLabels {
+    pub result: Outcome,
+}
+
+/// How a sync or a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Outcome {
+    #[expect(non_camel_case_types, reason = "label values are lower case")]
+    success,
+    #[expect(non_camel_case_types, reason = "label values are lower case")]
+    error,
+}
+
+impl Outcome {
+    pub fn of<T, E>(result: &Result<T, E>) -> Self {
+        if result.is_ok() { Self::success } else { Self::error }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WriteLabels {
+    pub verb: &'static str,
+    pub resource: &'static str,
+    pub result: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ResourceLabels {
+    pub resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabels {
+    pub reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DaemonSetLabels {
+    namespace: String,
+    daemonset: String,
+}
+
+impl Metrics {
+    pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let r = &mut registry;
+        let queue = QueueMetrics::new(r.sub_registry_with_label(("name".into(), QUEUE.into())));
+        let daemon_sets = DaemonSetMetrics::new(r.sub_registry_with_prefix("everynode_daemonset"));
+        let r = r.sub_registry_with_prefix("everynode");
+        Self {
+            queue,
+            daemon_sets,
+            syncs: register(r, "syncs", "Syncs of a DaemonSet, by result", Family::default()),
+            sync_seconds: register(
+                r,
+                "sync_duration_seconds",
+                "CPU-bound part of a sync: from taking a DaemonSet off the queue to its plan",
+                seconds(),
+            ),
+            writes: register(
+                r,
+                "writes",
+                "Requests that change something, by verb, resource and result",
+                Family::default(),
+            ),
+            expectations_lapsed: register(
+                r,
+                "expectations_lapsed",
+                "Creations or deletions that were never seen within five minutes",
+                Counter::default(),
+            ),
+            stale_syncs_skipped: register(
+                r,
+                "stale_syncs_skipped",
+                "Syncs put off because a watch had not caught up with our own writes",
+                Counter::default(),
+            ),
+            problems: register(
+                r,
+                "problems",
+                "Malformed parts of objects, by reason",
+                Family::default(),
+            ),
+            events_dropped: register(
+                r,
+                "events_dropped",
+                "Events not written because too many were waiting",
+                Counter::default(),
+            ),
+            watch_restarts: register(
+                r,
+                "watch_restarts",
+                "Watches that had to be opened again, by resource",
+                Family::default(),
+            ),
+            leader: register(r, "leader", "1 while this replica leads", Gauge::default()),
+            registry,
+        }
+    }
+
+    /// In the OpenMetrics text format, which Prometheus reads.
+    ///
+    /// # Errors
+    /// Only if a metric can't be encoded, which would be a bug.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    /// Shows what a DaemonSet's status says.
+    pub fn show(&self, key: &DaemonSetKey, status: &Status) {
+        for (family, value) in [
+            (&self.daemon_sets.desired, status.desired_number_scheduled),
+            (&self.daemon_sets.ready, status.number_ready),
+            (&self.daemon_sets.available, status.number_available),
+            (&self.daemon_sets.updated, status.updated_number_scheduled),
+            (&self.daemon_sets.misscheduled, status.number_misscheduled),
+        ] {
+            family.get_or_create(&labels(key)).set(i64::from(value));
+        }
+    }
+
+    /// Stops showing a DaemonSet that is gone.
+    pub fn forget(&self, key: &DaemonSetKey) {
+        let DaemonSetMetrics { desired, ready, available, updated, misscheduled } =
+            &self.daemon_sets;
+        for family in [desired, ready, available, updated, misscheduled] {
+            family.remove(&labels(key));
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl QueueMetrics {
+    fn new(r: &mut Registry) -> Self {
+        Self {
+            depth: register(r, "workqueue_depth", "Current depth of workqueue", Gauge::default()),
+            adds: register(
+                r,
+                "workqueue_adds",
+                "Total number of adds handled by workqueue",
+                Counter::default(),
+            ),
+            retries: register(
+                r,
+                "workqueue_retries",
+                "Total number of retries handled by workqueue",
+                Counter::default(),
+            ),
+            queue_seconds: register(
+                r,
+                "workqueue_queue_duration_seconds",
+                "How long in seconds an item stays in workqueue before being requested",
+                seconds(),
+            ),
+            work_seconds: register(
+                r,
+                "workqueue_work_duration_seconds",
+                "How long in seconds processing an item from workqueue takes",
+                seconds(),
+            ),
+        }
+    }
+
+    pub fn taken(&self, after: Duration) {
+        self.queue_seconds.observe(after.as_secs_f64());
+    }
+
+    pub fn done(&self, after: Duration) {
+        self.work_seconds.observe(after.as_secs_f64());
+    }
+}
+
+impl DaemonSetMetrics {
+    fn new(r: &mut Registry) -> Self {
+        let of = |family: &Family<DaemonSetLabels, Gauge>| family.clone();
+        let metrics = Self::default();
+        register(r, "desired", "Nodes that should run a pod", of(&metrics.desired));
+        register(r, "ready", "Nodes whose pod is ready", of(&metrics.ready));
+        register(r, "available", "Nodes whose pod is available", of(&metrics.available));
+        register(r, "updated", "Nodes whose pod is of the current revision", of(&metrics.updated));
+        register(
+            r,
+            "misscheduled",
+            "Nodes that run a pod and should not",
+            of(&metrics.misscheduled),
+        );
+        metrics
+    }
+}
+
+fn register<M: Metric + Clone>(r: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    r.register(name, help, metric.clone());
+    metric
+}
+
+/// Upstream's buckets of the work queue: 10 ns to 1,000 s.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(1e-8, 10.0, 12))
+}
+
+fn labels(key: &DaemonSetKey) -> DaemonSetLabels {
+    DaemonSetLabels { namespace: key.namespace.to_string(), daemonset: key.name.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_queue_goes_by_upstreams_names() {
+        let metrics = Metrics::new();
+        metrics.queue.adds.inc();
+        metrics.queue.taken(Duration::from_millis(2));
+        let text = metrics.text().unwrap();
+        for line in [
+            "workqueue_depth{name=\"daemonset\"} 0",
+            "workqueue_adds_total{name=\"daemonset\"} 1",
+            "workqueue_retries_total{name=\"daemonset\"} 0",
+            "workqueue_queue_duration_seconds_count{name=\"daemonset\"} 1",
+            "workqueue_work_duration_seconds_count{name=\"daemonset\"} 0",
+            "everynode_leader 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_that_is_gone_is_not_shown() {
+        let metrics = Metrics::new();
+        let key = DaemonSetKey::new("kube-system", "agent");
+        let status = Status { desired_number_scheduled: 3, ..Status::default() };
+        metrics.show(&key, &status);
+        let line = "everynode_daemonset_desired{namespace=\"kube-system\",daemonset=\"agent\"} 3";
+        assert!(metrics.text().unwrap().contains(line));
+        metrics.forget(&key);
+        assert!(!metrics.text().unwrap().contains("kube-system"));
+    }
+}
