@@ -3,12 +3,17 @@
 //!
 //! What a patch may change (names, status and spec apart, validation) is the registry's business, not decided here.
 
+mod go_text;
 mod json;
+mod schema;
+mod strategic;
 
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::store::Status;
+use crate::store::{Details, Reason, Status};
+
+pub use schema::{PatchMeta, merge_key};
 
 /// The form of a patch, told by its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +59,7 @@ impl PatchType {
 /// 400 for a patch that is none of its form, 422 for one that can't be done to this object, 413 for one with more
 /// operations than upstream takes, 415 for a strategic merge patch of a kind whose schema is not known.
 pub fn apply(
-    _kind: &Kind,
+    kind: &Kind,
     patch_type: PatchType,
     current: &Value,
     patch: &Value,
@@ -62,12 +67,21 @@ pub fn apply(
     match patch_type {
         PatchType::Json => json::json_patch(current, patch),
         PatchType::Merge => json::merge_patch(current, patch),
-        PatchType::StrategicMerge => Err(unknown_format(SCHEMA_UNKNOWN)),
+        PatchType::StrategicMerge => match schema::of(kind) {
+            Some(schema) => strategic::strategic_merge_patch(schema, current, patch),
+            None => Err(unknown_format(SCHEMA_UNKNOWN)),
+        },
     }
 }
 
 const SCHEMA_KNOWN: &[PatchType] = &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge];
 const SCHEMA_UNKNOWN: &[PatchType] = &[PatchType::Json, PatchType::Merge];
+
+/// A patch that does not fit its object: upstream keeps the reason to itself.
+fn failed() -> Status {
+    Status::new(Reason::Invalid, "the server rejected our request due to an error in our request")
+        .with_details(Details::default())
+}
 
 fn unknown_format(types: &[PatchType]) -> Status {
     Status::unsupported_media_type(format!(

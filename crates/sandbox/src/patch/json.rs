@@ -3,7 +3,8 @@
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
-use crate::store::{Details, Reason, Status};
+use super::failed;
+use crate::store::{Reason, Status};
 
 /// Upstream's `maxJSONPatchOperations`.
 const OPERATIONS_MAX: usize = 10_000;
@@ -35,6 +36,9 @@ pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status
 
 /// Merges objects key by key, null deletes, anything else replaces (RFC 7396).
 pub(super) fn merge_patch(current: &Value, patch: &Value) -> Result<Value, Status> {
+    if patch.is_null() {
+        return Err(Status::bad_request("Invalid JSON Patch"));
+    }
     if !patch.is_object() {
         return Err(Status::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -47,6 +51,9 @@ pub(super) fn merge_patch(current: &Value, patch: &Value) -> Result<Value, Statu
 }
 
 fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
+    if patch.is_null() {
+        return Ok(Vec::new());
+    }
     let Value::Array(operations) = patch else {
         return Err(Status::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
@@ -69,12 +76,6 @@ fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
         ));
     }
     Ok(operations.clone())
-}
-
-/// A JSON patch that does not fit its object: upstream keeps the reason to itself.
-fn failed() -> Status {
-    Status::new(Reason::Invalid, "the server rejected our request due to an error in our request")
-        .with_details(Details::default())
 }
 
 /// A test for null passes where there is nothing.

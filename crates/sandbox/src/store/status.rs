@@ -53,6 +53,8 @@ pub enum Reason {
     TooManyRequests,
     InternalError,
     Timeout,
+    /// An error that upstream lets through as it is: 500, and no reason is told.
+    Unknown,
 }
 
 impl Reason {
@@ -74,6 +76,7 @@ impl Reason {
             Reason::TooManyRequests => "TooManyRequests",
             Reason::InternalError => "InternalError",
             Reason::Timeout => "Timeout",
+            Reason::Unknown => "",
         }
     }
 
@@ -91,7 +94,7 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::InternalError => 500,
+            Reason::InternalError | Reason::Unknown => 500,
             Reason::Timeout => 504,
         }
     }
@@ -241,9 +244,11 @@ impl Status {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason.name(),
             "code": self.code(),
         });
+        if self.reason != Reason::Unknown {
+            status["reason"] = Value::from(self.reason.name());
+        }
         if let Some(details) = &self.details {
             status["details"] = details.to_value();
         }

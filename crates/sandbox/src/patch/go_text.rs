@@ -1,0 +1,37 @@
+//! JSON values as Go's `%v` prints them: upstream's refusals of strategic merge patches quote them so.
+
+use serde_json::Value;
+
+/// `map[a:1 b:[x y]]`, keys sorted, strings bare.
+pub(super) fn value(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_string(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => list(items),
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(key, field)| format!("{key}:{}", self::value(field))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+    }
+}
+
+pub(super) fn list(items: &[Value]) -> String {
+    let items: Vec<String> = items.iter().map(value).collect();
+    format!("[{}]", items.join(" "))
+}
+
+/// The Go type that upstream decodes a JSON value to.
+pub(super) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

@@ -1,0 +1,300 @@
+//! What a strategic merge patch knows of the served types: which lists merge, and by which key.
+//!
+//! One table, after the struct tags of Kubernetes' API types (1.36). It holds the types that have such a list, and those
+//! on the way to one. A field that is not in it is of the plain sort: objects merge, lists and scalars are replaced.
+
+use crate::kind::{self, Kind};
+
+/// An API type, by the name of its OpenAPI definition.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Type {
+    definition: &'static str,
+    fields: &'static [Field],
+}
+
+/// A field with a strategy of its own, or one that leads to such.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    name: &'static str,
+    /// The type of the field, or of its elements if it is a list.
+    pub(super) of: Option<&'static Type>,
+    pub(super) strategy: Strategy,
+}
+
+/// What a patch does to a field that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    /// An object merges field by field.
+    Plain,
+    /// A list of objects merges element by element, matched by the key.
+    MergeBy(&'static str),
+    /// The same; a client that diffs says which fields each element is to keep (`$retainKeys`).
+    MergeRetainKeysBy(&'static str),
+    /// A list of scalars merges as a set that keeps its order.
+    MergeSet,
+}
+
+/// What the OpenAPI document says of a field: `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatchMeta {
+    pub strategy: &'static str,
+    pub merge_key: Option<&'static str>,
+}
+
+/// The patch strategy of a field of a definition (`io.k8s.api.core.v1.PodSpec`, `containers`), None for a plain one.
+pub fn merge_key(definition: &str, field: &str) -> Option<PatchMeta> {
+    let strategy =
+        TYPES.iter().find(|known| known.definition == definition)?.field(field)?.strategy;
+    let meta = |strategy, merge_key| Some(PatchMeta { strategy, merge_key });
+    match strategy {
+        Strategy::Plain => None,
+        Strategy::MergeBy(key) => meta("merge", Some(key)),
+        Strategy::MergeRetainKeysBy(key) => meta("merge,retainKeys", Some(key)),
+        Strategy::MergeSet => meta("merge", None),
+    }
+}
+
+/// The type of a kind's objects; None for one that has no Go type with struct tags, as those defined at run time.
+pub(super) fn of(kind: &Kind) -> Option<&'static Type> {
+    let rows: &[(&Kind, &'static Type)] = &[
+        (&kind::POD, &POD),
+        (&kind::NODE, &NODE),
+        (&kind::NAMESPACE, &NAMESPACE),
+        (&kind::SERVICE_ACCOUNT, &SERVICE_ACCOUNT),
+        (&kind::DAEMON_SET, &DAEMON_SET),
+    ];
+    let is = |other: &Kind| {
+        (other.group, other.version, other.kind) == (kind.group, kind.version, kind.kind)
+    };
+    let listed = rows.iter().find(|(row, _)| is(row)).map(|&(_, root)| root);
+    let plain = || kind::BUILT_IN.iter().any(|row| is(row)).then_some(&OBJECT);
+    listed.or_else(plain)
+}
+
+impl Type {
+    pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+impl Strategy {
+    pub(super) fn merges_lists(self) -> bool {
+        match self {
+            Strategy::Plain => false,
+            Strategy::MergeBy(_) | Strategy::MergeRetainKeysBy(_) | Strategy::MergeSet => true,
+        }
+    }
+
+    pub(super) fn key(self) -> Option<&'static str> {
+        match self {
+            Strategy::MergeBy(key) | Strategy::MergeRetainKeysBy(key) => Some(key),
+            Strategy::Plain | Strategy::MergeSet => None,
+        }
+    }
+}
+
+/// A field that only leads on.
+const fn to(name: &'static str, of: &'static Type) -> Field {
+    Field { name, of: Some(of), strategy: Strategy::Plain }
+}
+
+/// A list whose elements have no merging lists inside.
+const fn by(name: &'static str, key: &'static str) -> Field {
+    Field { name, of: None, strategy: Strategy::MergeBy(key) }
+}
+
+/// A list whose elements do.
+const fn each(name: &'static str, of: &'static Type, key: &'static str) -> Field {
+    Field { name, of: Some(of), strategy: Strategy::MergeBy(key) }
+}
+
+const fn set(name: &'static str) -> Field {
+    Field { name, of: None, strategy: Strategy::MergeSet }
+}
+
+static TYPES: &[&Type] = &[
+    &OBJECT_META,
+    &POD,
+    &POD_TEMPLATE_SPEC,
+    &POD_SPEC,
+    &CONTAINER,
+    &EPHEMERAL_CONTAINER,
+    &CONTAINER_STATUS,
+    &VOLUME,
+    &EPHEMERAL_VOLUME_SOURCE,
+    &PERSISTENT_VOLUME_CLAIM_TEMPLATE,
+    &POD_STATUS,
+    &NODE,
+    &NODE_SPEC,
+    &NODE_STATUS,
+    &NAMESPACE,
+    &NAMESPACE_STATUS,
+    &SERVICE_ACCOUNT,
+    &DAEMON_SET,
+    &DAEMON_SET_SPEC,
+    &DAEMON_SET_STATUS,
+];
+
+/// Any object whose merging lists are those of its metadata.
+static OBJECT: Type = Type { definition: "", fields: &[to("metadata", &OBJECT_META)] };
+
+static OBJECT_META: Type = Type {
+    definition: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+    fields: &[by("ownerReferences", "uid"), set("finalizers")],
+};
+
+static POD: Type = Type {
+    definition: "io.k8s.api.core.v1.Pod",
+    fields: &[to("metadata", &OBJECT_META), to("spec", &POD_SPEC), to("status", &POD_STATUS)],
+};
+
+static POD_TEMPLATE_SPEC: Type = Type {
+    definition: "io.k8s.api.core.v1.PodTemplateSpec",
+    fields: &[to("metadata", &OBJECT_META), to("spec", &POD_SPEC)],
+};
+
+/// Tolerations are not here: that list is replaced as one.
+static POD_SPEC: Type = Type {
+    definition: "io.k8s.api.core.v1.PodSpec",
+    fields: &[
+        Field { name: "volumes", of: Some(&VOLUME), strategy: Strategy::MergeRetainKeysBy("name") },
+        each("initContainers", &CONTAINER, "name"),
+        each("containers", &CONTAINER, "name"),
+        each("ephemeralContainers", &EPHEMERAL_CONTAINER, "name"),
+        by("imagePullSecrets", "name"),
+        by("hostAliases", "ip"),
+        by("topologySpreadConstraints", "topologyKey"),
+        by("schedulingGates", "name"),
+        Field { name: "resourceClaims", of: None, strategy: Strategy::MergeRetainKeysBy("name") },
+    ],
+};
+
+const CONTAINER_FIELDS: &[Field] = &[
+    by("ports", "containerPort"),
+    by("env", "name"),
+    by("volumeMounts", "mountPath"),
+    by("volumeDevices", "devicePath"),
+];
+
+static CONTAINER: Type =
+    Type { definition: "io.k8s.api.core.v1.Container", fields: CONTAINER_FIELDS };
+
+static EPHEMERAL_CONTAINER: Type =
+    Type { definition: "io.k8s.api.core.v1.EphemeralContainer", fields: CONTAINER_FIELDS };
+
+/// For the OpenAPI document alone: the lists of container statuses are replaced as one.
+static CONTAINER_STATUS: Type = Type {
+    definition: "io.k8s.api.core.v1.ContainerStatus",
+    fields: &[by("volumeMounts", "mountPath"), by("allocatedResourcesStatus", "name")],
+};
+
+static VOLUME: Type = Type {
+    definition: "io.k8s.api.core.v1.Volume",
+    fields: &[to("ephemeral", &EPHEMERAL_VOLUME_SOURCE)],
+};
+
+static EPHEMERAL_VOLUME_SOURCE: Type = Type {
+    definition: "io.k8s.api.core.v1.EphemeralVolumeSource",
+    fields: &[to("volumeClaimTemplate", &PERSISTENT_VOLUME_CLAIM_TEMPLATE)],
+};
+
+static PERSISTENT_VOLUME_CLAIM_TEMPLATE: Type = Type {
+    definition: "io.k8s.api.core.v1.PersistentVolumeClaimTemplate",
+    fields: &[to("metadata", &OBJECT_META)],
+};
+
+static POD_STATUS: Type = Type {
+    definition: "io.k8s.api.core.v1.PodStatus",
+    fields: &[
+        by("conditions", "type"),
+        by("hostIPs", "ip"),
+        by("podIPs", "ip"),
+        Field {
+            name: "resourceClaimStatuses",
+            of: None,
+            strategy: Strategy::MergeRetainKeysBy("name"),
+        },
+    ],
+};
+
+static NODE: Type = Type {
+    definition: "io.k8s.api.core.v1.Node",
+    fields: &[to("metadata", &OBJECT_META), to("spec", &NODE_SPEC), to("status", &NODE_STATUS)],
+};
+
+/// Taints are not here: that list is replaced as one.
+static NODE_SPEC: Type =
+    Type { definition: "io.k8s.api.core.v1.NodeSpec", fields: &[set("podCIDRs")] };
+
+static NODE_STATUS: Type = Type {
+    definition: "io.k8s.api.core.v1.NodeStatus",
+    fields: &[by("conditions", "type"), by("addresses", "type")],
+};
+
+static NAMESPACE: Type = Type {
+    definition: "io.k8s.api.core.v1.Namespace",
+    fields: &[to("metadata", &OBJECT_META), to("status", &NAMESPACE_STATUS)],
+};
+
+static NAMESPACE_STATUS: Type =
+    Type { definition: "io.k8s.api.core.v1.NamespaceStatus", fields: &[by("conditions", "type")] };
+
+static SERVICE_ACCOUNT: Type = Type {
+    definition: "io.k8s.api.core.v1.ServiceAccount",
+    fields: &[to("metadata", &OBJECT_META), by("secrets", "name")],
+};
+
+static DAEMON_SET: Type = Type {
+    definition: "io.k8s.api.apps.v1.DaemonSet",
+    fields: &[
+        to("metadata", &OBJECT_META),
+        to("spec", &DAEMON_SET_SPEC),
+        to("status", &DAEMON_SET_STATUS),
+    ],
+};
+
+static DAEMON_SET_SPEC: Type = Type {
+    definition: "io.k8s.api.apps.v1.DaemonSetSpec",
+    fields: &[to("template", &POD_TEMPLATE_SPEC)],
+};
+
+static DAEMON_SET_STATUS: Type =
+    Type { definition: "io.k8s.api.apps.v1.DaemonSetStatus", fields: &[by("conditions", "type")] };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5: every kind of the table takes strategic merge patches.
+    #[test]
+    fn every_built_in_kind_has_a_type() {
+        for kind in kind::BUILT_IN {
+            assert!(of(kind).is_some(), "{}", kind.kind);
+        }
+    }
+
+    /// S3, S5: the OpenAPI document and the patches speak from one table.
+    #[test]
+    fn the_open_api_document_is_told_strategies_and_keys() {
+        let meta = |strategy, merge_key| Some(PatchMeta { strategy, merge_key });
+        for (definition, field, expected) in [
+            ("io.k8s.api.core.v1.PodSpec", "containers", meta("merge", Some("name"))),
+            ("io.k8s.api.core.v1.PodSpec", "volumes", meta("merge,retainKeys", Some("name"))),
+            ("io.k8s.api.core.v1.PodSpec", "tolerations", None),
+            ("io.k8s.api.core.v1.Container", "ports", meta("merge", Some("containerPort"))),
+            ("io.k8s.api.core.v1.NodeSpec", "podCIDRs", meta("merge", None)),
+            ("io.k8s.api.core.v1.NodeSpec", "taints", None),
+            ("io.k8s.api.apps.v1.DaemonSet", "spec", None),
+            ("io.k8s.api.apps.v1.DaemonSetStatus", "conditions", meta("merge", Some("type"))),
+            (
+                "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+                "ownerReferences",
+                meta("merge", Some("uid")),
+            ),
+            ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers", meta("merge", None)),
+            ("io.example.Unknown", "containers", None),
+        ] {
+            assert_eq!(merge_key(definition, field), expected, "{definition} {field}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Strategic merge patch: a merge patch that knows the types. Lists that the schema marks merge element by element, and
+//! directives in the patch (`$patch`, `$retainKeys`, `$setElementOrder/LIST`, `$deleteFromPrimitiveList/LIST`) say what
+//! JSON alone can't. Semantics, order and refusals are those of upstream's `strategicpatch` package; no list operation
+//! costs more than n log n, so that a hostile patch can't hold the store.
+
+mod list;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::json::json_type;
+use super::schema::{Field, Strategy, Type};
+use super::{failed, go_text};
+use crate::store::{Reason, Status};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ELEMENT_ORDER: &str = "$setElementOrder";
+const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
+
+type Fields = Map<String, Value>;
+
+/// Why a patch can't be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// A directive of another shape than it has: 400.
+    Format(&'static str),
+    /// Upstream says no more than that the request is wrong: 422.
+    Unfit,
+    /// Upstream lets these through as plain errors: 500, without a reason.
+    Plain(String),
+}
+
+/// The object that a strategic merge patch makes of `current`, whose type is `schema`.
+pub(super) fn strategic_merge_patch(
+    schema: &'static Type,
+    current: &Value,
+    patch: &Value,
+) -> Result<Value, Status> {
+    let Value::Object(fields) = current else {
+        return Err(failed());
+    };
+    match patch {
+        Value::Null => Ok(current.clone()),
+        Value::Object(patch) => {
+            let merged = merge_object(fields.clone(), patch.clone(), Some(schema));
+            Ok(Value::Object(merged.map_err(Status::from)?))
+        }
+        _ => Err(Status::bad_request(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_type(patch)
+        ))),
+    }
+}
+
+fn merge_object(
+    mut original: Fields,
+    mut patch: Fields,
+    schema: Option<&'static Type>,
+) -> Result<Fields, Refusal> {
+    if patch.contains_key(PATCH) {
+        return replaced_or_deleted(patch);
+    }
+    retain_keys(&mut original, &mut patch)?;
+    let field_of = |name: &str| schema.and_then(|schema| schema.field(name));
+    for (list, order) in element_orders(&mut patch)? {
+        let field = field_of(&list);
+        list::merge_in_order(&mut original, &mut patch, &list, &order, field)?;
+    }
+    for (key, value) in patch {
+        match key.strip_prefix(DELETE_FROM_PRIMITIVE_LIST) {
+            Some(rest) => {
+                let list = rest.strip_prefix('/').ok_or(BAD_PRIMITIVE_LIST)?;
+                delete_from_list(&mut original, list, value, field_of(list))?;
+            }
+            None => {
+                let field = field_of(&key);
+                merge_field(&mut original, key, value, field)?;
+            }
+        }
+    }
+    Ok(original)
+}
+
+const BAD_PRIMITIVE_LIST: Refusal = Refusal::Format("invalid patch format of primitive list");
+const BAD_RETAIN_KEYS: Refusal = Refusal::Format("invalid patch format of retainKeys");
+const BAD_ELEMENT_ORDER: Refusal = Refusal::Format("invalid patch format of setElementOrder list");
+
+/// `$patch` on an object: it is replaced by the rest of the patch, or emptied. There is no `merge`, as upstream.
+fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, Refusal> {
+    match patch.get(PATCH).and_then(Value::as_str) {
+        Some("replace") => {
+            patch.remove(PATCH);
+            Ok(plain_fields(patch))
+        }
+        Some("delete") => Ok(Fields::new()),
+        _ => Err(unknown_patch_type(patch)),
+    }
+}
+
+fn unknown_patch_type(patch: Fields) -> Refusal {
+    let directive = patch.get(PATCH).map(go_text::value).unwrap_or_default();
+    let map = go_text::value(&Value::Object(patch));
+    Refusal::Plain(format!("unknown patch type: {directive} in map: {map}"))
+}
+
+/// `$retainKeys`: what it does not name goes. It must name all that the patch sets.
+fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Refusal> {
+    let Some(retained) = patch.remove(RETAIN_KEYS) else {
+        return Ok(());
+    };
+    let retained = retained.as_array().ok_or(BAD_RETAIN_KEYS)?;
+    let retained: BTreeSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+    let is_directive = |key: &str| {
+        key.starts_with(DELETE_FROM_PRIMITIVE_LIST) || key.starts_with(SET_ELEMENT_ORDER)
+    };
+    for (key, value) in patch.iter() {
+        if !value.is_null() && !is_directive(key) && !retained.contains(key.as_str()) {
+            return Err(BAD_RETAIN_KEYS);
+        }
+    }
+    original.retain(|key, _| retained.contains(key.as_str()));
+    Ok(())
+}
+
+/// Takes the `$setElementOrder/LIST` directives out of the patch: the lists' names, and the order of their elements.
+fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, Refusal> {
+    let directives: Vec<String> =
+        patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
+    let mut orders = Vec::with_capacity(directives.len());
+    for directive in directives {
+        let order = match patch.remove(&directive) {
+            Some(Value::Array(order)) => order,
+            other => return Err(bad_type(LIST_TYPE, &other.unwrap_or_default())),
+        };
+        let list =
+            directive.strip_prefix(SET_ELEMENT_ORDER).and_then(|rest| rest.strip_prefix('/'));
+        orders.push((list.ok_or(BAD_ELEMENT_ORDER)?.to_string(), order));
+    }
+    Ok(orders)
+}
+
+fn merge_field(
+    original: &mut Fields,
+    key: String,
+    value: Value,
+    field: Option<&'static Field>,
+) -> Result<(), Refusal> {
+    let strategy = field.map_or(Strategy::Plain, |field| field.strategy);
+    let merged = match (original.remove(&key), value) {
+        (_, Value::Null) => None,
+        (Some(Value::Object(old)), Value::Object(new)) => {
+            let schema = field.and_then(|field| field.of);
+            Some(Value::Object(merge_object(old, new, schema)?))
+        }
+        (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {
+            Some(Value::Array(list::merge(old, new, field)?))
+        }
+        (Some(Value::Array(_)), new @ Value::Array(_)) => Some(plain(new)),
+        (_, new) => without_directives(new).map(plain),
+    };
+    if let Some(merged) = merged {
+        original.insert(key, merged);
+    }
+    Ok(())
+}
+
+/// `$deleteFromPrimitiveList/LIST`, whatever the strategy of the list is.
+fn delete_from_list(
+    original: &mut Fields,
+    list: &str,
+    value: Value,
+    field: Option<&'static Field>,
+) -> Result<(), Refusal> {
+    match (original.remove(list), value) {
+        (_, Value::Null) => (),
+        (Some(Value::Array(old)), Value::Array(deleted)) => {
+            let left = list::delete(old, deleted, field)?;
+            original.insert(list.to_string(), Value::Array(left));
+        }
+        (_, value) if !value.is_array() => return Err(BAD_PRIMITIVE_LIST),
+        (Some(other), _) => {
+            original.insert(list.to_string(), other);
+        }
+        (None, _) => (),
+    }
+    Ok(())
+}
+
+/// What is left of a value where there was none: objects that carry `$patch` speak of something that is not there.
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(fields) if fields.contains_key(PATCH) => None,
+        Value::Object(fields) => Some(Value::Object(
+            fields
+                .into_iter()
+                .filter_map(|(key, value)| Some((key, without_directives(value)?)))
+                .collect(),
+        )),
+        Value::Array(items) => {
+            Some(Value::Array(items.into_iter().filter_map(without_directives).collect()))
+        }
+        scalar => Some(scalar),
+    }
+}
+
+/// A value of the patch as it is stored: upstream's typed decoding drops nulls and the directives that it does not know.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(plain_fields(fields)),
+        Value::Array(items) => Value::Array(items.into_iter().map(plain).collect()),
+        scalar => scalar,
+    }
+}
+
+fn plain_fields(fields: Fields) -> Fields {
+    fields
+        .into_iter()
+        .filter(|(key, value)| !value.is_null() && !is_directive(key))
+        .map(|(key, value)| (key, plain(value)))
+        .collect()
+}
+
+fn is_directive(key: &str) -> bool {
+    let names_a_list = |prefix| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+    key == PATCH
+        || key == RETAIN_KEYS
+        || names_a_list(SET_ELEMENT_ORDER)
+        || names_a_list(DELETE_FROM_PRIMITIVE_LIST)
+}
+
+const LIST_TYPE: &str = "[]interface {}";
+const MAP_TYPE: &str = "map[string]interface {}";
+
+fn bad_type(expected: &str, actual: &Value) -> Refusal {
+    Refusal::Plain(format!("expected a {expected}, but received a {}", go_text::type_name(actual)))
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Status {
+        match refusal {
+            Refusal::Format(message) => Status::bad_request(message),
+            Refusal::Unfit => failed(),
+            Refusal::Plain(message) => Status::new(Reason::Unknown, message),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Lists in a strategic merge patch: matched by key, and put in an order that keeps the patch's, then the server's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Fields, LIST_TYPE, MAP_TYPE, PATCH, Refusal};
+use super::{bad_type, merge_object, plain, unknown_patch_type, without_directives};
+use crate::patch::go_text;
+use crate::patch::schema::Field;
+
+/// What tells an element from others: the value of its merge key, or the scalar itself.
+type Identity = String;
+
+/// Where each element stands in a list; of twins, the first.
+type Positions = BTreeMap<Identity, usize>;
+
+/// Merges a list of the patch into the list that is there.
+pub(super) fn merge(
+    original: Vec<Value>,
+    patch: Vec<Value>,
+    field: Option<&'static Field>,
+) -> Result<Vec<Value>, Refusal> {
+    let key = field.and_then(|field| field.strategy.key());
+    match elements(&original, &patch)? {
+        Elements::None => Ok(original),
+        Elements::Scalars => merge_scalars(original, patch, key),
+        Elements::Objects => merge_objects(original, patch, key, field),
+    }
+}
+
+/// Takes the elements of `deleted` out of a list of scalars. Upstream merges a list of objects instead.
+pub(super) fn delete(
+    original: Vec<Value>,
+    deleted: Vec<Value>,
+    field: Option<&'static Field>,
+) -> Result<Vec<Value>, Refusal> {
+    match elements(&original, &deleted)? {
+        Elements::None => Ok(original),
+        Elements::Scalars => {
+            let deleted = positions(&deleted, None)?;
+            Ok(original.into_iter().filter(|item| !deleted.contains_key(&text(item))).collect())
+        }
+        Elements::Objects => merge(original, deleted, field),
+    }
+}
+
+/// Merges a list whose elements a `$setElementOrder` orders. What it does not name keeps its place among the others as
+/// well as it can.
+pub(super) fn merge_in_order(
+    original: &mut Fields,
+    patch: &mut Fields,
+    list: &str,
+    order: &[Value],
+    field: Option<&'static Field>,
+) -> Result<(), Refusal> {
+    let key = field.and_then(|field| field.strategy.key());
+    let live = take_list(original, list)?.filter(|live| !live.is_empty());
+    let changes = take_list(patch, list)?.filter(|changes| !changes.is_empty());
+    follows_order(changes.as_deref().unwrap_or_default(), order, key)?;
+    elements(live.as_deref().unwrap_or_default(), changes.as_deref().unwrap_or_default())?;
+    let live_positions = positions(live.as_deref().unwrap_or_default(), key)?;
+    let merges = field.is_some_and(|field| field.strategy.merges_lists());
+    let merged = match (live, changes) {
+        (None, None) => return Ok(()),
+        (Some(live), None) => live,
+        (None, Some(changes)) => {
+            changes.into_iter().filter_map(without_directives).map(plain).collect()
+        }
+        (Some(live), Some(changes)) if merges => merge(live, changes, field)?,
+        (Some(_), Some(changes)) => changes.into_iter().map(plain).collect(),
+    };
+    let merged = in_order(merged, &positions(order, key)?, &live_positions, key)?;
+    original.insert(list.to_string(), Value::Array(merged));
+    Ok(())
+}
+
+fn merge_scalars(
+    original: Vec<Value>,
+    patch: Vec<Value>,
+    key: Option<&str>,
+) -> Result<Vec<Value>, Refusal> {
+    let live = positions(&original, key)?;
+    let asked = positions(&patch, key)?;
+    let mut seen = BTreeSet::new();
+    let merged = original.into_iter().chain(patch).filter(|item| seen.insert(text(item))).collect();
+    in_order(merged, &asked, &live, key)
+}
+
+fn merge_objects(
+    original: Vec<Value>,
+    patch: Vec<Value>,
+    key: Option<&str>,
+    field: Option<&'static Field>,
+) -> Result<Vec<Value>, Refusal> {
+    let key = key.ok_or_else(|| {
+        Refusal::Plain("cannot merge lists without merge key for struct".to_string())
+    })?;
+    let (mut merged, patch) = obey_element_directives(original, patch, key)?;
+    let live = positions(&merged, Some(key))?;
+    let asked = positions(&patch, Some(key))?;
+    let mut places = live.clone();
+    for item in patch {
+        let next = merged.len();
+        let place = *places.entry(identity(&item, Some(key))?).or_insert(next);
+        if place == next {
+            merged.push(plain(item));
+        } else if let (Value::Object(old), Value::Object(new)) = (merged[place].take(), item) {
+            let schema = field.and_then(|field| field.of);
+            merged[place] = Value::Object(merge_object(old, new, schema)?);
+        }
+    }
+    in_order(merged, &asked, &live, Some(key))
+}
+
+/// Elements with `$patch`: `delete` takes out those of the same key, `replace` (on any element) the whole list. Returns
+/// what is left of the list, and of the patch.
+fn obey_element_directives(
+    original: Vec<Value>,
+    patch: Vec<Value>,
+    key: &str,
+) -> Result<(Vec<Value>, Vec<Value>), Refusal> {
+    let mut rest = Vec::with_capacity(patch.len());
+    let mut deleted = BTreeSet::new();
+    let mut replace = false;
+    for item in patch {
+        let Some(directive) = item.get(PATCH) else {
+            rest.push(item);
+            continue;
+        };
+        match directive.as_str() {
+            Some("delete") => {
+                deleted.insert(identity(&item, Some(key))?);
+            }
+            Some("replace") => replace = true,
+            Some("merge") => {
+                let message = "merging lists cannot yet be specified in the patch";
+                return Err(Refusal::Plain(message.to_string()));
+            }
+            _ => return Err(unknown_patch_type(item.as_object().cloned().unwrap_or_default())),
+        }
+    }
+    if replace {
+        return Ok((rest.into_iter().map(plain).collect(), Vec::new()));
+    }
+    let mut left = Vec::with_capacity(original.len());
+    for item in original {
+        if !deleted.contains(&identity(&item, Some(key))?) {
+            left.push(item);
+        }
+    }
+    Ok((left, rest))
+}
+
+/// Checks that the patch's elements stand in the order that is asked for, and are all named there.
+fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Refusal> {
+    if order.is_empty() {
+        return Ok(());
+    }
+    let mut asked = order.iter();
+    for item in changes.iter().filter(|item| item.get(PATCH).is_none()) {
+        let wanted = identity(item, key)?;
+        loop {
+            let Some(next) = asked.next() else {
+                return Err(Refusal::Plain(format!(
+                    "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+                    go_text::list(changes),
+                    go_text::list(order)
+                )));
+            };
+            if identity(next, key)? == wanted {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The elements that are asked for in the order asked, the server's own in the server's, the two interleaved so that a
+/// server's element stands before the first one that it stood before.
+fn in_order(
+    merged: Vec<Value>,
+    asked: &Positions,
+    live: &Positions,
+    key: Option<&str>,
+) -> Result<Vec<Value>, Refusal> {
+    let mut patched = Vec::new();
+    let mut server_only = Vec::new();
+    for item in merged {
+        let identity = identity(&item, key)?;
+        let lived = live.get(&identity).copied();
+        match asked.get(&identity) {
+            Some(&place) => patched.push((place, lived, item)),
+            None => server_only.push((lived.unwrap_or(usize::MAX), lived, item)),
+        }
+    }
+    patched.sort_by_key(|(place, ..)| *place);
+    server_only.sort_by_key(|(place, ..)| *place);
+    let mut ordered = Vec::with_capacity(patched.len() + server_only.len());
+    let mut server_only = server_only.into_iter().peekable();
+    for (_, lived, item) in patched {
+        let stood_before = |other: &(usize, Option<usize>, Value)| matches!((other.1, lived), (Some(other), Some(this)) if other < this);
+        while let Some((.., before)) = server_only.next_if(stood_before) {
+            ordered.push(before);
+        }
+        ordered.push(item);
+    }
+    ordered.extend(server_only.map(|(.., item)| item));
+    Ok(ordered)
+}
+
+enum Elements {
+    None,
+    Scalars,
+    Objects,
+}
+
+/// What the lists hold: elements of one type, or the patch is refused.
+fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, Refusal> {
+    let mut items = original.iter().chain(patch);
+    let Some(first) = items.next() else {
+        return Ok(Elements::None);
+    };
+    if first.is_array() {
+        return Err(Refusal::Unfit);
+    }
+    let type_name = go_text::type_name(first);
+    if items.any(|item| go_text::type_name(item) != type_name) {
+        return Err(Refusal::Plain(format!(
+            "list element types are not identical: [{} {}]",
+            go_text::list(original),
+            go_text::list(patch)
+        )));
+    }
+    Ok(if first.is_object() { Elements::Objects } else { Elements::Scalars })
+}
+
+fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Refusal> {
+    match fields.get(list) {
+        None => Ok(None),
+        Some(Value::Array(_)) => match fields.remove(list) {
+            Some(Value::Array(items)) => Ok(Some(items)),
+            _ => Ok(None),
+        },
+        Some(other) => Err(bad_type(LIST_TYPE, other)),
+    }
+}
+
+fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, Refusal> {
+    let mut positions = Positions::new();
+    for (place, item) in list.iter().enumerate() {
+        positions.entry(identity(item, key)?).or_insert(place);
+    }
+    Ok(positions)
+}
+
+fn identity(item: &Value, key: Option<&str>) -> Result<Identity, Refusal> {
+    let Some(key) = key else {
+        return Ok(text(item));
+    };
+    match item {
+        Value::Object(fields) => fields.get(key).map(text).ok_or_else(|| {
+            Refusal::Plain(format!(
+                "map: {} does not contain declared merge key: {key}",
+                go_text::value(item)
+            ))
+        }),
+        other => Err(bad_type(MAP_TYPE, other)),
+    }
+}
+
+fn text(value: &Value) -> Identity {
+    value.to_string()
+}

@@ -1,0 +1,337 @@
+//! Strategic merge patches by cases, by a client that diffs, and by chance.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::strategy::Strategy as Gen;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::*;
+use crate::kind::{self, Kind, Kinds};
+use crate::patch::{PatchType, apply, schema};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    kind: String,
+    current: Value,
+    patch: Value,
+    expected: Option<Value>,
+    refused: Option<Refused>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Refused {
+    code: u16,
+    message: String,
+}
+
+fn built_in(name: &str) -> &'static Kind {
+    kind::BUILT_IN.iter().find(|kind| kind.kind == name).expect("a built-in kind")
+}
+
+fn patched(kind: &Kind, current: &Value, patch: &Value) -> Result<Value, Refused> {
+    apply(kind, PatchType::StrategicMerge, current, patch)
+        .map_err(|status| Refused { code: status.code(), message: status.message.clone() })
+}
+
+/// S5: the cases of cases.yaml.
+#[test]
+fn patches_do_what_the_cases_say() {
+    let cases: Vec<Case> =
+        serde_saphyr::from_str(include_str!("cases.yaml")).expect("cases in YAML");
+    assert!(cases.len() >= 50);
+    let mut wrong = Vec::new();
+    for case in cases {
+        let expected = match (case.expected, case.refused) {
+            (Some(expected), None) => Ok(expected),
+            (None, Some(refused)) => Err(refused),
+            _ => panic!("{}: one of expected and refused", case.name),
+        };
+        let before = case.current.clone();
+        let outcome = patched(built_in(&case.kind), &case.current, &case.patch);
+        if outcome != expected {
+            wrong.push(format!("{}\n  expected {expected:?}\n  but got  {outcome:?}", case.name));
+        }
+        assert_eq!(case.current, before, "{}: the current object is not touched", case.name);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// S5, S12: a kind without Go types (one defined at run time) takes no strategic merge patch, and says what it takes.
+#[test]
+fn a_kind_defined_at_run_time_refuses_strategic_merge() {
+    let mut kinds = Kinds::default();
+    let row = Kind { group: "example.com", kind: "Thing", plural: "things", ..*bare() };
+    assert!(kinds.add(row));
+    let thing = kinds.by_group_kind("example.com", "Thing").expect("just added");
+    let message = "the body of the request was in an unknown format - accepted media types include: \
+                   application/json-patch+json, application/merge-patch+json";
+    let refused = Refused { code: 415, message: message.to_string() };
+    assert_eq!(patched(thing, &json!({}), &json!({})), Err(refused));
+    assert_eq!(apply(thing, PatchType::Merge, &json!({}), &json!({"a": 1})), Ok(json!({"a": 1})));
+}
+
+/// S5: `null` is a patch that changes nothing, as Go decodes it.
+#[test]
+fn null_changes_nothing() {
+    let current = json!({"metadata": {"name": "a"}});
+    assert_eq!(patched(&kind::POD, &current, &Value::Null), Ok(current));
+}
+
+/// S5: a patch with lists as long as a request may hold is done in well under a second, not in their product.
+#[test]
+fn long_lists_merge_in_little_time() {
+    let list = |from: usize| -> Value {
+        (from..from + 50_000).map(|i| json!({"name": format!("c{i}")})).collect()
+    };
+    let current = json!({"spec": {"containers": list(0)}});
+    let patch =
+        json!({"spec": {"containers": list(25_000), "$setElementOrder/containers": list(25_000)}});
+    let merged = patched(&kind::POD, &current, &patch).expect("a merged list");
+    assert_eq!(merged["spec"]["containers"].as_array().map(Vec::len), Some(75_000));
+}
+
+fn bare() -> &'static Kind {
+    &kind::CONFIG_MAP
+}
+
+/// What a client sends that turns `original` into `modified`: upstream's two-way diff, the reverse of what is tested.
+fn diff(original: &Fields, modified: &Fields, schema: Option<&'static Type>) -> Fields {
+    let mut patch = Map::new();
+    for (key, new) in modified {
+        let field = schema.and_then(|schema| schema.field(key));
+        match (original.get(key), new) {
+            (Some(old), new) if old == new => (),
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                let inner = diff(old, new, field.and_then(|field| field.of));
+                patch.insert(key.clone(), Value::Object(inner));
+            }
+            (Some(Value::Array(old)), Value::Array(new))
+                if !old.is_empty() && field.is_some_and(|field| field.strategy.merges_lists()) =>
+            {
+                diff_lists(&mut patch, key, old, new, field);
+            }
+            _ => {
+                patch.insert(key.clone(), new.clone());
+            }
+        }
+    }
+    for key in original.keys().filter(|key| !modified.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    patch
+}
+
+fn diff_lists(
+    patch: &mut Fields,
+    name: &str,
+    old: &[Value],
+    new: &[Value],
+    field: Option<&'static Field>,
+) {
+    let Some(key) = field.and_then(|field| field.strategy.key()) else {
+        let missing = |from: &[Value], other: &[Value]| -> Value {
+            from.iter().filter(|item| !other.contains(item)).cloned().collect()
+        };
+        patch.insert(format!("{DELETE_FROM_PRIMITIVE_LIST}/{name}"), missing(old, new));
+        patch.insert(name.to_string(), missing(new, old));
+        patch.insert(format!("{SET_ELEMENT_ORDER}/{name}"), new.iter().cloned().collect());
+        return;
+    };
+    let retains = matches!(field.map(|field| field.strategy), Some(Strategy::MergeRetainKeysBy(_)));
+    let find = |list: &[Value], id: &Value| list.iter().find(|item| &item[key] == id).cloned();
+    let mut changes = Vec::new();
+    for item in new {
+        let fields = item.as_object().expect("an object");
+        let Some(Value::Object(before)) = find(old, &item[key]) else {
+            changes.push(item.clone());
+            continue;
+        };
+        let mut change = diff(&before, fields, field.and_then(|field| field.of));
+        if !change.is_empty() {
+            change.insert(key.to_string(), item[key].clone());
+            if retains {
+                change.insert(RETAIN_KEYS.to_string(), fields.keys().cloned().collect());
+            }
+            changes.push(Value::Object(change));
+        }
+    }
+    for item in old.iter().filter(|item| find(new, &item[key]).is_none()) {
+        changes.push(json!({PATCH: "delete", key: item[key]}));
+    }
+    patch.insert(name.to_string(), Value::Array(changes));
+    let order = new.iter().map(|item| json!({key: item[key]})).collect();
+    patch.insert(format!("{SET_ELEMENT_ORDER}/{name}"), order);
+}
+
+/// A list of objects, each key once.
+fn keyed(key: &'static str, of: impl Gen<Value = Value>) -> impl Gen<Value = Value> {
+    prop::collection::vec(("[a-e]", of), 1..5).prop_map(move |items| {
+        let mut seen = BTreeSet::new();
+        items
+            .into_iter()
+            .filter(|(id, _)| seen.insert(id.clone()))
+            .map(|(id, mut item)| {
+                item[key] = Value::from(id);
+                item
+            })
+            .collect()
+    })
+}
+
+fn scalars() -> impl Gen<Value = Value> {
+    prop::collection::btree_set("[a-e]", 1..4)
+        .prop_map(|set| set.into_iter().collect::<Vec<_>>())
+        .prop_shuffle()
+        .prop_map(Value::from)
+}
+
+fn labels() -> impl Gen<Value = Value> {
+    prop::collection::btree_map("[a-d]", "[x-z]", 1..4).prop_map(|map| json!(map))
+}
+
+fn container() -> impl Gen<Value = Value> {
+    (
+        prop::option::of(keyed("name", labels().prop_map(|labels| json!({"value": labels})))),
+        prop::option::of(scalars()),
+        prop::option::of(labels()),
+    )
+        .prop_map(|(env, args, limits)| {
+            without_nulls(json!({"env": env, "args": args, "limits": limits}))
+        })
+}
+
+fn volume() -> impl Gen<Value = Value> {
+    prop_oneof![
+        labels().prop_map(|source| json!({"configMap": source})),
+        labels().prop_map(|source| json!({"hostPath": source})),
+        Just(json!({"emptyDir": {}})),
+    ]
+}
+
+fn pod() -> impl Gen<Value = Value> {
+    (
+        (
+            prop::option::of(labels()),
+            prop::option::of(scalars()),
+            prop::option::of(keyed("uid", labels())),
+        ),
+        (
+            prop::option::of(keyed("name", container())),
+            prop::option::of(keyed("name", volume())),
+            prop::option::of(scalars()),
+        ),
+    )
+        .prop_map(|((labels, finalizers, owners), (containers, volumes, tolerations))| {
+            without_nulls(json!({
+                "metadata": {"labels": labels, "finalizers": finalizers, "ownerReferences": owners},
+                "spec": {"containers": containers, "volumes": volumes, "tolerations": tolerations},
+            }))
+        })
+}
+
+fn without_nulls(value: Value) -> Value {
+    plain(value)
+}
+
+/// Any JSON, with the names that lead into the schema and the directives among its keys.
+fn hostile() -> impl Gen<Value = Value> {
+    let key = prop::sample::select(vec![
+        "metadata",
+        "spec",
+        "status",
+        "containers",
+        "volumes",
+        "finalizers",
+        "ownerReferences",
+        "conditions",
+        "env",
+        "name",
+        "uid",
+        "type",
+        "a",
+        "",
+        "$patch",
+        "$retainKeys",
+        "$setElementOrder/containers",
+        "$setElementOrder/finalizers",
+        "$setElementOrder/a",
+        "$deleteFromPrimitiveList/finalizers",
+        "$deleteFromPrimitiveList/containers",
+        "$deleteFromPrimitiveList",
+        "$setElementOrder",
+        "$setElementOrder/",
+    ]);
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-2..3_i64).prop_map(Value::from),
+        Just(json!(1.5)),
+        prop::sample::select(vec!["a", "b", "replace", "delete", "merge", "name", ""])
+            .prop_map(Value::from),
+    ];
+    scalar.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((key.clone(), inner), 0..6).prop_map(|fields| {
+                fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+            }),
+        ]
+    })
+}
+
+fn has_directives(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().any(|(key, value)| is_directive(key) || has_directives(value))
+        }
+        Value::Array(items) => items.iter().any(has_directives),
+        _ => false,
+    }
+}
+
+// PROPTEST_CASES raises the number of cases of each of these.
+proptest! {
+    /// S5: a client that diffs two objects gets the second one by patching the first, and again by patching the second.
+    #[test]
+    fn the_patch_of_a_diff_yields_the_modified_object(original in pod(), modified in pod()) {
+        let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
+            unreachable!("pods are objects");
+        };
+        let patch = Value::Object(diff(from, to, schema::of(&kind::POD)));
+        let once = patched(&kind::POD, &original, &patch);
+        prop_assert_eq!(once.as_ref(), Ok(&modified), "patch {}", &patch);
+        let twice = patched(&kind::POD, &modified, &patch);
+        prop_assert_eq!(twice.as_ref(), Ok(&modified), "patch {}", &patch);
+    }
+
+    /// S5: whatever is sent is merged or refused, never a panic, and never a directive stored.
+    #[test]
+    fn no_patch_panics_or_leaves_a_directive(current in hostile(), patch in hostile()) {
+        let current = plain(current);
+        for kind in [&kind::POD, &kind::DAEMON_SET, &kind::NODE, &kind::CONFIG_MAP] {
+            if let Ok(merged) = patched(kind, &current, &patch) {
+                prop_assert!(!has_directives(&merged), "{merged}");
+            }
+            let _ = apply(kind, PatchType::Merge, &current, &patch);
+            let _ = apply(kind, PatchType::Json, &current, &patch);
+        }
+    }
+
+    /// S5: what a patch does not speak of stays as it is.
+    #[test]
+    fn fields_that_a_patch_does_not_name_are_kept(current in pod(), patch in hostile()) {
+        let mut beside = current.clone();
+        beside["kept"] = json!({"list": [{"name": "a"}], "null": 1});
+        beside["metadata"]["kept"] = json!(["x"]);
+        let patch = json!({"spec": patch, "metadata": {"labels": {"new": "x"}}});
+        if let Ok(merged) = patched(&kind::POD, &beside, &patch) {
+            prop_assert_eq!(&merged["kept"], &beside["kept"]);
+            prop_assert_eq!(&merged["metadata"]["kept"], &beside["metadata"]["kept"]);
+            prop_assert_eq!(&merged["metadata"]["finalizers"], &current["metadata"]["finalizers"]);
+        }
+    }
+}
