@@ -122,7 +122,7 @@ fn matches<'a>(
 }
 
 fn io_words() -> Regex {
-    let io = r"\b(tokio|hyper|axum|reqwest)(::|\b)|\bkube::|\bstd::(fs|net|thread|process|env)\b";
+    let io = r"\b(tokio|hyper|axum|reqwest)(::|\b)|\bkube::|\bstd::(fs|thread|process|env)\b|\b(Tcp|Udp)(Stream|Listener|Socket)\b";
     let clock = r"\b(SystemTime|Instant|Zoned|Timestamp)::now\b|\brand::rng\b|\bthread_rng\b";
     Regex::new(&format!("{io}|{clock}")).expect("a constant pattern")
 }

@@ -1,0 +1,131 @@
+//! What a user gets wrong: one clear line that names the thing, an exit code, nothing left running.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use crate::world::command::{Output, finish};
+use crate::world::process::EVERYNODE;
+
+/// Runs `everynode` without a cluster. `{dir}` in an argument is the directory.
+async fn everynode(directory: &Path, arguments: &[&str], input: &str) -> Result<Output> {
+    let directory_name = directory.to_string_lossy();
+    let mut command = Command::new(EVERYNODE);
+    command.args(arguments.iter().map(|argument| argument.replace("{dir}", &directory_name)));
+    command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+    finish(command, directory, input).await
+}
+
+const BROKEN_KUBECONFIG: &str = "clusters: [}\n";
+const DEAD_KUBECONFIG: &str = "\
+apiVersion: v1
+kind: Config
+current-context: dead
+contexts: [{name: dead, context: {cluster: dead, user: nobody}}]
+clusters: [{name: dead, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: nobody, user: {token: none}}]
+";
+const NO_YAML: &str = "kind: DaemonSet\n\tmetadata: [\n";
+const UNKNOWN_KIND: &str = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}\n";
+const INVALID: &str = "\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: broken}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: b}}
+    spec: {containers: [{name: a, image: a}]}
+";
+const NO_NODES: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+
+/// S1, S20: each mistake is named in one line, and nothing keeps running
+#[tokio::test]
+async fn each_mistake_is_named_in_one_line() -> Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let taken = listener.local_addr()?.to_string();
+    let directory = tempfile::tempdir()?;
+    for (name, text) in [
+        ("broken.conf", BROKEN_KUBECONFIG),
+        ("dead.conf", DEAD_KUBECONFIG),
+        ("no.yaml", NO_YAML),
+        ("unknown.yaml", UNKNOWN_KIND),
+        ("invalid.yaml", INVALID),
+        ("nodes.yaml", NO_NODES),
+    ] {
+        std::fs::write(directory.path().join(name), text)?;
+    }
+    for (arguments, named) in [
+        (vec!["run", "--kubeconfig", "{dir}/dead.conf", "--leader-elect=false"], "127.0.0.1:1"),
+        (vec!["run", "--kubeconfig", "{dir}/dead.conf"], "127.0.0.1:1"),
+        (vec!["run", "--kubeconfig", "{dir}/broken.conf"], "broken.conf"),
+        (vec!["run", "--kubeconfig", "{dir}/missing.conf"], "missing.conf"),
+        (vec!["run", "--kubeconfig", "{dir}/dead.conf", "--context", "other"], "other"),
+        (vec!["run", "--http", "nowhere"], "nowhere"),
+        (vec!["run", "--burst-replicas", "0"], "--burst-replicas"),
+        (vec!["sandbox", "--nodes", "0"], "--nodes"),
+        (vec!["sandbox", "--apply", "{dir}/no.yaml"], "no.yaml"),
+        (vec!["sandbox", "--apply", "{dir}/unknown.yaml"], "Gadget"),
+        (vec!["sandbox", "--apply", "{dir}/invalid.yaml"], "spec.template.metadata.labels"),
+        (vec!["sandbox", "--apply", "{dir}/missing.yaml"], "missing.yaml"),
+        (vec!["sandbox", "--nodes-from", "{dir}/missing.yaml"], "missing.yaml"),
+        (vec!["sandbox", "--nodes-from", "{dir}/nodes.yaml"], "nodes.yaml"),
+        (vec!["sandbox", "--listen", &taken], &taken),
+        (vec!["sandbox", "--kubeconfig-out", "{dir}/no/such/dir/config"], "no/such/dir/config"),
+        (vec!["sandbox", "--lifecycles", "{dir}/no.yaml"], "no.yaml"),
+        (vec!["sandbox", "--timeout", "soon"], "--timeout"),
+        (vec!["sandbox", "--nodez", "3"], "--nodez"),
+        (vec!["sandcastle"], "sandcastle"),
+    ] {
+        let output = everynode(directory.path(), &arguments, "").await?;
+        check(&output, named).with_context(|| format!("everynode {arguments:?}"))?;
+    }
+    drop(listener);
+    Ok(())
+}
+
+/// One line, an exit code; `finish` has seen the process end.
+fn check(output: &Output, named: &str) -> Result<()> {
+    let lines: Vec<&str> = output.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    ensure!(output.code != 0, "exit code 0, and said {lines:?}");
+    ensure!(output.code != 101, "a panic: {lines:?}");
+    ensure!(lines.len() == 1, "not one line: {lines:#?}");
+    ensure!(lines[0].starts_with("error: "), "{:?}", lines[0]);
+    ensure!(lines[0].contains(named), "{:?} does not name {named:?}", lines[0]);
+    Ok(())
+}
+
+/// S20: what can't settle says what it waits for
+#[tokio::test]
+async fn a_sandbox_that_cannot_settle_says_why() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let manifest = crate::world::manifest::daemon_set("stuck");
+    let manifest =
+        crate::world::manifest::with(manifest, crate::world::manifest::never_ready_patch());
+    let arguments =
+        ["sandbox", "--nodes", "3", "--apply", "-", "--exit-when-settled", "--timeout", "2s"];
+    let output = everynode(directory.path(), &arguments, &manifest.to_string()).await?;
+    ensure!(output.code == 1, "exit code {}", output.code);
+    let last = output.stderr.lines().last().unwrap_or_default();
+    for part in ["error: ", "2s", "default/stuck", "0 of 3 pods available"] {
+        ensure!(last.contains(part), "{last:?} lacks {part:?}");
+    }
+    Ok(())
+}
+
+/// C23, S20, S25: the demo settles by itself and exits 0, leaving no file behind
+#[tokio::test]
+async fn the_demo_settles_and_exits() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fluentd-elasticsearch.yaml");
+    let arguments =
+        ["sandbox", "--nodes", "20", "--zones", "3", "--apply", example, "--exit-when-settled"];
+    let output = everynode(directory.path(), &arguments, "").await?;
+    ensure!(output.code == 0, "exit code {}: {}", output.code, output.stderr);
+    let running = output.stdout.matches("kube-system/fluentd-elasticsearch-").count();
+    ensure!(running == 20, "{running} pods in\n{}", output.stdout);
+    let left: Vec<_> = std::fs::read_dir(directory.path())?.collect::<Result<_, _>>()?;
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! End to end: the real binary, real kubectl, real clients. Each test has a sandbox of its own, or with
+//! `EVERYNODE_E2E_KUBECONFIG` a namespace of its own on the cluster that this names (whose DaemonSet controller is already
+//! running); tests that need the sandbox then say that they are skipped.
+
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod deploy;
+mod kubectl;
+mod observe;
+mod python;
+mod scenarios;
+mod separate_process;
+mod world;

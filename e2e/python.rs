@@ -1,0 +1,35 @@
+//! The official Python client against the cluster: its scripts under e2e/python, run in the environment that make sets up.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use crate::world::World;
+
+/// S4, S5, S6, S7, S8: list, watch, patch and delete as the Python client's own examples do
+#[tokio::test]
+async fn the_python_clients_examples_run_unchanged() -> Result<()> {
+    let world = World::cluster(3).await?;
+    let python = std::env::var_os("EVERYNODE_PYTHON").unwrap_or_else(|| {
+        OsString::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/venv/bin/python"))
+    });
+    ensure!(
+        Path::new(&python).exists(),
+        "{} is missing: `make tools` sets it up",
+        Path::new(&python).display()
+    );
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/python");
+    let mut names: Vec<_> = std::fs::read_dir(&scripts)?.collect::<Result<_, _>>()?;
+    names.retain(|entry| entry.path().extension().is_some_and(|extension| extension == "py"));
+    names.sort_by_key(std::fs::DirEntry::file_name);
+    ensure!(!names.is_empty(), "no scripts in {}", scripts.display());
+    for script in names {
+        let mut command = Command::new(&python);
+        command.arg(script.path()).arg(&world.namespace);
+        let name = script.file_name();
+        world.finish(command, "").await?.ok().with_context(|| format!("{}", name.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! Whole stories from outside: what operators, charts and bad days do to DaemonSets.
+
+mod delete;
+mod handover;
+mod leader;
+mod many;
+mod nodes;
+mod ownership;
+mod rolling;

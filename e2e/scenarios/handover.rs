@@ -1,0 +1,172 @@
+//! Taking over from kube-controller-manager: what Go wrote is kept, and no pod restarts.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::observe::{Limits, Observer, uids};
+use crate::separate_process::{bare, run};
+use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::{World, eventually};
+
+/// A hash as upstream's FNV makes them: nothing that we would compute.
+const THEIR_HASH: &str = "7d9f8c6b54";
+
+/// C41, C42, C45: revisions and pods as another controller left them are kept, each pod and each name
+#[tokio::test]
+async fn a_daemon_set_is_taken_over_without_a_restart() -> Result<()> {
+    for (what, change) in [
+        ("as Go writes it today", json!({})),
+        ("with creationTimestamp: null", json!({"metadata": {"creationTimestamp": null}})),
+        ("with empty resources", json!({"resources": {}})),
+    ] {
+        let Some(world) = bare(3).await? else { return Ok(()) };
+        take_over(&world, &change).await.map_err(|error| error.context(what))?;
+    }
+    Ok(())
+}
+
+async fn take_over(world: &World, change: &Value) -> Result<()> {
+    let ds = world.create_daemon_set(&daemon_set("a")).await?;
+    let revision = their_revision(&ds, change)?;
+    world.revisions().create(&PostParams::default(), &revision).await?;
+    for node in World::node_names(&world.list_nodes().await?) {
+        world.pods().create(&PostParams::default(), &their_pod(&ds, &node)?).await?;
+    }
+    eventually("their pods run", async || {
+        let pods = world.pods_of("a").await?;
+        ensure!(pods.iter().all(crate::observe::is_available), "not yet");
+        Ok(())
+    })
+    .await?;
+    let before = uids(world, "a").await?;
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
+    let observer = Observer::start(world, "a", limits).await?;
+    let controller = run(world, &["--leader-elect=false"])?;
+    world.settled("a").await?;
+    let report = observer.finish().await?;
+    ensure!(report.created.is_empty() && report.deleted.is_empty(), "{report:?}");
+    ensure!(uids(world, "a").await? == before, "pods were restarted: {}", controller.output());
+    let revisions = world.revisions().list(&ListParams::default()).await?.items;
+    let names: Vec<_> = revisions.iter().filter_map(|found| found.metadata.name.clone()).collect();
+    ensure!(names == [format!("a-{THEIR_HASH}")], "revisions {names:?}");
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    world.settled("a").await?;
+    Ok(())
+}
+
+/// C40, C41: what we write is, byte for byte, what Go's encoder writes
+#[tokio::test]
+async fn the_revision_is_written_as_go_writes_it() -> Result<()> {
+    let world = World::cluster(1).await?;
+    let odd =
+        json!({"spec": {"template": {"metadata": {"annotations": {"odd": "<a> & \u{2028} é"}}}}});
+    world.roll_out(&with(daemon_set("a"), odd)).await?;
+    let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions", world.namespace);
+    let text = world.client.request_text(http::Request::get(path).body(Vec::new())?).await?;
+    let list: Value = serde_json::from_str(&text)?;
+    let data = &list["items"][0]["data"];
+    ensure!(data["spec"]["template"]["$patch"] == "replace", "{data}");
+    ensure!(data["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE, "{data}");
+    Ok(())
+}
+
+/// C42, C46: a history edited by hand is put right: missing labels return, deleted revisions are made again
+#[tokio::test]
+async fn a_history_edited_by_hand_is_put_right() -> Result<()> {
+    let world = World::cluster(2).await?;
+    world.roll_out(&daemon_set("a")).await?;
+    let before = uids(&world, "a").await?;
+    let name = only_revision(&world).await?;
+    let label = "controller-revision-hash";
+    let unlabel = json!({"metadata": {"labels": {label: null}}});
+    world.revisions().patch(&name, &PatchParams::default(), &Patch::Merge(unlabel)).await?;
+    eventually("the label is back", async || {
+        let revision = world.revisions().get(&name).await?;
+        let labels = revision.metadata.labels.unwrap_or_default();
+        ensure!(labels.contains_key(label), "labels are {labels:?}");
+        Ok(())
+    })
+    .await?;
+    let name = only_revision(&world).await?;
+    world.revisions().delete(&name, &Default::default()).await?;
+    eventually("the revision is made again", async || {
+        only_revision(&world).await?;
+        Ok(())
+    })
+    .await?;
+    world.settled("a").await?;
+    let after = uids(&world, "a").await?;
+    ensure!(after.len() == before.len(), "{} pods became {}", before.len(), after.len());
+    Ok(())
+}
+
+/// C44: history is cut to its limit, and never a revision that a pod carries
+#[tokio::test]
+async fn history_is_cut_to_its_limit() -> Result<()> {
+    let world = World::cluster(1).await?;
+    world.roll_out(&with(daemon_set("a"), json!({"spec": {"revisionHistoryLimit": 1}}))).await?;
+    for round in 0..3 {
+        let annotations = json!({"round": format!("{round}")});
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        world.patch_daemon_set("a", patch).await?;
+        world.settled("a").await?;
+    }
+    eventually("two revisions are left", async || {
+        let count = world.revisions().list(&ListParams::default()).await?.items.len();
+        ensure!(count == 2, "{count} revisions");
+        Ok(())
+    })
+    .await
+}
+
+async fn only_revision(world: &World) -> Result<String> {
+    let revisions = world.revisions().list(&ListParams::default()).await?.items;
+    ensure!(revisions.len() == 1, "{} revisions", revisions.len());
+    Ok(revisions[0].metadata.name.clone().unwrap_or_default())
+}
+
+/// The template as the server serves it, in the form that upstream stores, with a difference that means nothing.
+fn their_revision(ds: &DaemonSet, change: &Value) -> Result<ControllerRevision> {
+    let template = ds.spec.as_ref().map(|spec| serde_json::to_value(&spec.template)).transpose()?;
+    let mut template = with(template.unwrap_or_default(), json!({"$patch": "replace"}));
+    if change["metadata"].is_object() {
+        template["metadata"]["creationTimestamp"] = Value::Null;
+    }
+    if change["resources"].is_object() {
+        template["spec"]["containers"][0]["resources"] = json!({});
+    }
+    Ok(serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("a-{THEIR_HASH}"),
+            "labels": {"app": "a", "controller-revision-hash": THEIR_HASH},
+            "annotations": {"deprecated.daemonset.template.generation": "1"},
+            "ownerReferences": [owner(ds)],
+        },
+        "data": {"spec": {"template": template}},
+        "revision": 1,
+    }))?)
+}
+
+fn their_pod(ds: &DaemonSet, node: &str) -> Result<Pod> {
+    let mut spec =
+        serde_json::to_value(ds.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()))?;
+    spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchFields": [
+            {"key": "metadata.name", "operator": "In", "values": [node]}]}]}}});
+    Ok(serde_json::from_value(json!({
+        "metadata": {
+            "generateName": "a-",
+            "labels": {"app": "a", "controller-revision-hash": THEIR_HASH, "pod-template-generation": "1"},
+            "ownerReferences": [owner(ds)],
+        },
+        "spec": spec,
+    }))?)
+}
+
+fn owner(ds: &DaemonSet) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": ds.metadata.name,
+           "uid": ds.metadata.uid, "controller": true, "blockOwnerDeletion": true})
+}

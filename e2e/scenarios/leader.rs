@@ -1,0 +1,137 @@
+//! Several controllers, of which one acts: election, release on SIGTERM, health and metrics.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::Api;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::observe::{Limits, Observer};
+use crate::separate_process::{bare, run};
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
+use crate::world::process::Process;
+use crate::world::{World, eventually, within};
+
+/// Long enough to tell "released" from "expired": see the deadline below.
+const FLAGS: [&str; 3] = [
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=10s",
+    "--leader-elect-retry-period=200ms",
+];
+
+/// C63: of two replicas one acts; on SIGTERM it hands over at once, and the rollout goes on
+#[tokio::test]
+async fn the_second_replica_takes_over_when_the_first_is_told_to_stop() -> Result<()> {
+    let Some(world) = bare(4).await? else { return Ok(()) };
+    let mut first = run(&world, &FLAGS)?;
+    let leader = holder(&world).await?;
+    let mut second = run(&world, &FLAGS)?;
+    world.roll_out(&daemon_set("a")).await?;
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let observer = Observer::start(&world, "a", limits).await?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    let (status, time) = first.terminate().await?;
+    ensure!(status.success() && time < Duration::from_secs(5), "{status} after {time:?}");
+    // A third of the lease's duration: nobody waited for it to expire.
+    within(Duration::from_secs(5), "the second replica leads", async || {
+        let now = holder(&world).await?;
+        ensure!(now != leader, "still {now}");
+        Ok(())
+    })
+    .await?;
+    world.settled("a").await?;
+    observer.finish().await?;
+    second.check_running()
+}
+
+/// C62, C63: a replica that is killed is succeeded when its lease expires, with no duplicate pod
+#[tokio::test]
+async fn a_killed_leader_is_succeeded_when_its_lease_expires() -> Result<()> {
+    let Some(world) = bare(4).await? else { return Ok(()) };
+    let flags = [
+        "--leader-elect-lease-duration=2s",
+        "--leader-elect-renew-deadline=1500ms",
+        "--leader-elect-retry-period=200ms",
+    ];
+    let mut first = run(&world, &flags)?;
+    let leader = holder(&world).await?;
+    world.roll_out(&daemon_set("a")).await?;
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let observer = Observer::start(&world, "a", limits).await?;
+    let _second = run(&world, &flags)?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    first.signal("KILL")?;
+    first.ended().await?;
+    eventually("the second replica leads", async || {
+        let now = holder(&world).await?;
+        ensure!(now != leader, "still {now}");
+        Ok(())
+    })
+    .await?;
+    world.settled("a").await?;
+    observer.finish().await?;
+    Ok(())
+}
+
+/// C1, C60, C63, C70: /livez, /readyz and /metrics tell the truth about a leader and a standby
+#[tokio::test]
+async fn health_and_metrics_tell_the_truth() -> Result<()> {
+    let Some(world) = bare(2).await? else { return Ok(()) };
+    let (leader, leader_address) = serving(&world).await?;
+    holder(&world).await?;
+    world.roll_out(&daemon_set("a")).await?;
+    eventually("the leader is ready", async || {
+        let (code, body) = get(&leader_address, "/readyz").await?;
+        ensure!(code == 200, "{code} {body}\n{}", leader.output());
+        Ok(())
+    })
+    .await?;
+    ensure!(get(&leader_address, "/livez").await?.0 == 200);
+    ensure!(get(&leader_address, "/nothing").await?.0 == 404);
+    let (_, metrics) = get(&leader_address, "/metrics").await?;
+    for family in ["workqueue_depth", "workqueue_adds_total", "workqueue_queue_duration_seconds"] {
+        ensure!(metrics.contains(family), "no {family} in\n{metrics}");
+    }
+    let desired = metrics.lines().find(|line| {
+        line.contains("desired") && line.contains(&world.namespace) && line.ends_with(" 2")
+    });
+    ensure!(desired.is_some(), "no desired count of 2 in\n{metrics}");
+    let (standby, standby_address) = serving(&world).await?;
+    eventually("the standby lives", async || {
+        ensure!(get(&standby_address, "/livez").await?.0 == 200, "{}", standby.output());
+        Ok(())
+    })
+    .await
+}
+
+async fn serving(world: &World) -> Result<(Process, String)> {
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    let flags: Vec<&str> = FLAGS.into_iter().chain(["--http", &address]).collect();
+    Ok((run(world, &flags)?, address))
+}
+
+/// Who holds the lease.
+async fn holder(world: &World) -> Result<String> {
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-system");
+    eventually("somebody leads", async || {
+        let lease = leases.get("everynode").await?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+        ensure!(!holder.is_empty(), "nobody");
+        Ok(holder)
+    })
+    .await
+}
+
+/// A request as simple as they come.
+async fn get(address: &str, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let code = answer.split_whitespace().nth(1).context("no status line")?.parse()?;
+    Ok((code, answer))
+}

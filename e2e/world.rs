@@ -1,0 +1,247 @@
+//! A cluster for one test: a sandbox process that dies with it, or a namespace on a cluster that is there already.
+
+pub mod command;
+pub mod manifest;
+pub mod process;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+use process::{Permit, Process};
+
+/// How long anything that should happen may take.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Between two looks at a condition that no watch reports.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";
+
+pub struct World {
+    pub client: kube::Client,
+    pub kubeconfig: PathBuf,
+    /// A namespace of this test's own, that exists.
+    pub namespace: String,
+    pub directory: tempfile::TempDir,
+    pub sandbox: Option<Process>,
+    _permit: Permit,
+}
+
+/// What kind of sandbox a test wants.
+pub struct Setup<'a> {
+    pub nodes: usize,
+    pub controller: bool,
+    pub arguments: &'a [&'a str],
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        Setup { nodes: 4, controller: true, arguments: &[] }
+    }
+}
+
+impl World {
+    /// A cluster with its controller running: a sandbox of so many nodes, or the external one with those it has.
+    pub async fn cluster(nodes: usize) -> Result<World> {
+        let permit = Permit::acquire();
+        match std::env::var_os(EXTERNAL) {
+            Some(kubeconfig) => World::connect(permit, None, temporary()?, kubeconfig.into()).await,
+            None => World::start(permit, Setup { nodes, ..Setup::default() }).await,
+        }
+    }
+
+    /// For tests that need what only a sandbox has. None, with a word about it, when an external cluster is tested.
+    pub async fn sandbox(setup: Setup<'_>) -> Result<Option<World>> {
+        if std::env::var_os(EXTERNAL).is_some() {
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            eprintln!("{test} is skipped: it needs a sandbox, and {EXTERNAL} is set");
+            return Ok(None);
+        }
+        World::start(Permit::acquire(), setup).await.map(Some)
+    }
+
+    async fn start(permit: Permit, setup: Setup<'_>) -> Result<World> {
+        let directory = temporary()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let nodes = setup.nodes.to_string();
+        let path = kubeconfig.to_string_lossy().into_owned();
+        let mut arguments = vec!["sandbox", "--kubeconfig-out", &path];
+        if !setup.arguments.contains(&"--nodes-from") {
+            arguments.extend(["--nodes", &nodes]);
+        }
+        if !setup.controller {
+            arguments.push("--no-controller");
+        }
+        arguments.extend(setup.arguments);
+        let mut sandbox = Process::everynode(directory.path(), "sandbox", &arguments)?;
+        eventually("the sandbox writes its kubeconfig", async || {
+            sandbox.check_running()?;
+            anyhow::ensure!(kubeconfig.exists(), "there is no {}", kubeconfig.display());
+            Ok(())
+        })
+        .await?;
+        World::connect(permit, Some(sandbox), directory, kubeconfig).await
+    }
+
+    async fn connect(
+        permit: Permit,
+        sandbox: Option<Process>,
+        directory: tempfile::TempDir,
+        kubeconfig: PathBuf,
+    ) -> Result<World> {
+        let client = client(&kubeconfig).await?;
+        let namespace = process::unique("e2e");
+        let world = World { client, kubeconfig, namespace, directory, sandbox, _permit: permit };
+        world.create_namespace(&world.namespace).await?;
+        Ok(world)
+    }
+
+    async fn create_namespace(&self, name: &str) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        eventually("the cluster takes a namespace", async || {
+            Ok(namespaces.create(&PostParams::default(), &namespace).await?)
+        })
+        .await?;
+        Ok(())
+    }
+
+    pub fn daemon_sets(&self) -> Api<DaemonSet> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn revisions(&self) -> Api<ControllerRevision> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn events(&self) -> Api<Event> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub async fn create_daemon_set(&self, manifest: &Value) -> Result<DaemonSet> {
+        let ds = serde_json::from_value(manifest.clone()).context("the test's own manifest")?;
+        Ok(self.daemon_sets().create(&PostParams::default(), &ds).await?)
+    }
+
+    /// A JSON merge patch.
+    pub async fn patch_daemon_set(&self, name: &str, patch: Value) -> Result<DaemonSet> {
+        let daemon_sets = self.daemon_sets();
+        Ok(daemon_sets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+    }
+
+    /// The DaemonSet's pods by its `app` label, terminating ones included, by name.
+    pub async fn pods_of(&self, name: &str) -> Result<Vec<Pod>> {
+        let selected = ListParams::default().labels(&format!("app={name}"));
+        let mut pods = self.pods().list(&selected).await?.items;
+        pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        Ok(pods)
+    }
+
+    /// Waits until the DaemonSet's latest spec is rolled out everywhere.
+    pub async fn settled(&self, name: &str) -> Result<DaemonSet> {
+        eventually(&format!("daemonset {name} rolls out"), async || {
+            let ds = self.daemon_sets().get(name).await?;
+            let status = ds.status.clone().unwrap_or_default();
+            let desired = status.desired_number_scheduled;
+            let current = status.observed_generation >= ds.metadata.generation
+                && status.current_number_scheduled == desired
+                && status.updated_number_scheduled.unwrap_or(0) == desired
+                && status.number_available.unwrap_or(0) == desired
+                && status.number_misscheduled == 0
+                && desired > 0;
+            anyhow::ensure!(current, "its status is {status:?}");
+            Ok(ds)
+        })
+        .await
+    }
+
+    /// Creates a DaemonSet and waits until it is rolled out.
+    pub async fn roll_out(&self, manifest: &Value) -> Result<DaemonSet> {
+        let created = self.create_daemon_set(manifest).await?;
+        self.settled(created.metadata.name.as_deref().unwrap_or_default()).await
+    }
+
+    pub fn node_names(nodes: &[Node]) -> Vec<String> {
+        nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
+    }
+
+    /// The sandbox's own, or the external cluster's: nodes are left as they were found.
+    pub async fn list_nodes(&self) -> Result<Vec<Node>> {
+        Ok(self.nodes().list(&ListParams::default()).await?.items)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.sandbox.is_some() {
+            if let (true, Some(sandbox)) = (std::thread::panicking(), &self.sandbox) {
+                eprintln!("--- the sandbox said:\n{}", sandbox.output());
+            }
+            return;
+        }
+        // The external cluster gets its namespace removed; a runtime of its own, as the test's may be going down.
+        let (kubeconfig, namespace) = (self.kubeconfig.clone(), self.namespace.clone());
+        let cleaner = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let namespaces: Api<Namespace> = Api::all(client(&kubeconfig).await?);
+                namespaces.delete(&namespace, &DeleteParams::default()).await?;
+                Result::<()>::Ok(())
+            })
+        });
+        if let Ok(Err(error)) = cleaner.join() {
+            eprintln!("namespace {} is left behind: {error:#}", self.namespace);
+        }
+    }
+}
+
+/// Looks until the condition holds, and fails with its last objection at the deadline.
+pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    within(DEADLINE, what, check).await
+}
+
+pub async fn within<T>(
+    deadline: Duration,
+    what: &str,
+    mut check: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
+    let started = std::time::Instant::now();
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match check().await {
+            Ok(value) => return Ok(value),
+            Err(error) if started.elapsed() >= deadline => {
+                return Err(error.context(format!("not in {deadline:?}: {what}")));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+pub async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
+
+fn temporary() -> Result<tempfile::TempDir> {
+    Ok(tempfile::Builder::new().prefix("everynode-e2e-").tempdir()?)
+}

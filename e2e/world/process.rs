@@ -1,0 +1,122 @@
+//! Child processes that never outlive their test, and how many sandboxes run at once.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// More than this many sandboxes only slow each other down.
+const SANDBOXES_MAX: usize = 3;
+
+/// The program under test.
+pub const EVERYNODE: &str = env!("CARGO_BIN_EXE_everynode");
+
+pub struct Process {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Process {
+    /// Starts `everynode` with its output in a file of the directory.
+    pub fn everynode(directory: &Path, name: &str, arguments: &[&str]) -> Result<Process> {
+        Process::everynode_with(directory, name, arguments, None)
+    }
+
+    /// The same, with KUBECONFIG set.
+    pub fn everynode_with(
+        directory: &Path,
+        name: &str,
+        arguments: &[&str],
+        kubeconfig: Option<&Path>,
+    ) -> Result<Process> {
+        let output = directory.join(format!("{}.log", unique(name)));
+        let file = File::create(&output)?;
+        let mut command = Command::new(EVERYNODE);
+        command.args(arguments).env_remove("KUBECONFIG");
+        command.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+        let child = command
+            .env("HOME", directory)
+            .env("TMPDIR", directory)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .context("start everynode")?;
+        Ok(Process { child, output })
+    }
+
+    pub fn check_running(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("everynode ended with {status}:\n{}", self.output()),
+            None => Ok(()),
+        }
+    }
+
+    /// All that it has printed so far.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    pub fn signal(&self, name: &str) -> Result<()> {
+        let status =
+            Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status()?;
+        if status.success() { Ok(()) } else { bail!("kill -s {name} failed") }
+    }
+
+    /// SIGTERM, then how it ended and how long that took.
+    pub async fn terminate(&mut self) -> Result<(ExitStatus, Duration)> {
+        self.signal("TERM")?;
+        self.ended().await
+    }
+
+    pub async fn ended(&mut self) -> Result<(ExitStatus, Duration)> {
+        let started = Instant::now();
+        let status = super::eventually("the process ends", async || {
+            self.child.try_wait()?.with_context(|| format!("it runs on:\n{}", self.output()))
+        });
+        Ok((status.await?, started.elapsed()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- {}:\n{}", self.output.display(), self.output());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A name that no other test, here or elsewhere, uses on the same cluster.
+pub fn unique(prefix: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{prefix}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The right to have a cluster.
+pub struct Permit;
+
+static IN_USE: Mutex<usize> = Mutex::new(0);
+static RETURNED: Condvar = Condvar::new();
+
+impl Permit {
+    /// Blocks the test's own thread, which has nothing else to do.
+    pub fn acquire() -> Permit {
+        let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |in_use: &mut usize| *in_use >= SANDBOXES_MAX;
+        *RETURNED.wait_while(in_use, full).unwrap_or_else(PoisonError::into_inner) += 1;
+        Permit
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *IN_USE.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        RETURNED.notify_one();
+    }
+}
