@@ -119,7 +119,7 @@ impl DaemonSetState {
             self.carried.release(carried);
             return moved || released;
         }
-        if known.is_none() && !orphan && place == Place::Nowhere {
+        if known.is_none_or(|known| known.orphan) && !orphan && place == Place::Nowhere {
             self.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
         }
         self.put_in(view, place, nodes);

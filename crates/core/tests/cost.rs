@@ -1,0 +1,111 @@
+//! What a sync costs, counted in slots assessed: in proportion to what changed (C80, C81).
+
+mod support;
+
+use everynode_core::object::{IntOrPercent, Labels, PodPhase, Readiness, Template, UpdateStrategy};
+use support::{World, daemon_set, node, with_label};
+
+const NODES: u64 = 2_000;
+
+fn settled_world() -> World {
+    let mut world = World::new(daemon_set());
+    for number in 0..NODES {
+        world.apply_node(node(&format!("node-{number:05}")));
+    }
+    world.settle();
+    assert_eq!(world.state.tally().available, 2_000);
+    world
+}
+
+fn cost_of(world: &mut World, change: impl FnOnce(&mut World)) -> u64 {
+    let before = world.state.slots_assessed();
+    change(world);
+    world.settle();
+    world.state.slots_assessed() - before
+}
+
+/// C80: one pod, one slot; a heartbeat none; one node one.
+#[test]
+fn an_event_costs_the_slot_that_it_touches() {
+    let mut world = settled_world();
+    let flaps = cost_of(&mut world, |world| {
+        let mut pod = world.server.pods.values().next().expect("a pod").clone();
+        pod.readiness = Readiness::NotReady;
+        world.put_pod(pod);
+    });
+    assert_eq!(flaps, 1);
+    assert_eq!(cost_of(&mut world, |world| world.apply_node(node("node-00000"))), 0, "a heartbeat");
+    let mut labelled = node("node-00001");
+    labelled.labels = with_label(&Labels::default(), "seen", "yes");
+    assert_eq!(
+        cost_of(&mut world, |world| world.apply_node(labelled)),
+        0,
+        "a label that nobody reads"
+    );
+    assert_eq!(cost_of(&mut world, |world| world.delete_node("node-00002")), 1);
+}
+
+/// C80, C81: a rollout one at a time costs a pass at its start, and then a few slots for each pod.
+#[test]
+fn a_rollout_costs_in_proportion_to_the_nodes() {
+    let mut world = settled_world();
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+    });
+    assert_eq!(world.state.tally().updated, 2_000);
+    // Marked for deletion, gone, made, started: four events for each node, and the pass.
+    assert!(cost <= 5 * NODES, "{cost} assessments");
+}
+
+/// C54, C80: waiting for minReadySeconds assesses a pod once more, when its time has come.
+#[test]
+fn time_costs_the_slots_whose_time_has_come() {
+    let mut world = World::new(daemon_set());
+    world.change(|ds| ds.min_ready_seconds = 30);
+    for number in 0..NODES {
+        world.apply_node(node(&format!("node-{number:05}")));
+    }
+    world.settle();
+    let before = world.state.slots_assessed();
+    world.settle_for_good();
+    assert_eq!(world.state.tally().available, 2_000);
+    assert_eq!(world.state.slots_assessed() - before, NODES);
+}
+
+/// C28, C80: plans hold what the burst limit lets them, and all of it in eight steps.
+#[test]
+fn a_plan_costs_what_it_writes() {
+    let mut world = World::new(daemon_set());
+    for number in 0..NODES {
+        world.apply_node(node(&format!("node-{number:05}")));
+    }
+    world.sync();
+    for _ in 0..8 {
+        assert_eq!(world.sync().summary().get("create pod"), Some(&250));
+    }
+    assert_eq!(world.sync().summary().get("create pod"), None);
+}
+
+/// C52, C80: never more are unavailable than allowed, at the size of a real cluster.
+#[test]
+fn a_rollout_by_percentage_keeps_its_budget() {
+    let mut world = settled_world();
+    world.change(|ds| {
+        ds.template = Template::new("B", ds.template.placement.clone());
+        ds.update_strategy = UpdateStrategy::RollingUpdate {
+            max_unavailable: IntOrPercent::Percent(1),
+            max_surge: IntOrPercent::Int(0),
+        };
+    });
+    loop {
+        let plan = world.sync();
+        let running = world.server.pods.values().filter(|pod| {
+            pod.phase == PodPhase::Running && !pod.terminating && pod.readiness.is_ready()
+        });
+        assert!(running.count() >= 1_980, "{plan}");
+        if plan.writes.is_empty() && !world.kubelets() {
+            break;
+        }
+    }
+    assert_eq!(world.state.tally().updated, 2_000);
+}

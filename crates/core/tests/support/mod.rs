@@ -1,0 +1,548 @@
+//! A world around one `DaemonSetState`: an API server that performs its plans, watches that deliver what
+//! changed when they are let, and kubelets. All of it in memory, with virtual time.
+#![allow(dead_code)]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::name::{DaemonSetKey, NodeName, PodName, ResourceVersion, RevisionName, Uid};
+use everynode_core::nodes::Nodes;
+use everynode_core::object::{
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    Node, Pod, PodPhase, Readiness, Revision, Status, TEMPLATE_GENERATION_LABEL, Template,
+    UpdateStrategy,
+};
+use everynode_core::placement::Placement;
+use everynode_core::plan::{
+    NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks, Write,
+    WriteResult,
+};
+use everynode_core::time::Timestamp;
+
+pub const DS_UID: &str = "ds-uid";
+
+pub struct World {
+    config: Config,
+    pub now: Timestamp,
+    pub nodes: Nodes,
+    pub state: DaemonSetState,
+    pub server: Server,
+    /// What the watches have yet to deliver, in order.
+    events: VecDeque<Event>,
+    watermarks: Watermarks,
+    held: BTreeSet<Kind>,
+    pub faults: VecDeque<Fault>,
+}
+
+/// What the API server holds.
+pub struct Server {
+    pub version: u64,
+    pub daemon_set: DaemonSet,
+    pub pods: BTreeMap<PodName, Pod>,
+    pub revisions: BTreeMap<RevisionName, Revision>,
+    /// How many pods were made for each node, and revisions of each name.
+    named: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    DaemonSets,
+    Pods,
+    Revisions,
+}
+
+enum Event {
+    DaemonSet(Box<DaemonSet>),
+    Pod { pod: Pod, version: u64 },
+    PodGone { pod: Pod, version: u64 },
+    Revision(Revision),
+    RevisionGone { revision: Revision, version: u64 },
+}
+
+/// What becomes of the next write of this verb, instead of its being done.
+#[derive(Clone)]
+pub struct Fault {
+    pub verb: String,
+    pub outcome: Outcome,
+}
+
+impl World {
+    pub fn new(daemon_set: DaemonSet) -> Self {
+        Self::with_config(Config::default(), daemon_set)
+    }
+
+    pub fn with_config(config: Config, daemon_set: DaemonSet) -> Self {
+        let nodes = Nodes::default();
+        Self {
+            now: Timestamp::from_seconds(1000),
+            config,
+            state: DaemonSetState::new(config, daemon_set.clone(), &nodes),
+            nodes,
+            server: Server {
+                version: 1,
+                daemon_set,
+                pods: BTreeMap::new(),
+                revisions: BTreeMap::new(),
+                named: BTreeMap::new(),
+            },
+            events: VecDeque::new(),
+            watermarks: Watermarks::default(),
+            held: BTreeSet::new(),
+            faults: VecDeque::new(),
+        }
+    }
+
+    pub fn apply_node(&mut self, node: Node) {
+        if let Some(id) = self.nodes.apply(node) {
+            self.state.apply_node(id, &self.nodes);
+        }
+    }
+
+    pub fn delete_node(&mut self, name: &str) {
+        if let Some(id) = self.nodes.delete(&name.into()) {
+            self.state.apply_node(id, &self.nodes);
+            self.nodes.collect(id);
+        }
+    }
+
+    /// Changes the DaemonSet as a user does: a changed spec is a new generation.
+    pub fn change(&mut self, change: impl FnOnce(&mut DaemonSet)) {
+        let old = self.server.daemon_set.clone();
+        change(&mut self.server.daemon_set);
+        let new = &mut self.server.daemon_set;
+        let templates_differ = new.template != old.template;
+        if templates_differ
+            || new.update_strategy != old.update_strategy
+            || new.min_ready_seconds != old.min_ready_seconds
+            || new.revision_history_limit != old.revision_history_limit
+        {
+            new.generation += 1;
+        }
+        if templates_differ && let Some(generation) = &mut new.template_generation {
+            *generation += 1;
+        }
+        self.put_daemon_set();
+    }
+
+    pub fn put_pod(&mut self, pod: Pod) {
+        let version = self.server.next_version();
+        self.server.pods.insert(pod.name.clone(), pod.clone());
+        self.events.push_back(Event::Pod { pod, version });
+        self.deliver();
+    }
+
+    pub fn remove_pod(&mut self, name: &PodName) {
+        let version = self.server.next_version();
+        if let Some(pod) = self.server.pods.remove(name) {
+            self.events.push_back(Event::PodGone { pod, version });
+            self.deliver();
+        }
+    }
+
+    pub fn put_revision(&mut self, mut revision: Revision) {
+        revision.resource_version = ResourceVersion(self.server.next_version());
+        self.server.revisions.insert(revision.name.clone(), revision.clone());
+        self.events.push_back(Event::Revision(revision));
+        self.deliver();
+    }
+
+    pub fn remove_revision(&mut self, name: &RevisionName) {
+        let version = self.server.next_version();
+        if let Some(revision) = self.server.revisions.remove(name) {
+            self.events.push_back(Event::RevisionGone { revision, version });
+            self.deliver();
+        }
+    }
+
+    pub fn hold(&mut self, kind: Kind) {
+        self.held.insert(kind);
+    }
+
+    pub fn release(&mut self) {
+        self.held.clear();
+        self.deliver();
+    }
+
+    pub fn advance(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+    }
+
+    pub fn plan(&mut self) -> Plan {
+        let plan = self.state.plan(self.now, &self.watermarks, &self.nodes);
+        self.check_plan(&plan);
+        plan
+    }
+
+    /// Plans, performs the writes, and lets the watches deliver.
+    pub fn sync(&mut self) -> Plan {
+        let plan = self.plan();
+        self.perform(&plan);
+        self.deliver();
+        plan
+    }
+
+    pub fn perform(&mut self, plan: &Plan) {
+        for write in plan.writes.clone() {
+            let outcome = self.perform_write(&write);
+            self.state.observe(WriteResult { write, outcome }, self.now);
+        }
+    }
+
+    /// Syncs and lets kubelets act until nothing is left to do now. Returns the plans with writes.
+    pub fn settle(&mut self) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        for _ in 0..100_000 {
+            let plan = self.sync();
+            let kubelets_acted = self.kubelets();
+            let is_idle = plan.writes.is_empty() && !kubelets_acted;
+            if !plan.writes.is_empty() {
+                plans.push(plan);
+            }
+            if is_idle {
+                return plans;
+            }
+        }
+        panic!("does not settle");
+    }
+
+    /// As `settle`, but goes on to each deadline.
+    pub fn settle_for_good(&mut self) -> Vec<Plan> {
+        let mut plans = self.settle();
+        for _ in 0..10_000 {
+            let plan = self.plan();
+            assert!(plan.writes.is_empty(), "settled, but {plan}");
+            let Some(at) = plan.requeue_at else { return plans };
+            self.now = at.max(self.now);
+            plans.extend(self.settle());
+        }
+        panic!("does not come to rest");
+    }
+
+    /// Binds, starts, readies and stops pods. Returns whether there was anything to do.
+    pub fn kubelets(&mut self) -> bool {
+        let mut acted = false;
+        for (name, mut pod) in self.server.pods.clone() {
+            if pod.terminating {
+                self.remove_pod(&name);
+                acted = true;
+            } else if pod.phase == PodPhase::Pending && self.is_node(pod.target_node_name()) {
+                pod.node_name = pod.target_node_name().cloned();
+                pod.phase = PodPhase::Running;
+                pod.readiness = Readiness::ReadySince(self.now);
+                self.put_pod(pod);
+                acted = true;
+            }
+        }
+        acted
+    }
+
+    /// What each node has: its pods that are not terminating.
+    pub fn pods_by_node(&self) -> BTreeMap<NodeName, Vec<&Pod>> {
+        let mut by_node: BTreeMap<NodeName, Vec<&Pod>> = BTreeMap::new();
+        for pod in
+            self.server.pods.values().filter(|pod| pod.controller.is_some() && !pod.terminating)
+        {
+            if let Some(node) = pod.target_node_name() {
+                by_node.entry(node.clone()).or_default().push(pod);
+            }
+        }
+        by_node
+    }
+
+    pub fn deliver(&mut self) {
+        let held = self.held.clone();
+        let (kept, due): (VecDeque<Event>, VecDeque<Event>) =
+            self.events.drain(..).partition(|event| held.contains(&event.kind()));
+        self.events = kept;
+        for event in due {
+            self.deliver_one(event);
+        }
+        for kind in [Kind::DaemonSets, Kind::Pods, Kind::Revisions] {
+            if !held.contains(&kind) {
+                self.reach(kind, self.server.version);
+            }
+        }
+    }
+
+    fn deliver_one(&mut self, event: Event) {
+        match event {
+            Event::DaemonSet(daemon_set) if !self.state.is_of(&daemon_set) => {
+                self.start_over(*daemon_set);
+            }
+            Event::DaemonSet(daemon_set) => {
+                self.state.apply_daemon_set(*daemon_set, &self.nodes);
+            }
+            Event::Pod { pod, .. } => {
+                self.state.apply_pod(&pod, &mut self.nodes);
+            }
+            Event::PodGone { pod, .. } => {
+                self.state.delete_pod(&pod, &mut self.nodes);
+            }
+            Event::Revision(revision) => {
+                self.state.apply_revision(revision);
+            }
+            Event::RevisionGone { revision, .. } => {
+                self.state.delete_revision(&revision);
+            }
+        }
+    }
+
+    /// As after a restart of the controller: all that is known is listed anew (C62).
+    pub fn start_over(&mut self, daemon_set: DaemonSet) {
+        let state = DaemonSetState::new(self.config, daemon_set, &self.nodes);
+        std::mem::replace(&mut self.state, state).detach(&mut self.nodes);
+        self.events.clear();
+        self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
+        self.state.reset_revisions(self.server.revisions.values().cloned());
+    }
+
+    fn reach(&mut self, kind: Kind, version: u64) {
+        let mark = match kind {
+            Kind::DaemonSets => &mut self.watermarks.daemon_sets,
+            Kind::Pods => &mut self.watermarks.pods,
+            Kind::Revisions => &mut self.watermarks.revisions,
+        };
+        *mark = ResourceVersion(version);
+    }
+
+    fn is_node(&self, name: Option<&NodeName>) -> bool {
+        name.and_then(|name| self.nodes.id(name)).is_some_and(|id| self.nodes.node(id).is_some())
+    }
+
+    fn put_daemon_set(&mut self) {
+        self.server.daemon_set.resource_version = ResourceVersion(self.server.next_version());
+        self.events.push_back(Event::DaemonSet(Box::new(self.server.daemon_set.clone())));
+        self.deliver();
+    }
+
+    fn check_plan(&self, plan: &Plan) {
+        let ds = self.state.daemon_set();
+        if ds.terminating || ds.selector.as_ref().is_none_or(LabelSelector::is_empty) {
+            assert!(plan.writes.is_empty(), "nothing is to be done");
+            return;
+        }
+        assert_eq!(self.state.recount(self.now), *self.state.tally(), "counts drifted");
+        let mut touched = BTreeSet::new();
+        for write in &plan.writes {
+            if let Write::DeletePod(pod) = write {
+                assert!(touched.insert(pod.uid.clone()), "{pod} is deleted twice");
+            }
+        }
+    }
+
+    fn perform_write(&mut self, write: &Write) -> Outcome {
+        if let Some(at) = self.faults.iter().position(|fault| fault.verb == write.verb()) {
+            return self.faults.remove(at).expect("found").outcome;
+        }
+        match write {
+            Write::CreatePod(new) => self.create_pod(new),
+            Write::DeletePod(pod) => self.delete_pod(&pod.name, &pod.uid),
+            Write::CreateRevision(new) => self.create_revision(new),
+            Write::DeleteRevision(revision) => {
+                self.remove_revision(&revision.name);
+                self.written(&revision.uid)
+            }
+            Write::AdoptPod(pod) => {
+                self.edit_pod(&pod.name, |pod| pod.controller = Some(DS_UID.into()))
+            }
+            Write::ReleasePod(pod) => self.edit_pod(&pod.name, |pod| pod.controller = None),
+            Write::RelabelPod { pod, hash } => self.edit_pod(&pod.name, |pod| {
+                pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
+            }),
+            Write::AdoptRevision(revision) => {
+                self.edit_revision(revision, |r| r.controller = Some(DS_UID.into()))
+            }
+            Write::ReleaseRevision(revision) => {
+                self.edit_revision(revision, |r| r.controller = None)
+            }
+            Write::LabelRevision { revision, hash } => self.edit_revision(revision, |r| {
+                r.labels = with_label(&r.labels, HASH_LABEL, hash.as_str());
+            }),
+            Write::RaiseRevision { revision, number } => {
+                self.edit_revision(revision, |r| r.number = *number)
+            }
+            Write::RaiseCollisionCount { resource_version, collision_count } => {
+                self.edit_status(*resource_version, |s| s.collision_count = Some(*collision_count))
+            }
+            Write::UpdateStatus { resource_version, status } => {
+                self.edit_status(*resource_version, |s| *s = status.clone())
+            }
+        }
+    }
+
+    fn create_pod(&mut self, new: &NewPod) -> Outcome {
+        let number = self.server.named.entry(new.node.to_string()).or_default();
+        *number += 1;
+        let name = format!("{}-{number}", new.node);
+        let hash = (HASH_LABEL.to_owned(), new.hash.to_string());
+        let generation =
+            new.template_generation.map(|g| (TEMPLATE_GENERATION_LABEL.to_owned(), g.to_string()));
+        let app = ("app".to_owned(), "ds".to_owned());
+        let pod = Pod {
+            labels: [app, hash].into_iter().chain(generation).collect(),
+            node_name: (new.schedule_by == ScheduleBy::Controller).then(|| new.node.clone()),
+            creation_timestamp: self.now,
+            ..pod(&name, new.node.as_str())
+        };
+        let uid = pod.uid.clone();
+        self.put_pod(pod);
+        self.written(&uid)
+    }
+
+    fn delete_pod(&mut self, name: &PodName, uid: &Uid) -> Outcome {
+        let Some(pod) = self.server.pods.get(name).filter(|pod| pod.uid == *uid).cloned() else {
+            return Outcome::Gone;
+        };
+        // As the API server: what no kubelet runs goes at once.
+        if pod.node_name.is_none() {
+            self.remove_pod(name);
+        } else {
+            self.put_pod(Pod { terminating: true, ..pod });
+        }
+        self.written(uid)
+    }
+
+    fn create_revision(&mut self, new: &NewRevision) -> Outcome {
+        if let Some(existing) = self.server.revisions.get(&new.name) {
+            return Outcome::RevisionExists {
+                revision: Box::new(existing.clone()),
+                collision_count: self.server.daemon_set.status.collision_count,
+            };
+        }
+        let number = self.server.named.entry(new.name.to_string()).or_default();
+        *number += 1;
+        let uid = format!("{}-{number}", new.name);
+        let template = self.server.daemon_set.template.canonical.clone();
+        let revision = Revision {
+            labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, new.hash.as_str())]),
+            uid: uid.as_str().into(),
+            ..revision(new.name.as_str(), &template, new.number)
+        };
+        let uid = revision.uid.clone();
+        self.put_revision(revision);
+        self.written(&uid)
+    }
+
+    fn edit_pod(&mut self, name: &PodName, edit: impl FnOnce(&mut Pod)) -> Outcome {
+        let Some(mut pod) = self.server.pods.get(name).cloned() else { return Outcome::Gone };
+        edit(&mut pod);
+        let uid = pod.uid.clone();
+        self.put_pod(pod);
+        self.written(&uid)
+    }
+
+    fn edit_revision(
+        &mut self,
+        reference: &RevisionReference,
+        edit: impl FnOnce(&mut Revision),
+    ) -> Outcome {
+        let Some(mut revision) = self.server.revisions.get(&reference.name).cloned() else {
+            return Outcome::Gone;
+        };
+        if revision.resource_version != reference.resource_version {
+            return Outcome::Failed { message: "conflict".to_owned() };
+        }
+        edit(&mut revision);
+        self.put_revision(revision);
+        self.written(&reference.uid)
+    }
+
+    fn edit_status(&mut self, version: ResourceVersion, edit: impl FnOnce(&mut Status)) -> Outcome {
+        if self.server.daemon_set.resource_version != version {
+            return Outcome::Failed { message: "conflict".to_owned() };
+        }
+        edit(&mut self.server.daemon_set.status);
+        self.put_daemon_set();
+        self.written(&DS_UID.into())
+    }
+
+    fn written(&self, uid: &Uid) -> Outcome {
+        Outcome::Written {
+            uid: uid.clone(),
+            resource_version: ResourceVersion(self.server.version),
+        }
+    }
+}
+
+impl Server {
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+}
+
+impl Event {
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::DaemonSet(_) => Kind::DaemonSets,
+            Self::Pod { .. } | Self::PodGone { .. } => Kind::Pods,
+            Self::Revision(_) | Self::RevisionGone { .. } => Kind::Revisions,
+        }
+    }
+}
+
+pub fn node(name: &str) -> Node {
+    Node { name: name.into(), labels: Labels::default(), taints: Vec::new() }
+}
+
+/// A pod of the DaemonSet, aimed at a node.
+pub fn pod(name: &str, node: &str) -> Pod {
+    Pod {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").as_str().into(),
+        labels: Labels::from_iter([("app", "ds")]),
+        controller: Some(DS_UID.into()),
+        creation_timestamp: Timestamp::from_seconds(1000),
+        terminating: false,
+        node_name: None,
+        affinity_node_name: Some(node.into()),
+        phase: PodPhase::Pending,
+        readiness: Readiness::NotReady,
+    }
+}
+
+pub fn revision(name: &str, template: &str, number: i64) -> Revision {
+    Revision {
+        name: name.into(),
+        uid: format!("uid-{name}").as_str().into(),
+        resource_version: ResourceVersion(1),
+        labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, name)]),
+        controller: Some(DS_UID.into()),
+        terminating: false,
+        number,
+        template: Ok(template.into()),
+    }
+}
+
+pub fn daemon_set() -> DaemonSet {
+    DaemonSet {
+        key: DaemonSetKey::new("default", "ds"),
+        uid: DS_UID.into(),
+        resource_version: ResourceVersion(1),
+        generation: 1,
+        terminating: false,
+        selector: Some(selector("ds")),
+        template: Template::new("A", Placement::default()),
+        template_generation: None,
+        update_strategy: UpdateStrategy::RollingUpdate {
+            max_unavailable: IntOrPercent::Int(1),
+            max_surge: IntOrPercent::Int(0),
+        },
+        min_ready_seconds: 0,
+        revision_history_limit: 10,
+        status: Status::default(),
+        problems: Vec::new(),
+    }
+}
+
+pub fn selector(app: &str) -> LabelSelector {
+    let operator = LabelOperator::In(vec![app.into()]);
+    LabelSelector { requirements: vec![LabelRequirement { key: "app".into(), operator }] }
+}
+
+pub fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
+    let labels = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    labels.chain([(key.into(), value.into())]).collect()
+}

@@ -1,0 +1,297 @@
+//! The language of the stories. A block is commands, one a line, then `----`, then what came of them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use everynode_core::daemon_set::Config;
+use everynode_core::object::{
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Pod, PodPhase, Readiness,
+    Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, UpdateStrategy,
+};
+use everynode_core::plan::{Outcome, Plan, ScheduleBy};
+use everynode_core::time::Timestamp;
+
+use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
+
+/// Runs a story and returns it as it went.
+pub fn run(story: &str) -> String {
+    let mut world = World::with_config(config(story), daemon_set());
+    let mut told = String::new();
+    let mut block = Vec::new();
+    let mut lines = story.lines();
+    while let Some(line) = lines.next() {
+        writeln!(told, "{line}").expect("a string grows");
+        if line == "----" {
+            for command in block.drain(..) {
+                told.push_str(&obey(&mut world, command));
+            }
+            told.push('\n');
+            for _ in lines.by_ref().take_while(|line| !line.is_empty()) {}
+        } else if !line.is_empty() && !line.starts_with('#') {
+            block.push(line);
+        }
+    }
+    assert!(block.is_empty(), "commands without ----: {block:?}");
+    told.truncate(told.trim_end().len());
+    told + "\n"
+}
+
+/// `# burst-replicas N` and `# schedule-by controller`, before the first block.
+fn config(story: &str) -> Config {
+    let setting = |name: &str| {
+        story
+            .lines()
+            .find_map(|line| line.strip_prefix("# ")?.strip_prefix(name)?.strip_prefix(' '))
+    };
+    Config {
+        burst_replicas: setting("burst-replicas").map_or(250, |n| n.parse().expect("a number")),
+        schedule_by: match setting("schedule-by") {
+            Some("controller") => ScheduleBy::Controller,
+            Some(other) => panic!("schedule-by {other}"),
+            None => ScheduleBy::Scheduler,
+        },
+    }
+}
+
+fn obey(world: &mut World, command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let verb = words.next().expect("not empty");
+    let words: Vec<&str> = words.collect();
+    let mut out = String::new();
+    match verb {
+        "node" => world.apply_node(parse_node(&words)),
+        "node-gone" => words.iter().for_each(|name| world.delete_node(name)),
+        "daemonset" => {
+            world.change(|ds| words.iter().for_each(|word| edit_daemon_set(ds, word)));
+        }
+        "pod" => {
+            let known = world.server.pods.get(words[0]).cloned();
+            let edited =
+                words[1..].iter().fold(known.unwrap_or_else(|| pod(words[0], "")), edit_pod);
+            let is_placed = edited.target_node_name().is_none_or(|node| !node.as_str().is_empty());
+            match is_placed {
+                true => world.put_pod(edited),
+                false => out = format!("no such pod: {}\n", words[0]),
+            }
+        }
+        "pod-gone" => words.iter().for_each(|name| world.remove_pod(&(*name).into())),
+        "revision" => {
+            let known = world.server.revisions.get(words[0]).cloned();
+            let start = known.unwrap_or_else(|| revision(words[0], "?", 0));
+            world.put_revision(words[1..].iter().fold(start, edit_revision));
+        }
+        "revision-gone" => words.iter().for_each(|name| world.remove_revision(&(*name).into())),
+        "namespace-node-selector" => {
+            let selector: Labels = words.iter().map(|word| pair(word, '=')).collect();
+            world.state.apply_namespace_node_selector(selector, &world.nodes);
+        }
+        "advance" => world.advance(duration(words[0])),
+        "hold" => world.hold(kind(words[0])),
+        "release" => world.release(),
+        "next" => world.faults.push_back(fault(&words)),
+        "kubelets" => {
+            world.kubelets();
+        }
+        "restart" => world.start_over(world.server.daemon_set.clone()),
+        "sync" => out = tell(&world.sync(), world),
+        "settle" => out = world.settle().iter().map(|plan| tell(plan, world) + "--\n").collect(),
+        "pods" => out = tell_pods(world),
+        "revisions" => out = tell_revisions(world),
+        "counts" => writeln!(out, "{:?}", world.state.tally()).expect("a string grows"),
+        "why" => out = tell_reasons(world, words[0]),
+        other => panic!("unknown command {other}"),
+    }
+    out
+}
+
+fn tell(plan: &Plan, world: &World) -> String {
+    let mut told = plan.to_string();
+    if let Some(at) = plan.requeue_at.filter(|_| plan.writes.is_empty()) {
+        writeln!(told, "again in {:?}", at.since(world.now)).expect("a string grows");
+    }
+    if told.is_empty() { "nothing\n".to_owned() } else { told }
+}
+
+fn tell_pods(world: &World) -> String {
+    let mut told = String::new();
+    for pod in world.server.pods.values() {
+        let node = pod.target_node_name().map_or("nowhere", |node| node.as_str());
+        let hash = pod.revision_hash().map_or_else(|| "-".to_owned(), |hash| hash.to_string());
+        let terminating = if pod.terminating { " terminating" } else { "" };
+        let orphan = if pod.controller.is_none() { " orphan" } else { "" };
+        let ready = if pod.readiness.is_ready() { " ready" } else { "" };
+        let phase = pod.phase;
+        writeln!(told, "{} on {node} of {hash} {phase:?}{ready}{terminating}{orphan}", pod.name)
+            .expect("a string grows");
+    }
+    told
+}
+
+fn tell_revisions(world: &World) -> String {
+    let mut told = String::new();
+    for revision in world.server.revisions.values() {
+        let hash = revision.hash().map_or_else(|| "-".to_owned(), |hash| hash.to_string());
+        let template = revision.template.as_deref().unwrap_or("malformed");
+        let orphan = if revision.controller.is_none() { " orphan" } else { "" };
+        let (name, number) = (&revision.name, revision.number);
+        writeln!(told, "{name} number {number} template {template} hash {hash}{orphan}")
+            .expect("a string grows");
+    }
+    told
+}
+
+fn tell_reasons(world: &World, name: &str) -> String {
+    let id = world.nodes.id(&name.into()).expect("a known node");
+    let reasons = world.state.reasons_against(id, &world.nodes);
+    reasons.iter().map(|reason| format!("{reason}\n")).collect()
+}
+
+fn parse_node(words: &[&str]) -> Node {
+    let mut node = node(words[0]);
+    for word in &words[1..] {
+        let (key, value) = pair(word, '=');
+        match key {
+            "taint" => node.taints.push(parse_taint(value)),
+            _ => node.labels = with_label(&node.labels, key, value),
+        }
+    }
+    node
+}
+
+fn parse_taint(text: &str) -> Taint {
+    let (taint, effect) = text.rsplit_once(':').expect("key[=value]:effect");
+    let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
+    let effect = match effect {
+        "NoSchedule" => TaintEffect::NoSchedule,
+        "NoExecute" => TaintEffect::NoExecute,
+        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+        other => panic!("effect {other}"),
+    };
+    Taint { key: key.into(), value: value.into(), effect }
+}
+
+fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
+    let (key, value) = pair(word, '=');
+    match key {
+        "template" => ds.template.canonical = value.into(),
+        "node-selector" => {
+            let mut placement = ds.template.placement.clone();
+            placement.node_selector = Labels::from_iter([pair(value, '=')]);
+            ds.template = Template::new(ds.template.canonical.clone(), placement);
+        }
+        "template-generation" => ds.template_generation = value.parse().ok(),
+        "max-unavailable" => {
+            ds.update_strategy = UpdateStrategy::RollingUpdate {
+                max_unavailable: int_or_percent(value),
+                max_surge: IntOrPercent::Int(0),
+            };
+        }
+        "max-surge" => {
+            ds.update_strategy = UpdateStrategy::RollingUpdate {
+                max_unavailable: IntOrPercent::Int(0),
+                max_surge: int_or_percent(value),
+            };
+        }
+        "on-delete" => ds.update_strategy = UpdateStrategy::OnDelete,
+        "min-ready-seconds" => ds.min_ready_seconds = value.parse().expect("a number"),
+        "revision-history-limit" => ds.revision_history_limit = value.parse().expect("a number"),
+        "selector" if value == "everything" => ds.selector = Some(LabelSelector::default()),
+        "selector" if value == "malformed" => ds.selector = None,
+        "terminating" => ds.terminating = true,
+        "collision-count" => ds.status.collision_count = value.parse().ok(),
+        other => panic!("daemonset has no {other}"),
+    }
+}
+
+fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
+    let (key, value) = pair(word, '=');
+    match key {
+        "on" => pod.node_name = Some(value.into()),
+        "aimed-at" => pod.affinity_node_name = Some(value.into()),
+        "nowhere" => pod.affinity_node_name = None,
+        "phase" => {
+            pod.phase = match value {
+                "Pending" => PodPhase::Pending,
+                "Running" => PodPhase::Running,
+                "Succeeded" => PodPhase::Succeeded,
+                "Failed" => PodPhase::Failed,
+                other => panic!("phase {other}"),
+            }
+        }
+        "ready" if value.is_empty() => pod.readiness = Readiness::Ready,
+        "ready" => pod.readiness = Readiness::ReadySince(seconds(value)),
+        "unready" => pod.readiness = Readiness::NotReady,
+        "hash" => pod.labels = with_label(&pod.labels, HASH_LABEL, value),
+        "generation" => pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, value),
+        "app" => pod.labels = with_label(&pod.labels, "app", value),
+        "owner" => pod.controller = (value != "none").then(|| value.into()),
+        "terminating" => pod.terminating = true,
+        "created" => pod.creation_timestamp = seconds(value),
+        "uid" => pod.uid = value.into(),
+        other => panic!("pod has no {other}"),
+    }
+    pod
+}
+
+fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
+    let (key, value) = pair(word, '=');
+    match key {
+        "template" => revision.template = Ok(value.into()),
+        "malformed" => revision.template = Err("not JSON".into()),
+        "number" => revision.number = value.parse().expect("a number"),
+        "hash" => revision.labels = with_label(&revision.labels, HASH_LABEL, value),
+        "unlabelled" => revision.labels = Labels::from_iter([("app", "ds")]),
+        "app" => revision.labels = with_label(&revision.labels, "app", value),
+        "owner" => revision.controller = (value != "none").then(|| value.into()),
+        other => panic!("revision has no {other}"),
+    }
+    revision
+}
+
+/// `next create pod: failed`
+fn fault(words: &[&str]) -> Fault {
+    let (verb, outcome) = words.split_at(words.len() - 1);
+    let outcome = match outcome[0] {
+        "fails" => Outcome::Failed { message: "refused".to_owned() },
+        "skipped" => Outcome::Skipped,
+        "gone" => Outcome::Gone,
+        "terminating" => Outcome::NamespaceTerminating,
+        other => panic!("outcome {other}"),
+    };
+    Fault { verb: verb.join(" "), outcome }
+}
+
+fn kind(word: &str) -> Kind {
+    match word {
+        "pods" => Kind::Pods,
+        "revisions" => Kind::Revisions,
+        "daemonsets" => Kind::DaemonSets,
+        other => panic!("kind {other}"),
+    }
+}
+
+fn int_or_percent(text: &str) -> IntOrPercent {
+    match text.strip_suffix('%') {
+        Some(percent) => IntOrPercent::Percent(percent.parse().expect("a percentage")),
+        None => IntOrPercent::Int(text.parse().expect("a number")),
+    }
+}
+
+/// `90s` or `5m`.
+fn duration(text: &str) -> Duration {
+    let (number, unit) = text.split_at(text.len() - 1);
+    let number = number.parse().expect("a number");
+    match unit {
+        "s" => Duration::from_secs(number),
+        "m" => Duration::from_secs(60 * number),
+        other => panic!("unit {other}"),
+    }
+}
+
+fn seconds(text: &str) -> Timestamp {
+    Timestamp::from_seconds(text.parse().expect("seconds"))
+}
+
+fn pair(word: &str, separator: char) -> (&str, &str) {
+    word.split_once(separator).unwrap_or((word, ""))
+}
