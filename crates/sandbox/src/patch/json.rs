@@ -1,5 +1,6 @@
 //! JSON patch and JSON merge patch, with the limits and the words of the API server.
 
+use json_patch::jsonptr::Pointer;
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
@@ -13,22 +14,29 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// How deep a patch may nest an object: what JSON parsers take, ours included.
 const DEPTH_MAX: usize = 128;
 
-/// Does the operations in order, all or none (RFC 6902).
+/// Does the operations in order, all or none (RFC 6902). As upstream, an index below zero counts from the end of its list.
 pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status> {
-    let operations = decode(patch)?;
     let mut patched = current.clone();
     let mut copied_bytes = 0;
-    for operation in &operations {
-        let operation: PatchOperation =
-            serde_json::from_value(operation.clone()).map_err(|_| failed())?;
+    let mut depth_at_most = depth(current);
+    for operation in decode(patch)? {
+        let operation = absolute(&patched, operation);
+        let operation = serde_json::from_value(operation).map_err(|_| failed())?;
         copied_bytes += copied(&patched, &operation);
-        if copied_bytes > COPIED_BYTES_MAX || depth_after(&patched, &operation) > DEPTH_MAX {
+        if copied_bytes > COPIED_BYTES_MAX {
             return Err(failed());
         }
+        depth_at_most = depth_at_most.max(depth_after(&operation, depth_at_most));
         match json_patch::patch_unsafe(&mut patched, std::slice::from_ref(&operation)) {
             Ok(()) => (),
             Err(error) if tests_for_absence(&operation, &error.kind) => (),
             Err(_) => return Err(failed()),
+        }
+        if depth_at_most > DEPTH_MAX {
+            depth_at_most = depth(&patched);
+            if depth_at_most > DEPTH_MAX {
+                return Err(failed());
+            }
         }
     }
     Ok(patched)
@@ -78,6 +86,37 @@ fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
     Ok(operations.clone())
 }
 
+/// The operation with indices from the end of a list turned into those from its start. An `add` may go behind the last
+/// element.
+fn absolute(document: &Value, mut operation: Value) -> Value {
+    let adds = operation["op"] == "add";
+    for (member, places) in [("path", usize::from(adds)), ("from", 0)] {
+        if let Some(Value::String(pointer)) = operation.get_mut(member)
+            && pointer.contains("/-")
+        {
+            *pointer = absolute_pointer(document, pointer, places);
+        }
+    }
+    operation
+}
+
+fn absolute_pointer(document: &Value, pointer: &str, places_behind: usize) -> String {
+    let mut absolute = String::with_capacity(pointer.len());
+    let mut tokens = pointer.split('/').skip(1).peekable();
+    while let Some(token) = tokens.next() {
+        let parent = document.pointer(&absolute).and_then(Value::as_array);
+        let behind = if tokens.peek().is_none() { places_behind } else { 0 };
+        let from_end = token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
+        absolute.push('/');
+        match parent.zip(from_end).and_then(|(list, back)| (list.len() + behind).checked_sub(back))
+        {
+            Some(index) => absolute.push_str(&index.to_string()),
+            None => absolute.push_str(token),
+        }
+    }
+    absolute
+}
+
 /// A test for null passes where there is nothing.
 fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool {
     match operation {
@@ -106,19 +145,21 @@ fn copied(document: &Value, operation: &PatchOperation) -> usize {
     }
 }
 
-/// How deep the place that the operation writes to will be.
-fn depth_after(document: &Value, operation: &PatchOperation) -> usize {
-    let inserted = match operation {
-        PatchOperation::Add(add) => Some(&add.value),
-        PatchOperation::Replace(replace) => Some(&replace.value),
-        PatchOperation::Move(from_to) => document.pointer(from_to.from.as_str()),
-        PatchOperation::Copy(from_to) => document.pointer(from_to.from.as_str()),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
-    };
-    inserted.map_or(0, |value| operation.path().tokens().count() + depth(value))
+/// How deep the document may be after the operation, if it is `depth_before` deep: told without a look at the document,
+/// so that many operations on a large one cost little.
+fn depth_after(operation: &PatchOperation, depth_before: usize) -> usize {
+    let length = |pointer: &Pointer| pointer.tokens().count();
+    let carried = |from| depth_before.saturating_sub(length(from));
+    match operation {
+        PatchOperation::Add(add) => length(&add.path) + depth(&add.value),
+        PatchOperation::Replace(replace) => length(&replace.path) + depth(&replace.value),
+        PatchOperation::Move(from_to) => length(&from_to.path) + carried(&from_to.from),
+        PatchOperation::Copy(from_to) => length(&from_to.path) + carried(&from_to.from),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
-/// Recursion is bounded: a parsed value and one patched here are at most `DEPTH_MAX` deep.
+/// Recursion is bounded: what is parsed is at most `DEPTH_MAX` deep, and one operation can but double that.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -141,6 +182,7 @@ pub(super) fn json_type(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{Strategy, prop, prop_assert, proptest};
     use serde_json::json;
 
     use super::*;
@@ -190,6 +232,25 @@ mod tests {
         }
     }
 
+    /// S5: as upstream's library has it, an index below zero counts from the end.
+    #[test]
+    fn a_json_patch_counts_from_the_end_of_a_list() {
+        let current = json!({"list": [{"a": 1}, 2, 3], "-1": 0});
+        for (operation, expected) in [
+            (json!({"op": "add", "path": "/list/-1", "value": 4}), json!([{"a": 1}, 2, 3, 4])),
+            (json!({"op": "add", "path": "/list/-2", "value": 4}), json!([{"a": 1}, 2, 4, 3])),
+            (json!({"op": "remove", "path": "/list/-1"}), json!([{"a": 1}, 2])),
+            (json!({"op": "replace", "path": "/list/-3/a", "value": 5}), json!([{"a": 5}, 2, 3])),
+            (json!({"op": "test", "path": "/list/-1", "value": 3}), json!([{"a": 1}, 2, 3])),
+            (json!({"op": "copy", "from": "/-1", "path": "/list/-"}), json!([{"a": 1}, 2, 3, 0])),
+        ] {
+            let patched = json_patch(&current, &json!([operation])).expect("a patched object");
+            assert_eq!(patched["list"], expected, "{operation}");
+        }
+        let before_the_start = json!([{"op": "remove", "path": "/list/-4"}]);
+        assert_eq!(refusal(json_patch(&current, &before_the_start)).0, 422);
+    }
+
     /// S5: a body of another shape is a bad request, and too many operations are too large.
     #[test]
     fn a_json_patch_of_another_shape_is_refused() {
@@ -217,6 +278,21 @@ mod tests {
             })
             .collect();
         assert_eq!(refusal(json_patch(&json!({}), &Value::Array(deepen))).0, 422);
+        let nest: Vec<Value> = (0..14)
+            .map(|i| json!({"op": "copy", "from": "", "path": "/a".repeat(1 << i) + "/a"}))
+            .collect();
+        assert_eq!(refusal(json_patch(&json!({"a": {}}), &Value::Array(nest))).0, 422);
+        let to_and_fro: Vec<Value> = (0..5000)
+            .flat_map(|_| {
+                [
+                    json!({"op": "move", "from": "/a", "path": "/b/c/d"}),
+                    json!({"op": "move", "from": "/b/c/d", "path": "/a"}),
+                ]
+            })
+            .collect();
+        let large: Value = (0..20_000).map(|i| json!({"i": i})).collect();
+        let current = json!({"a": large, "b": {"c": {}}});
+        assert_eq!(json_patch(&current, &Value::Array(to_and_fro)), Ok(current));
     }
 
     /// S5: objects merge, null deletes, lists are replaced.
@@ -228,5 +304,39 @@ mod tests {
         assert_eq!(merge_patch(&current, &patch), Ok(expected));
         let message = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
         assert_eq!(refusal(merge_patch(&current, &json!([]))), (400, message.to_string()));
+    }
+
+    fn pointer() -> impl Strategy<Value = String> {
+        let tokens = ["a", "list", "0", "1", "-1", "-", "-9", "", "~0", "~1", "~", "01"];
+        prop::collection::vec(prop::sample::select(tokens.to_vec()), 0..4)
+            .prop_map(|tokens| tokens.iter().map(|token| format!("/{token}")).collect())
+    }
+
+    fn operation() -> impl Strategy<Value = Value> {
+        let names = ["add", "remove", "replace", "move", "copy", "test", "invent"];
+        let values = vec![json!(null), json!(1), json!([1, [2]]), json!({"a": {"list": [0]}})];
+        (prop::sample::select(names.to_vec()), pointer(), pointer(), prop::sample::select(values))
+            .prop_map(|(op, path, from, value)| {
+                json!({"op": op, "path": path, "from": from, "value": value})
+            })
+    }
+
+    // PROPTEST_CASES raises the number of cases.
+    proptest! {
+        /// S5: whatever the operations are, they are done or refused, and one that adds is undone by one that removes.
+        #[test]
+        fn no_json_patch_panics(operations in prop::collection::vec(operation(), 0..12), at in pointer()) {
+            let current = json!({"a": {"list": [1, {"a": 2}]}, "list": [[], "x"], "": {"/": 1, "~": 2}});
+            let done = json_patch(&current, &Value::Array(operations)).unwrap_or(current);
+            let add = json!([{"op": "add", "path": at, "value": 7}]);
+            let fits = json_patch(&done, &json!([{"op": "test", "path": at, "value": null}])).is_ok();
+            if fits && !at.is_empty() && !at.ends_with('-') && !at.contains("/-")
+                && let Ok(added) = json_patch(&done, &add)
+            {
+                let removed = json_patch(&added, &json!([{"op": "remove", "path": at}]));
+                let replaced_null = done.pointer(&at).is_some_and(Value::is_null);
+                prop_assert!(replaced_null || removed == Ok(done));
+            }
+        }
     }
 }

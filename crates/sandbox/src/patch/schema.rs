@@ -273,6 +273,30 @@ mod tests {
         }
     }
 
+    /// S5: the table names what the API definition has, with no slip of the pen.
+    #[test]
+    fn every_row_is_a_field_of_the_api_definition() {
+        let settings = schemars::generate::SchemaSettings::draft07();
+        let mut generator = schemars::SchemaGenerator::new(settings);
+        generator.subschema_for::<k8s_openapi::api::core::v1::Pod>();
+        generator.subschema_for::<k8s_openapi::api::core::v1::Node>();
+        generator.subschema_for::<k8s_openapi::api::core::v1::Namespace>();
+        generator.subschema_for::<k8s_openapi::api::core::v1::ServiceAccount>();
+        generator.subschema_for::<k8s_openapi::api::apps::v1::DaemonSet>();
+        let definitions = generator.take_definitions(true);
+        let properties = |definition: &str| definitions[definition]["properties"].clone();
+        for known in TYPES {
+            for field in known.fields {
+                let property = &properties(known.definition)[field.name];
+                assert!(property.is_object(), "{} {}", known.definition, field.name);
+                let (Some(key), Some(element)) = (field.strategy.key(), field.of) else {
+                    continue;
+                };
+                assert!(properties(element.definition)[key].is_object(), "{key} of {}", field.name);
+            }
+        }
+    }
+
     /// S3, S5: the OpenAPI document and the patches speak from one table.
     #[test]
     fn the_open_api_document_is_told_strategies_and_keys() {
