@@ -265,6 +265,11 @@ impl Kind {
         }
     }
 
+    /// `/v1`, `apps/v1`: the group and version as upstream's selector errors print them.
+    pub fn api_version_of_resource(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
     /// `PodList`.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
@@ -278,6 +283,16 @@ impl Kind {
     /// `Pod`, `DaemonSet.apps`: the kind as upstream's messages name it.
     pub fn group_kind(&self) -> String {
         qualified(self.kind, self.group)
+    }
+
+    /// Whether a deletion that is done at once answers with the object, not with a Status.
+    pub fn returns_deleted_object(&self) -> bool {
+        match self.strategy {
+            Strategy::Pod => true,
+            // Upstream's table: service accounts are the other kind of ours.
+            Strategy::Plain => self.group.is_empty() && self.kind == "ServiceAccount",
+            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet => false,
+        }
     }
 
     pub fn has_status(&self) -> bool {

@@ -1,7 +1,386 @@
 //! The store: every object of the cluster, one growing resourceVersion, and a bounded log of changes per kind.
+//!
+//! It is what the HTTP front and the actors meet at, and they use the same calls. No I/O, no clock: `now` comes with each
+//! write, and names and UIDs come from a generator seeded at the start (S24). What a write may do is decided in
+//! `crate::registry`; this file keeps the state.
 
+mod list;
+mod log;
 mod object;
+mod options;
 mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+mod watch;
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use serde_json::Value;
+
+use crate::kind::{Kind, Kinds};
+use crate::registry;
+pub use crate::registry::Patch;
+use table::Table;
+
+pub use list::{List, ListOptions, ResourceVersionMatch};
+pub use log::{Action, Change, Expired};
 pub use object::{Object, OwnerReference, text};
+pub use options::{
+    DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
+};
 pub use status::{Details, Failure, Reason, Status, StatusCause};
+pub use watch::{WatchEvent, watch_event};
+
+#[derive(Debug)]
+pub struct Store {
+    kinds: Kinds,
+    /// By group and kind of the stored form.
+    tables: BTreeMap<(&'static str, &'static str), Table>,
+    resource_version: u64,
+    window: usize,
+    rng: Pcg64,
+    /// Where each UID is. Never iterated.
+    by_uid: HashMap<Box<str>, Reference>,
+    /// By the UID of an owner: what refers to it.
+    dependents: BTreeMap<Box<str>, BTreeSet<Reference>>,
+}
+
+/// The place of a stored object.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    pub kind: &'static Kind,
+    pub namespace: Box<str>,
+    pub name: Box<str>,
+}
+
+impl Store {
+    /// A store with the four namespaces that every cluster has.
+    pub fn new(options: &Options, now: Timestamp) -> Store {
+        let kinds = Kinds::default();
+        let mut store = Store {
+            tables: BTreeMap::new(),
+            resource_version: 0,
+            window: options.window,
+            rng: Pcg64::seed_from_u64(options.seed),
+            by_uid: HashMap::new(),
+            dependents: BTreeMap::new(),
+            kinds: kinds.clone(),
+        };
+        for kind in kinds.iter() {
+            store.add_table(kind);
+        }
+        for name in registry::NAMESPACES {
+            let namespace = serde_json::json!({"metadata": {"name": name}});
+            store
+                .create(&crate::kind::NAMESPACE, "", namespace, &WriteOptions::at(now))
+                .expect("a new store has room for its own namespaces");
+        }
+        store
+    }
+
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// Serves one more kind; false if its resource is served already (S2).
+    pub fn add_kind(&mut self, row: Kind) -> bool {
+        let (group, version, plural) = (row.group, row.version, row.plural);
+        let added = self.kinds.add(row);
+        if let Some(kind) = self.kinds.by_resource(group, version, plural) {
+            self.add_table(kind);
+        }
+        added
+    }
+
+    /// That of the newest write.
+    pub fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    pub fn get(
+        &self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Object>, Status> {
+        match self.find(kind, namespace, name) {
+            Some(object) => Ok(registry::served_as(kind, object)),
+            None => Err(Status::not_found(kind, name)),
+        }
+    }
+
+    /// The stored object, in its stored form.
+    pub fn find(&self, kind: &'static Kind, namespace: &str, name: &str) -> Option<&Arc<Object>> {
+        self.table(kind).find(&table::key(namespace, name))
+    }
+
+    /// One page, or all (S6). The namespace is the selector's.
+    pub fn list(&self, kind: &'static Kind, options: &ListOptions) -> Result<List, Status> {
+        options.selector.fields.check(kind, &options.selector.labels.to_string())?;
+        list::list(kind, self.table(kind), options, self.resource_version)
+    }
+
+    /// All objects of a kind in their stored form, in the order of their keys; None: of every namespace.
+    pub fn iter(
+        &self,
+        kind: &'static Kind,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &Arc<Object>> {
+        self.table(kind).range(namespace, None).map(|(_, object)| object)
+    }
+
+    /// How many objects of the kind there are.
+    pub fn count(&self, kind: &'static Kind) -> usize {
+        self.table(kind).len()
+    }
+
+    /// The pods that are bound to a node.
+    pub fn pods_on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
+        self.table(&crate::kind::POD).on_node(node)
+    }
+
+    /// The object with this UID, whatever its kind.
+    pub fn by_uid(&self, uid: &str) -> Option<&Reference> {
+        self.by_uid.get(uid)
+    }
+
+    /// What names the object with this UID in its ownerReferences, in a fixed order.
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Reference> {
+        self.dependents.get(uid).into_iter().flatten()
+    }
+
+    /// At most `limit` changes of a kind after a resourceVersion, oldest first. `watch_event` says what each means to a
+    /// watcher. [`Expired`]: the window has passed; list again (S7).
+    pub fn changes_since(
+        &self,
+        kind: &'static Kind,
+        resource_version: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Change>>, Expired> {
+        let changes = self.table(kind).log.since(resource_version, limit)?;
+        Ok(registry::changes_served_as(kind, changes))
+    }
+
+    /// Forgets the changes of every kind up to and with a resourceVersion, as etcd's compaction does.
+    pub fn compact(&mut self, resource_version: u64) {
+        for table in self.tables.values_mut() {
+            table.log.compact(resource_version);
+        }
+    }
+
+    pub fn create(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        registry::create(self, kind, namespace, object, options)
+    }
+
+    pub fn update(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        registry::update(self, kind, namespace, name, object, options)
+    }
+
+    pub fn update_status(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        registry::update_status(self, kind, namespace, name, object, options)
+    }
+
+    /// Applies a patch to the object, or to what its subresource may change (S5).
+    pub fn patch(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        registry::patch(self, kind, namespace, name, patch, options)
+    }
+
+    pub fn delete(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> Result<Deleted, Status> {
+        registry::delete(self, kind, namespace, name, delete, options)
+    }
+
+    /// Deletes what a list would show, and returns that list.
+    pub fn delete_collection(
+        &mut self,
+        kind: &'static Kind,
+        list: &ListOptions,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> Result<List, Status> {
+        registry::delete_collection(self, kind, list, delete, options)
+    }
+
+    /// `pods/binding`: puts a pod on the node of `binding.target.name`.
+    pub fn bind(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        binding: &Value,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        registry::bind(self, namespace, name, binding, options)
+    }
+
+    /// `pods/eviction`: a deletion that a disruption budget may refuse; there are none here.
+    pub fn evict(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        eviction: &Value,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        registry::evict(self, namespace, name, eviction, options)
+    }
+
+    /// `namespaces/finalize`: the one way to change a namespace's `spec.finalizers`.
+    pub fn finalize(
+        &mut self,
+        name: &str,
+        namespace: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        registry::finalize(self, name, namespace, options)
+    }
+
+    fn add_table(&mut self, kind: &'static Kind) {
+        let kind = kind.storage();
+        let window = self.window;
+        self.tables.entry((kind.group, kind.kind)).or_insert_with(|| Table::new(kind, window));
+    }
+
+    fn table(&self, kind: &'static Kind) -> &Table {
+        let kind = kind.storage();
+        self.tables.get(&(kind.group, kind.kind)).expect("a row of this store's kinds has a table")
+    }
+
+    /// Writes a value down under the next resourceVersion. Decides nothing.
+    pub(crate) fn commit(
+        &mut self,
+        kind: &'static Kind,
+        action: Action,
+        mut value: Value,
+    ) -> Arc<Object> {
+        self.resource_version += 1;
+        value["metadata"]["resourceVersion"] = Value::String(self.resource_version.to_string());
+        let object = Arc::new(Object::new(value));
+        let kind = kind.storage();
+        let key = table::key(object.namespace(), object.name());
+        let previous = self.table(kind).find(&key).cloned();
+        self.index(kind, action, &object, previous.as_deref());
+        self.tables
+            .get_mut(&(kind.group, kind.kind))
+            .expect("a row of this store's kinds has a table")
+            .record(key, action, object.clone());
+        object
+    }
+
+    fn index(
+        &mut self,
+        kind: &'static Kind,
+        action: Action,
+        object: &Object,
+        previous: Option<&Object>,
+    ) {
+        let reference =
+            Reference { kind, namespace: object.namespace().into(), name: object.name().into() };
+        for owner in previous.iter().flat_map(|object| object.owner_references()) {
+            if let Some(dependents) = self.dependents.get_mut(owner.uid) {
+                dependents.remove(&reference);
+                if dependents.is_empty() {
+                    self.dependents.remove(owner.uid);
+                }
+            }
+        }
+        if action == Action::Deleted {
+            self.by_uid.remove(object.uid());
+            return;
+        }
+        for owner in object.owner_references() {
+            self.dependents.entry(owner.uid.into()).or_default().insert(reference.clone());
+        }
+        if previous.is_none() {
+            self.by_uid.insert(object.uid().into(), reference);
+        }
+    }
+
+    /// Five characters of the alphabet that Kubernetes makes names of.
+    pub(crate) fn name_suffix(&mut self) -> String {
+        const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5)
+            .map(|_| {
+                let index = usize::try_from(self.rng.next_u32()).unwrap_or(0) % ALPHABET.len();
+                char::from(ALPHABET[index])
+            })
+            .collect()
+    }
+
+    /// A random UUID (version 4).
+    pub(crate) fn uid(&mut self) -> String {
+        let bits = (u128::from(self.rng.next_u64()) << 64) | u128::from(self.rng.next_u64());
+        let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+        let digits = format!("{bits:032x}");
+        format!(
+            "{}-{}-{}-{}-{}",
+            &digits[0..8],
+            &digits[8..12],
+            &digits[12..16],
+            &digits[16..20],
+            &digits[20..32]
+        )
+    }
+}
+
+impl Reference {
+    fn rank(&self) -> (&str, &str, &str, &str) {
+        (self.kind.group, self.kind.kind, &self.namespace, &self.name)
+    }
+}
+
+impl PartialEq for Reference {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Reference {}
+
+impl PartialOrd for Reference {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Reference {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}

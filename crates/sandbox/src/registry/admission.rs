@@ -1,0 +1,114 @@
+//! Admission: what a real cluster's built-in plugins add to objects and refuse (S9, S10).
+//!
+//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority (the built-in classes),
+//! DefaultTolerationSeconds.
+
+use serde_json::{Value, json};
+
+use crate::kind::{Kind, NAMESPACE, SERVICE_ACCOUNT, Strategy};
+use crate::store::{Status, Store, text};
+
+/// The priority classes that every cluster has.
+const PRIORITY_CLASSES: [(&str, i64); 2] =
+    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+/// Nothing is made in a namespace that is not there, or that is being deleted.
+pub fn namespace_exists(
+    store: &Store,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
+    if !kind.namespaced {
+        return Ok(());
+    }
+    match store.find(&NAMESPACE, "", namespace) {
+        None => Err(Status::not_found(&NAMESPACE, namespace)),
+        Some(found) if found.is_terminating() => {
+            Err(Status::namespace_terminating(kind, name, namespace))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
+    match kind.strategy {
+        Strategy::Pod => {
+            service_account(store, object)?;
+            priority(object)?;
+            default_tolerations(object);
+            Ok(())
+        }
+        Strategy::Plain | Strategy::Namespace | Strategy::Node | Strategy::DaemonSet => Ok(()),
+    }
+}
+
+fn refuse(object: &Value, cause: &str) -> Status {
+    Status::forbidden(&crate::kind::POD, text(object, &["metadata", "name"]), cause)
+}
+
+fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
+    let named = text(object, &["spec", "serviceAccountName"]);
+    let account = if named.is_empty() { "default" } else { named }.to_string();
+    let namespace = text(object, &["metadata", "namespace"]);
+    if store.find(&SERVICE_ACCOUNT, namespace, &account).is_none() {
+        return Err(refuse(
+            object,
+            &format!(
+                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+            ),
+        ));
+    }
+    object["spec"]["serviceAccountName"] = Value::from(account.as_str());
+    object["spec"]["serviceAccount"] = Value::from(account);
+    Ok(())
+}
+
+fn priority(object: &mut Value) -> Result<(), Status> {
+    let class = text(object, &["spec", "priorityClassName"]);
+    let priority = match PRIORITY_CLASSES.iter().find(|(name, _)| *name == class) {
+        Some((_, priority)) => *priority,
+        None if class.is_empty() => 0,
+        None => {
+            return Err(refuse(object, &format!("no PriorityClass with name {class} was found")));
+        }
+    };
+    if let Some(given) = object["spec"]["priority"].as_i64()
+        && given != priority
+    {
+        return Err(refuse(
+            object,
+            &format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; priority admission \
+                 controller computed {priority} from the given PriorityClass name"
+            ),
+        ));
+    }
+    object["spec"]["priority"] = Value::from(priority);
+    if object["spec"]["preemptionPolicy"].is_null() {
+        object["spec"]["preemptionPolicy"] = Value::from("PreemptLowerPriority");
+    }
+    Ok(())
+}
+
+/// A pod that says nothing of nodes that stop answering stays on them for five minutes.
+fn default_tolerations(object: &mut Value) {
+    let Some(spec) = object["spec"].as_object_mut() else {
+        return;
+    };
+    let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
+    let Some(tolerations) = tolerations.as_array_mut() else {
+        return;
+    };
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let covers = |toleration: &Value| {
+            matches!(text(toleration, &["key"]), known if known.is_empty() || known == key)
+                && matches!(text(toleration, &["effect"]), "" | "NoExecute")
+        };
+        if !tolerations.iter().any(covers) {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The part of metadata that is the server's, and what a request may say about it (S8).
+
+use everynode_core::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::time::rfc3339;
+use crate::kind::Kind;
+use crate::store::{Object, Status, text};
+
+/// An object has to be one, and its metadata too, before anything else can be said about it.
+pub fn check_shape(object: &Value) -> Result<(), Status> {
+    let metadata = object.get("metadata").unwrap_or(&Value::Null);
+    if object.is_object() && (metadata.is_object() || metadata.is_null()) {
+        return Ok(());
+    }
+    Err(Status::bad_request(
+        "the object provided is unrecognized (it and its metadata must be JSON objects)",
+    ))
+}
+
+/// The namespace in the object, if it says one, is that of the request.
+pub fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
+    let said = text(object, &["metadata", "namespace"]);
+    if !kind.namespaced || said.is_empty() || said == namespace {
+        return Ok(());
+    }
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
+}
+
+pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    let said = text(object, &["metadata", "name"]);
+    if said.is_empty() || said == name {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the name of the object ({said}) does not match the name on the URL ({name})"
+    )))
+}
+
+/// Sets what the server sets on a new object, but for the UID, and drops what a client can't.
+pub fn prepare_create(
+    object: &mut Value,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    now: Timestamp,
+) {
+    set_type(object, kind);
+    let metadata = metadata_mut(object);
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    ] {
+        metadata.remove(field);
+    }
+    set_place(metadata, kind, namespace, name);
+    metadata.insert("creationTimestamp".to_string(), Value::from(rfc3339(now)));
+}
+
+/// Optimistic locking: the resourceVersion and UID that a replacement names are those of the object.
+pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
+    let name = current.name();
+    let uid = text(object, &["metadata", "uid"]);
+    if !uid.is_empty() && uid != current.uid() {
+        return Err(Status::conflict(
+            kind,
+            name,
+            &format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                current.uid()
+            ),
+        ));
+    }
+    let resource_version = text(object, &["metadata", "resourceVersion"]);
+    if resource_version.is_empty() || resource_version == "0" {
+        return Ok(());
+    }
+    let number: u64 = resource_version.parse().map_err(|_| {
+        Status::bad_request(format!(
+            "invalid resourceVersion \"{resource_version}\": it is no number"
+        ))
+    })?;
+    if number == current.resource_version() { Ok(()) } else { Err(Status::modified(kind, name)) }
+}
+
+/// Puts the server's part of the current metadata over that of a replacement.
+pub fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
+    set_type(object, kind);
+    let namespace = text(current, &["metadata", "namespace"]);
+    let name = text(current, &["metadata", "name"]);
+    let metadata = metadata_mut(object);
+    metadata.remove("managedFields");
+    metadata.remove("selfLink");
+    set_place(metadata, kind, namespace, name);
+    for field in [
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generateName",
+        "generation",
+        "resourceVersion",
+        "uid",
+    ] {
+        match current["metadata"].get(field) {
+            Some(value) => metadata.insert(field.to_string(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+}
+
+/// One more spec change.
+pub fn bump_generation(object: &mut Value, current: &Value) {
+    let generation = current["metadata"]["generation"].as_i64().unwrap_or(0);
+    object["metadata"]["generation"] = Value::from(generation + 1);
+}
+
+/// The metadata object, made if it is absent.
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    if !object["metadata"].is_object() {
+        object["metadata"] = Value::Object(Map::new());
+    }
+    object["metadata"].as_object_mut().expect("it was made an object")
+}
+
+fn set_type(object: &mut Value, kind: &Kind) {
+    object["apiVersion"] = Value::from(kind.api_version());
+    object["kind"] = Value::from(kind.kind);
+}
+
+fn set_place(metadata: &mut Map<String, Value>, kind: &Kind, namespace: &str, name: &str) {
+    metadata.insert("name".to_string(), Value::from(name));
+    if kind.namespaced {
+        metadata.insert("namespace".to_string(), Value::from(namespace));
+    } else {
+        metadata.remove("namespace");
+    }
+}

@@ -1,0 +1,126 @@
+//! What each kind's endpoints may and may not change (S9), beyond the rules of every kind.
+
+use serde_json::{Value, json};
+
+use super::metadata::{bump_generation, metadata_mut};
+use crate::kind::{Kind, Strategy};
+use crate::store::text;
+
+/// Counts the template's changes; kept for DaemonSets that were made by an older API (C45).
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+pub fn prepare_create(kind: &Kind, object: &mut Value) {
+    match kind.strategy {
+        // A kubelet registers its node with status and all.
+        Strategy::Plain | Strategy::Node => {}
+        Strategy::Namespace => {
+            object["status"] = json!({"phase": "Active"});
+            let finalizers = &mut object["spec"]["finalizers"];
+            let kubernetes = Value::from("kubernetes");
+            match finalizers.as_array_mut() {
+                Some(finalizers) if finalizers.contains(&kubernetes) => {}
+                Some(finalizers) => finalizers.push(kubernetes),
+                None => *finalizers = json!([kubernetes]),
+            }
+        }
+        Strategy::Pod => {
+            object["metadata"]["generation"] = Value::from(1);
+            object["status"] =
+                json!({"phase": "Pending", "qosClass": super::pod::qos_class(object)});
+        }
+        Strategy::DaemonSet => {
+            object["metadata"]["generation"] = Value::from(1);
+            object["status"] = json!({
+                "currentNumberScheduled": 0,
+                "desiredNumberScheduled": 0,
+                "numberMisscheduled": 0,
+                "numberReady": 0,
+            });
+            let given = template_generation(object);
+            set_template_generation(object, given.max(1));
+        }
+    }
+}
+
+/// Through the main endpoint: the status stays, and spec changes are counted.
+pub fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
+    match kind.strategy {
+        Strategy::Plain => {
+            if kind.has_status() {
+                keep(object, current, "status");
+            }
+        }
+        Strategy::Node => keep(object, current, "status"),
+        Strategy::Namespace => {
+            keep(object, current, "status");
+            keep(object, current, "spec");
+        }
+        Strategy::Pod => {
+            keep(object, current, "status");
+            if object.get("spec") != current.get("spec") {
+                bump_generation(object, current);
+            }
+        }
+        Strategy::DaemonSet => {
+            keep(object, current, "status");
+            let template_changed = object["spec"]["template"] != current["spec"]["template"];
+            let generation = template_generation(current) + i64::from(template_changed);
+            set_template_generation(object, generation);
+            if object.get("spec") != current.get("spec") {
+                bump_generation(object, current);
+            }
+        }
+    }
+}
+
+/// Through the status endpoint: the spec stays.
+pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
+    keep(object, current, "spec");
+    match kind.strategy {
+        Strategy::Pod => {
+            let owners = current["metadata"].get("ownerReferences").cloned();
+            let metadata = metadata_mut(object);
+            match owners {
+                Some(owners) => metadata.insert("ownerReferences".to_string(), owners),
+                None => metadata.remove("ownerReferences"),
+            };
+        }
+        Strategy::DaemonSet => set_template_generation(object, template_generation(current)),
+        Strategy::Plain | Strategy::Node | Strategy::Namespace => {}
+    }
+}
+
+/// Whether the object may be named by a PUT that makes it, as upstream allows for a few kinds.
+pub fn allows_create_on_update(kind: &Kind) -> bool {
+    matches!(
+        (kind.group, kind.kind),
+        ("coordination.k8s.io", "Lease") | ("" | "events.k8s.io", "Event")
+    )
+}
+
+/// Whether a PUT may leave the resourceVersion out, and overwrite whatever is there.
+pub fn allows_unconditional_update(kind: &Kind) -> bool {
+    (kind.group, kind.kind) != ("coordination.k8s.io", "Lease")
+}
+
+fn keep(object: &mut Value, current: &Value, field: &str) {
+    match current.get(field) {
+        Some(value) => object[field] = value.clone(),
+        None => {
+            if let Some(fields) = object.as_object_mut() {
+                fields.remove(field);
+            }
+        }
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    text(object, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0)
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    if !object["metadata"]["annotations"].is_object() {
+        object["metadata"]["annotations"] = json!({});
+    }
+    object["metadata"]["annotations"][TEMPLATE_GENERATION] = Value::from(generation.to_string());
+}

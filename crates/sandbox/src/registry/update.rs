@@ -1,0 +1,161 @@
+//! Replacing and patching objects, and their status (S5, S8, S9).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Patch, delete, metadata, rules, served_as, stored_as, strategy};
+use crate::kind::Kind;
+use crate::store::{Action, Object, Status, StatusCause, Store, WriteOptions};
+
+/// Which part of an object a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endpoint {
+    Main,
+    Status,
+}
+
+pub fn update(
+    store: &mut Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Arc<Object>, Status> {
+    check_request(&object, kind, namespace, name)?;
+    let Some(current) = store.find(kind, namespace, name).cloned() else {
+        if strategy::allows_create_on_update(kind) {
+            let mut object = object;
+            metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
+            return super::create(store, kind, namespace, object, options);
+        }
+        return Err(Status::not_found(kind, name));
+    };
+    require_resource_version(&object, kind, name)?;
+    replace(store, kind, Endpoint::Main, &current, object, options)
+}
+
+pub fn update_status(
+    store: &mut Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Arc<Object>, Status> {
+    check_request(&object, kind, namespace, name)?;
+    let current = existing(store, kind, namespace, name)?;
+    replace(store, kind, Endpoint::Status, &current, object, options)
+}
+
+pub fn patch(
+    store: &mut Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+    patch: &Patch,
+    options: &WriteOptions,
+) -> Result<Arc<Object>, Status> {
+    let current = existing(store, kind, namespace, name)?;
+    let served = served_as(kind, &current);
+    let object = crate::patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
+    metadata::check_shape(&object)?;
+    check_patched(&object, served.value(), kind)?;
+    let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
+    replace(store, kind, endpoint, &current, object, options)
+}
+
+fn existing(
+    store: &Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<Arc<Object>, Status> {
+    store.find(kind, namespace, name).cloned().ok_or_else(|| Status::not_found(kind, name))
+}
+
+fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+    metadata::check_shape(object)?;
+    metadata::check_name(object, name)?;
+    metadata::check_namespace(object, kind, namespace)
+}
+
+/// What a patch made has to be of the same name and type; it is read as that type before all else.
+fn check_patched(object: &Value, current: &Value, kind: &Kind) -> Result<(), Status> {
+    for field in ["apiVersion", "kind"] {
+        if object.get(field) != current.get(field) {
+            return Err(Status::bad_request(format!(
+                "the patch changes {field}, which must stay {}",
+                current[field]
+            )));
+        }
+    }
+    metadata::check_name(object, crate::store::text(current, &["metadata", "name"]))?;
+    metadata::check_namespace(
+        object,
+        kind,
+        crate::store::text(current, &["metadata", "namespace"]),
+    )?;
+    rules::decode(kind, object)
+}
+
+fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(), Status> {
+    let given = crate::store::text(object, &["metadata", "resourceVersion"]);
+    if strategy::allows_unconditional_update(kind) || !given.is_empty() {
+        return Ok(());
+    }
+    let cause = StatusCause {
+        reason: "FieldValueInvalid".to_string(),
+        field: "metadata.resourceVersion".to_string(),
+        message: "Invalid value: 0: must be specified for an update".to_string(),
+    };
+    Err(Status::invalid(kind, name, vec![cause]))
+}
+
+/// The one way by which an object is replaced.
+fn replace(
+    store: &mut Store,
+    kind: &'static Kind,
+    endpoint: Endpoint,
+    stored: &Arc<Object>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<Arc<Object>, Status> {
+    let current = served_as(kind, stored);
+    metadata::check_locks(&object, kind, &current)?;
+    metadata::prepare_update(&mut object, kind, current.value());
+    rules::defaults(kind, &mut object);
+    let causes = match endpoint {
+        Endpoint::Main => {
+            strategy::prepare_update(kind, &mut object, current.value());
+            rules::on_update(kind, &object, current.value())
+        }
+        Endpoint::Status => {
+            strategy::prepare_status_update(kind, &mut object, current.value());
+            rules::on_status_update(kind, &object, current.value())
+        }
+    };
+    rules::check(kind, current.name(), causes)?;
+    write(store, kind, stored, object, options)
+}
+
+/// Writes a replacement down: nothing if nothing changed, a deletion if that was all that the object was kept for.
+pub fn write(
+    store: &mut Store,
+    kind: &'static Kind,
+    stored: &Arc<Object>,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Arc<Object>, Status> {
+    let object = stored_as(kind, object);
+    if &object == stored.value() {
+        return Ok(served_as(kind, stored));
+    }
+    if options.dry_run {
+        return Ok(served_as(kind, &Arc::new(Object::new(object))));
+    }
+    let action = if delete::is_done(kind, &object) { Action::Deleted } else { Action::Modified };
+    let written = store.commit(kind, action, object);
+    Ok(served_as(kind, &written))
+}

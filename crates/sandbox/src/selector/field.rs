@@ -1,0 +1,200 @@
+//! Field selectors: `metadata.name=a,status.phase!=Running` (S6).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::SelectorError;
+use crate::kind::{FieldLabels, Kind};
+use crate::store::{Object, Status};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector {
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    field: String,
+    value: String,
+    negated: bool,
+}
+
+impl FieldSelector {
+    /// Reads terms divided by commas; in a value, `\`, `,` and `=` are written with a backslash before them.
+    pub fn parse(text: &str) -> Result<FieldSelector, SelectorError> {
+        let mut terms = Vec::new();
+        for part in split(text) {
+            if part.is_empty() {
+                continue;
+            }
+            terms.push(term(part).ok_or_else(|| {
+                SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
+            })??);
+        }
+        Ok(FieldSelector { terms })
+    }
+
+    /// One term: the field has this value.
+    pub fn equals(field: &str, value: &str) -> FieldSelector {
+        FieldSelector {
+            terms: vec![Term {
+                field: field.to_string(),
+                value: value.to_string(),
+                negated: false,
+            }],
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The value that the field must have, if the selector says one.
+    pub fn exact(&self, field: &str) -> Option<&str> {
+        self.terms
+            .iter()
+            .find(|term| term.field == field && !term.negated)
+            .map(|term| term.value.as_str())
+    }
+
+    /// Refuses fields that the kind does not select by, as upstream does.
+    pub fn check(&self, kind: &Kind, labels: &str) -> Result<(), Status> {
+        for term in &self.terms {
+            let field = term.field.as_str();
+            if matches!(field, "metadata.name" | "metadata.namespace") {
+                continue;
+            }
+            let problem = match kind.field_labels {
+                FieldLabels::Listed(listed) if listed.contains(&field) => continue,
+                FieldLabels::Listed(_) => format!("field label not supported: {field}"),
+                FieldLabels::Metadata => format!(
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                ),
+            };
+            return Err(Status::bad_request(format!(
+                "Unable to find \"{}, Resource={}\" that match label selector \"{labels}\", field selector \"{self}\": \
+                 {problem}",
+                kind.api_version_of_resource(),
+                kind.plural,
+            )));
+        }
+        Ok(())
+    }
+
+    pub fn matches(&self, object: &Object) -> bool {
+        self.terms.iter().all(|term| (field(object, &term.field) == term.value) != term.negated)
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.terms.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let operator = if term.negated { "!=" } else { "=" };
+            write!(f, "{comma}{}{operator}", term.field)?;
+            for character in term.value.chars() {
+                if matches!(character, '\\' | ',' | '=') {
+                    f.write_str("\\")?;
+                }
+                write!(f, "{character}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a field of an object is, as text; absent ones are empty.
+fn field<'a>(object: &'a Object, name: &str) -> Cow<'a, str> {
+    match name {
+        "metadata.name" | "name" => object.name().into(),
+        "metadata.namespace" => object.namespace().into(),
+        "spec.nodeName" => object.node_name().into(),
+        "source" => match object.text(&["source", "component"]) {
+            "" => object.text(&["reportingComponent"]).into(),
+            component => component.into(),
+        },
+        "spec.unschedulable" | "spec.hostNetwork" => {
+            let set = at(object.value(), name) == Some(&Value::Bool(true));
+            if set { "true" } else { "false" }.into()
+        }
+        "status.podIPs" => {
+            object.value()["status"]["podIPs"][0]["ip"].as_str().unwrap_or("").into()
+        }
+        _ => match at(object.value(), name) {
+            Some(Value::String(text)) => text.into(),
+            Some(Value::Null) | None => "".into(),
+            Some(other) => other.to_string().into(),
+        },
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, key| value.get(key))
+}
+
+/// Splits at commas that have no backslash before them.
+fn split(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b',' => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// None if there is no operator.
+fn term(part: &str) -> Option<Result<Term, SelectorError>> {
+    let (index, operator) = part.char_indices().find_map(|(index, _)| {
+        ["!=", "==", "="]
+            .into_iter()
+            .find(|operator| part[index..].starts_with(operator))
+            .map(|operator| (index, operator))
+    })?;
+    let value = unescape(&part[index + operator.len()..]);
+    Some(value.map(|value| Term {
+        field: part[..index].to_string(),
+        value,
+        negated: operator == "!=",
+    }))
+}
+
+fn unescape(text: &str) -> Result<String, SelectorError> {
+    let mut value = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => value.push(escaped),
+                Some(other) => {
+                    return Err(SelectorError(format!(
+                        "invalid field selector: invalid escape sequence: \\{other}"
+                    )));
+                }
+                None => {
+                    return Err(SelectorError(
+                        "invalid field selector: invalid escape sequence: \\".to_string(),
+                    ));
+                }
+            },
+            ',' | '=' => {
+                return Err(SelectorError(format!(
+                    "invalid field selector: unescaped character in value: {character}"
+                )));
+            }
+            other => value.push(other),
+        }
+    }
+    Ok(value)
+}

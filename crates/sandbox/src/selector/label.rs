@@ -1,0 +1,354 @@
+//! Label selectors in their text form: `app=web,tier in (a,b),!legacy` (S6).
+
+use std::fmt;
+
+use super::SelectorError;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub key: String,
+    pub operator: Operator,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Equals(String),
+    NotEquals(String),
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    DoesNotExist,
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+impl LabelSelector {
+    /// Reads what follows `labelSelector=`.
+    pub fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
+        Parser::new(text).requirements().map(|requirements| LabelSelector { requirements })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether labels match; `label` finds the value of a key.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.operator.matches(label(&requirement.key)))
+    }
+}
+
+impl Operator {
+    fn matches(&self, value: Option<&str>) -> bool {
+        match self {
+            Operator::Equals(wanted) => value == Some(wanted),
+            Operator::NotEquals(unwanted) => value != Some(unwanted),
+            Operator::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
+            Operator::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan(limit) => number(value).is_some_and(|value| value > *limit),
+            Operator::LessThan(limit) => number(value).is_some_and(|value| value < *limit),
+        }
+    }
+}
+
+fn number(value: Option<&str>) -> Option<i64> {
+    value?.parse().ok()
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Requirement { key, operator }) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            match operator {
+                Operator::Equals(value) => write!(f, "{key}={value}"),
+                Operator::NotEquals(value) => write!(f, "{key}!={value}"),
+                Operator::In(values) => write!(f, "{key} in ({})", values.join(",")),
+                Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+                Operator::Exists => write!(f, "{key}"),
+                Operator::DoesNotExist => write!(f, "!{key}"),
+                Operator::GreaterThan(limit) => write!(f, "{key}>{limit}"),
+                Operator::LessThan(limit) => write!(f, "{key}<{limit}"),
+            }?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Symbol(&'a str),
+    End,
+}
+
+impl Token<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Token::Word(text) | Token::Symbol(text) => text,
+            Token::End => "",
+        }
+    }
+}
+
+struct Parser<'a> {
+    tokens: Vec<Token<'a>>,
+    position: usize,
+}
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        if rest.is_empty() {
+            tokens.push(Token::End);
+            return tokens;
+        }
+        let symbol = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"]
+            .into_iter()
+            .find(|symbol| rest.starts_with(symbol));
+        let length = match symbol {
+            Some(symbol) => symbol.len(),
+            None => rest
+                .find(['=', '!', '(', ')', ',', '>', '<', ' ', '\t', '\r', '\n'])
+                .unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at(length);
+        tokens.push(match symbol {
+            Some(_) => Token::Symbol(token),
+            None => Token::Word(token),
+        });
+        rest = after;
+    }
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Parser<'a> {
+        Parser { tokens: tokens(text), position: 0 }
+    }
+
+    fn peek(&self) -> Token<'a> {
+        self.tokens.get(self.position).copied().unwrap_or(Token::End)
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        let token = self.peek();
+        self.position += 1;
+        token
+    }
+
+    fn requirements(&mut self) -> Result<Vec<Requirement>, SelectorError> {
+        let mut requirements = Vec::new();
+        loop {
+            match self.peek() {
+                Token::Word(_) | Token::Symbol("!") => {}
+                Token::End => return Ok(requirements),
+                Token::Symbol(_) => {
+                    return Err(self.expected("!, identifier, or 'end of string'"));
+                }
+            }
+            let requirement = self.requirement().map_err(|SelectorError(problem)| {
+                SelectorError(format!("unable to parse requirement: {problem}"))
+            })?;
+            requirements.push(requirement);
+            match self.peek() {
+                Token::End => return Ok(requirements),
+                Token::Symbol(",") => {
+                    self.next();
+                    if !matches!(self.peek(), Token::Word(_) | Token::Symbol("!")) {
+                        return Err(self.expected("identifier after ','"));
+                    }
+                }
+                Token::Word(_) | Token::Symbol(_) => {
+                    return Err(self.expected("',' or 'end of string'"));
+                }
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, SelectorError> {
+        let absent = self.peek() == Token::Symbol("!");
+        if absent {
+            self.next();
+        }
+        let Token::Word(key) = self.peek() else {
+            return Err(self.expected("identifier"));
+        };
+        self.next();
+        check_key(key)?;
+        let operator = match self.peek() {
+            _ if absent => Operator::DoesNotExist,
+            Token::End | Token::Symbol(",") => Operator::Exists,
+            Token::Word(_) | Token::Symbol(_) => self.operator(key)?,
+        };
+        Ok(Requirement { key: key.to_string(), operator })
+    }
+
+    fn operator(&mut self, key: &str) -> Result<Operator, SelectorError> {
+        let operator = self.peek();
+        match operator {
+            Token::Word("in" | "notin") | Token::Symbol("=" | "==" | "!=" | ">" | "<") => {
+                self.next();
+            }
+            Token::Word(_) | Token::Symbol(_) | Token::End => {
+                return Err(self.expected("in, notin, =, ==, !=, gt, lt"));
+            }
+        }
+        match operator.text() {
+            "in" => self.values(key).map(Operator::In),
+            "notin" => self.values(key).map(Operator::NotIn),
+            "!=" => self.value(key).map(Operator::NotEquals),
+            ">" => self.limit(key).map(Operator::GreaterThan),
+            "<" => self.limit(key).map(Operator::LessThan),
+            _ => self.value(key).map(Operator::Equals),
+        }
+    }
+
+    fn value(&mut self, key: &str) -> Result<String, SelectorError> {
+        match self.peek() {
+            Token::End | Token::Symbol(",") => Ok(String::new()),
+            Token::Word(value) => {
+                self.next();
+                check_value(key, 0, value)?;
+                Ok(value.to_string())
+            }
+            Token::Symbol(_) => Err(self.expected("identifier")),
+        }
+    }
+
+    fn limit(&mut self, key: &str) -> Result<i64, SelectorError> {
+        let value = self.value(key)?;
+        value.parse().map_err(|_| {
+            SelectorError(format!(
+                "values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            ))
+        })
+    }
+
+    /// `(a, b)`; an empty entry is the empty value.
+    fn values(&mut self, key: &str) -> Result<Vec<String>, SelectorError> {
+        if self.peek() != Token::Symbol("(") {
+            return Err(self.expected("'('"));
+        }
+        self.next();
+        if self.peek() == Token::Symbol(")") {
+            return Err(SelectorError(
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+                    .to_string(),
+            ));
+        }
+        let mut values = Vec::new();
+        loop {
+            let value = match self.peek() {
+                Token::Word(value) => {
+                    self.next();
+                    value
+                }
+                Token::Symbol("," | ")") => "",
+                Token::Symbol(_) | Token::End => {
+                    return Err(self.expected("',', ')' or identifier"));
+                }
+            };
+            check_value(key, values.len(), value)?;
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_string());
+            }
+            match self.next() {
+                Token::Symbol(")") => break,
+                Token::Symbol(",") => {}
+                Token::Word(_) | Token::Symbol(_) | Token::End => {
+                    self.position -= 1;
+                    return Err(self.expected("',' or ')'"));
+                }
+            }
+        }
+        values.sort();
+        Ok(values)
+    }
+
+    fn expected(&self, what: &str) -> SelectorError {
+        SelectorError(format!("found '{}', expected: {what}", self.peek().text()))
+    }
+}
+
+const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+                         validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+/// A qualified name: `name`, or `dns.subdomain/name`.
+fn check_key(key: &str) -> Result<(), SelectorError> {
+    let invalid =
+        |problem: String| SelectorError(format!("key: Invalid value: \"{key}\": {problem}"));
+    let name = match key.split_once('/') {
+        Some((prefix, name)) => {
+            if !is_subdomain(prefix) {
+                return Err(invalid(format!(
+                    "prefix part {}",
+                    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                )));
+            }
+            name
+        }
+        None => key,
+    };
+    if name.is_empty() {
+        return Err(invalid("name part must be non-empty".to_string()));
+    }
+    if name.len() > 63 {
+        return Err(invalid("name part must be no more than 63 bytes".to_string()));
+    }
+    if !is_name(name) {
+        return Err(invalid(format!("name part {NAME_RULE}")));
+    }
+    Ok(())
+}
+
+fn check_value(key: &str, index: usize, value: &str) -> Result<(), SelectorError> {
+    let invalid = |problem: &str| {
+        SelectorError(format!("values[{index}][{key}]: Invalid value: \"{value}\": {problem}"))
+    };
+    if value.len() > 63 {
+        return Err(invalid("must be no more than 63 bytes"));
+    }
+    if !value.is_empty() && !is_name(value) {
+        return Err(invalid(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
+             for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+        ));
+    }
+    Ok(())
+}
+
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253
+        && text.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+            bytes.first().is_some_and(edge)
+                && bytes.last().is_some_and(edge)
+                && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
+        })
+}

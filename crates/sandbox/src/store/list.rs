@@ -1,0 +1,224 @@
+//! Lists: selected, in pages over one consistent snapshot, at a resourceVersion that can be asked for (S6).
+//!
+//! A snapshot costs nothing to keep: an older state is the present one with the changes since then undone from the log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::log::Expired;
+use super::object::Object;
+use super::status::Status;
+use super::table::Table;
+use crate::kind::{Kind, Strategy};
+use crate::registry;
+use crate::selector::Selector;
+
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    pub selector: Selector,
+    /// Items per page; 0 for all.
+    pub limit: usize,
+    /// The token of the page before.
+    pub continue_token: Option<String>,
+    /// None and 0 mean any state; the store always has the newest.
+    pub resource_version: Option<u64>,
+    pub resource_version_match: Option<ResourceVersionMatch>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceVersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The state that the list shows: a watch goes on from here.
+    pub resource_version: u64,
+    pub items: Vec<Arc<Object>>,
+    /// For the next page; None on the last one.
+    pub continue_token: Option<String>,
+    /// How many follow; None where a selector makes that costly, as upstream.
+    pub remaining_item_count: Option<usize>,
+}
+
+/// Which state, and from which key on.
+struct Position {
+    resource_version: u64,
+    after: Option<String>,
+}
+
+/// A page of `table` as `options` ask for it; `current` is the store's resourceVersion.
+pub fn list(
+    kind: &'static Kind,
+    table: &Table,
+    options: &ListOptions,
+    current: u64,
+) -> Result<List, Status> {
+    let position = position(options, current)?;
+    let overrides = overrides(table, &position, options, current)?;
+    let mut page = Page::new(kind, options);
+    let objects = merge(table, options, &position, &overrides);
+    for (key, object) in objects {
+        if !page.add(key, object) {
+            break;
+        }
+    }
+    Ok(page.finish(position.resource_version))
+}
+
+fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
+    if let Some(token) = &options.continue_token {
+        if options.resource_version.is_some_and(|asked| asked != 0) {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        return decode(token);
+    }
+    let asked = options.resource_version.unwrap_or(0);
+    if asked > current {
+        return Err(Status::too_large_resource_version(asked, current));
+    }
+    let exact = match options.resource_version_match {
+        Some(ResourceVersionMatch::Exact) => true,
+        Some(ResourceVersionMatch::NotOlderThan) => false,
+        // As upstream: a page at a resourceVersion is a page of exactly that state.
+        None => options.limit > 0 && asked > 0,
+    };
+    Ok(Position { resource_version: if exact { asked } else { current }, after: None })
+}
+
+/// The objects that are different now from what they were at the position: key to the state then.
+type Overrides = BTreeMap<String, Option<Arc<Object>>>;
+
+fn overrides(
+    table: &Table,
+    position: &Position,
+    options: &ListOptions,
+    current: u64,
+) -> Result<Overrides, Status> {
+    let mut overrides = Overrides::new();
+    if position.resource_version >= current {
+        return Ok(overrides);
+    }
+    let expired = |expired: Expired| match options.continue_token {
+        Some(_) => Status::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter, or use the continue token in this response to retrieve the remainder of \
+             the results. Continuing with the provided token results in an inconsistent list - objects that were \
+             created, modified, or deleted between the time the first chunk was returned and now may show up in the \
+             list.",
+        ),
+        None => Status::expired(format!(
+            "The resourceVersion for the provided list is too old: {expired}."
+        )),
+    };
+    for change in table.log.after(position.resource_version).map_err(expired)? {
+        overrides
+            .entry(super::table::key(change.object.namespace(), change.object.name()))
+            .or_insert_with(|| change.previous.clone());
+    }
+    Ok(overrides)
+}
+
+/// The state at the position: the present one, with the overrides laid over it, in the order of the keys.
+fn merge<'a>(
+    table: &'a Table,
+    options: &'a ListOptions,
+    position: &'a Position,
+    overrides: &'a Overrides,
+) -> Box<dyn Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a> {
+    let namespace = options.selector.namespace.as_deref();
+    let after = position.after.as_deref();
+    if overrides.is_empty() {
+        if let Some(node) = options.selector.fields.exact("spec.nodeName")
+            && table.kind().strategy == Strategy::Pod
+            && !node.is_empty()
+            && after.is_none()
+            && options.limit == 0
+        {
+            return Box::new(table.on_node(node).map(|object| ("", object)));
+        }
+        return Box::new(table.range(namespace, after).map(|(key, object)| (key.as_str(), object)));
+    }
+    let mut merged: BTreeMap<&str, &Arc<Object>> =
+        table.range(namespace, after).map(|(key, object)| (key.as_str(), object)).collect();
+    for (key, state) in overrides {
+        match state {
+            Some(object) if after.is_none_or(|after| key.as_str() > after) => {
+                merged.insert(key, object);
+            }
+            Some(_) => {}
+            None => {
+                merged.remove(key.as_str());
+            }
+        }
+    }
+    Box::new(merged.into_iter())
+}
+
+struct Page<'a> {
+    kind: &'static Kind,
+    options: &'a ListOptions,
+    items: Vec<Arc<Object>>,
+    last_key: String,
+    more: usize,
+}
+
+impl<'a> Page<'a> {
+    fn new(kind: &'static Kind, options: &'a ListOptions) -> Page<'a> {
+        Page { kind, options, items: Vec::new(), last_key: String::new(), more: 0 }
+    }
+
+    /// False once nothing that follows can matter.
+    fn add(&mut self, key: &str, object: &Arc<Object>) -> bool {
+        let object = registry::served_as(self.kind, object);
+        if !self.options.selector.matches(&object) {
+            return true;
+        }
+        if self.options.limit > 0 && self.items.len() == self.options.limit {
+            self.more += 1;
+            // How many follow is told only where nothing is selected.
+            return !self.options.selector.selects();
+        }
+        self.last_key.clear();
+        self.last_key.push_str(key);
+        self.items.push(object);
+        true
+    }
+
+    fn finish(self, resource_version: u64) -> List {
+        let more = self.more > 0;
+        List {
+            resource_version,
+            items: self.items,
+            continue_token: more.then(|| encode(resource_version, &self.last_key)),
+            remaining_item_count: (more && !self.options.selector.selects()).then_some(self.more),
+        }
+    }
+}
+
+/// Tokens are opaque to clients: hexadecimal digits of `RESOURCE_VERSION KEY`.
+fn encode(resource_version: u64, key: &str) -> String {
+    format!("{resource_version} {key}").bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decode(token: &str) -> Result<Position, Status> {
+    let invalid =
+        || Status::bad_request("continue key is not valid: it is no token of this server");
+    let bytes: Option<Vec<u8>> = token
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| {
+            let digits = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        })
+        .collect();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
+    let (resource_version, key) = text.split_once(' ').ok_or_else(invalid)?;
+    Ok(Position {
+        resource_version: resource_version.parse().map_err(|_| invalid())?,
+        after: Some(key.to_string()),
+    })
+}

@@ -1,0 +1,96 @@
+//! The bounded change log of one kind, shared by everyone who watches it (S7).
+//!
+//! A watcher is only a number: the resourceVersion that it has seen. It can't slow a write, and what it costs is what it
+//! reads; one that falls behind the window gets [`Expired`] and lists again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::object::Object;
+
+/// One write.
+#[derive(Debug)]
+pub struct Change {
+    pub resource_version: u64,
+    pub action: Action,
+    /// The state after the write; of a deletion the last state, with the deletion's resourceVersion.
+    pub object: Arc<Object>,
+    /// The state before the write.
+    pub previous: Option<Arc<Object>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// The resourceVersion asked for lies before the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too old resource version: {asked} ({oldest})")]
+pub struct Expired {
+    pub asked: u64,
+    /// The oldest resourceVersion that one can still start from.
+    pub oldest: u64,
+}
+
+#[derive(Debug)]
+pub struct Log {
+    changes: VecDeque<Arc<Change>>,
+    capacity: usize,
+    /// One can start from this resourceVersion or a later one.
+    oldest: u64,
+}
+
+impl Log {
+    /// # Panics
+    /// If `capacity` is 0.
+    pub fn new(capacity: usize) -> Log {
+        assert!(capacity > 0, "a log keeps at least one change");
+        Log { changes: VecDeque::new(), capacity, oldest: 0 }
+    }
+
+    pub fn push(&mut self, change: Arc<Change>) {
+        debug_assert!(
+            self.changes.back().is_none_or(|last| last.resource_version < change.resource_version),
+            "resourceVersions grow"
+        );
+        if self.changes.len() == self.capacity {
+            self.drop_first();
+        }
+        self.changes.push_back(change);
+    }
+
+    /// At most `limit` changes after `resource_version`, oldest first.
+    pub fn since(&self, resource_version: u64, limit: usize) -> Result<Vec<Arc<Change>>, Expired> {
+        Ok(self.after(resource_version)?.take(limit).cloned().collect())
+    }
+
+    /// All changes after `resource_version`, oldest first.
+    pub fn after(
+        &self,
+        resource_version: u64,
+    ) -> Result<impl Iterator<Item = &Arc<Change>>, Expired> {
+        if resource_version < self.oldest {
+            return Err(Expired { asked: resource_version, oldest: self.oldest });
+        }
+        let start =
+            self.changes.partition_point(|change| change.resource_version <= resource_version);
+        Ok(self.changes.range(start..))
+    }
+
+    /// Forgets all changes up to and with `resource_version`.
+    pub fn compact(&mut self, resource_version: u64) {
+        while self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
+        {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(dropped) = self.changes.pop_front() {
+            self.oldest = dropped.resource_version;
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The objects of one kind, in the order of their keys, with the indexes that save scans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::log::{Action, Change, Log};
+use super::object::Object;
+use crate::kind::{Kind, Strategy};
+
+#[derive(Debug)]
+pub struct Table {
+    kind: &'static Kind,
+    objects: BTreeMap<String, Arc<Object>>,
+    /// Keys of pods by the node that they are bound to; empty for other kinds.
+    by_node: BTreeMap<String, BTreeSet<String>>,
+    pub log: Log,
+}
+
+/// `NAMESPACE/NAME`, or `NAME` of a cluster-scoped object: the order of lists, as etcd has it.
+pub fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") }
+}
+
+impl Table {
+    pub fn new(kind: &'static Kind, capacity: usize) -> Table {
+        Table { kind, objects: BTreeMap::new(), by_node: BTreeMap::new(), log: Log::new(capacity) }
+    }
+
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub fn find(&self, key: &str) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// The objects of a namespace (None: of all), from the first key after `after`.
+    pub fn range(
+        &self,
+        namespace: Option<&str>,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&String, &Arc<Object>)> {
+        let prefix = namespace.map(|namespace| format!("{namespace}/"));
+        let start = match (after, &prefix) {
+            (Some(after), _) => Bound::Excluded(after.to_string()),
+            (None, Some(prefix)) => Bound::Included(prefix.clone()),
+            (None, None) => Bound::Unbounded,
+        };
+        self.objects.range((start, Bound::Unbounded)).take_while(move |(key, _)| {
+            prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix))
+        })
+    }
+
+    /// The pods bound to a node, in the order of their keys.
+    pub fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
+        self.by_node.get(node).into_iter().flatten().filter_map(|key| self.objects.get(key))
+    }
+
+    /// Writes a change down: the object, the indexes, the log.
+    pub fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
+        let previous = match action {
+            Action::Added | Action::Modified => self.objects.insert(key.clone(), object.clone()),
+            Action::Deleted => self.objects.remove(&key),
+        };
+        self.reindex(&key, action, &object, previous.as_deref());
+        self.log.push(Arc::new(Change {
+            resource_version: object.resource_version(),
+            action,
+            object,
+            previous,
+        }));
+    }
+
+    fn reindex(&mut self, key: &str, action: Action, object: &Object, previous: Option<&Object>) {
+        if self.kind.strategy != Strategy::Pod {
+            return;
+        }
+        let before = previous.map_or("", Object::node_name);
+        let after = match action {
+            Action::Added | Action::Modified => object.node_name(),
+            Action::Deleted => "",
+        };
+        if before == after {
+            return;
+        }
+        if let Some(keys) = self.by_node.get_mut(before) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_node.remove(before);
+            }
+        }
+        if !after.is_empty() {
+            self.by_node.entry(after.to_string()).or_default().insert(key.to_string());
+        }
+    }
+}
