@@ -5,6 +5,8 @@ mod daemon_set;
 mod node;
 mod pod;
 mod simple;
+#[cfg(test)]
+mod tests;
 
 use serde_json::{Map, Value};
 

@@ -17,6 +17,7 @@ pub mod selector;
 pub mod store;
 pub mod validation;
 mod value;
+pub mod yaml;
 
 pub use api::serve::Limits;
 pub use run::{Error, NodeSource, Options, Sandbox, start};

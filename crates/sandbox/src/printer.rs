@@ -8,6 +8,8 @@ mod event;
 mod node;
 mod pod;
 mod simple;
+#[cfg(test)]
+mod tests;
 
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};

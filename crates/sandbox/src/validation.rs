@@ -2,6 +2,8 @@
 //! validation. Pure functions over JSON trees that have been decoded (`decode`) and defaulted (`defaults::apply`).
 
 mod affinity;
+#[cfg(test)]
+mod agents;
 mod container;
 mod daemon_set;
 mod environment;
@@ -20,6 +22,8 @@ mod scheduling;
 mod security;
 mod selector;
 mod simple;
+#[cfg(test)]
+mod tests;
 mod volume;
 mod volume_source;
 

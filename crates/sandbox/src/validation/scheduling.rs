@@ -80,13 +80,21 @@ pub(super) fn only_added_tolerations(tolerations: &Field, old: &Field, causes: &
     self::tolerations(tolerations, causes);
 }
 
-/// The numeric operators compare 64-bit integers in their canonical spelling.
+/// The numeric operators compare integers in their canonical spelling, of any length.
 fn decimal_integer(value: &Field, causes: &mut Causes) {
     let text = value.text();
-    let canonical = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
-    if !canonical {
-        let detail = "value must be a valid integer when operator is 'Lt' or 'Gt'";
-        causes.invalid_rendered(value, go_quote(text), detail);
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let canonical = digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !digits.starts_with('0')
+        && !digits.is_empty();
+    if text.is_empty() {
+        causes.invalid_rendered(value, go_quote(text), "must be non-empty");
+    } else if !canonical && text != "0" {
+        causes.invalid_rendered(
+            value,
+            go_quote(text),
+            "must be a valid decimal integer in canonical form",
+        );
     }
 }
 

@@ -1,0 +1,41 @@
+//! Runs `tests/defaulting/*.txt`: a manifest, and what the server serves of it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::kind::Kinds;
+
+/// S9: objects are served with upstream's defaults, and in the form in which Go's encoder writes them.
+#[test]
+fn objects_are_served_with_their_defaults() {
+    for name in
+        ["daemon_set", "daemon_set_on_delete", "pod_on_the_host_network", "volumes", "simple"]
+    {
+        let path =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/defaulting/{name}.txt"));
+        let text = fs::read_to_string(&path).expect("the golden is there");
+        let (manifests, expected) =
+            text.split_once("\n====\n").expect("manifests, and what becomes of them");
+        let mut actual = String::new();
+        for mut object in
+            crate::yaml::documents::<Value>(manifests).expect("the manifests are YAML")
+        {
+            let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+            let kinds = Kinds::default();
+            let kind = kinds
+                .by_api_version(&text("apiVersion"), &text("kind"))
+                .expect("the kind is served");
+            super::apply(kind, &mut object);
+            actual.push_str(&serde_json::to_string_pretty(&object).expect("a tree is JSON"));
+            actual.push('\n');
+        }
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&path, format!("{manifests}\n====\n{actual}"))
+                .expect("the golden can be written");
+        } else {
+            assert_eq!(actual, expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Runs the tables in `tests/admission/`: each case edits a base object, sends it through decoding, defaulting and
+//! validation as the server does, and compares what comes out with what is written below the case.
+//! `UPDATE_EXPECT=1` writes what came out into the tables.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::kind::{BUILT_IN, Kind};
+use crate::{defaults, validation};
+
+/// What a case does with the object that its edits make.
+#[derive(Clone, Copy, PartialEq)]
+enum Verb {
+    Create,
+    Update,
+    UpdateStatus,
+}
+
+struct Case {
+    /// The lines of the case as they stand in the table, up to its result.
+    text: String,
+    verb: Verb,
+    base: String,
+    edits: Vec<(String, Value)>,
+    expected: String,
+}
+
+/// S9: every manifest of the tables has exactly the result, or exactly the causes, that the table says.
+#[test]
+fn the_tables_hold() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/admission");
+    let mut cases_total = 0;
+    let mut wrong = String::new();
+    for name in
+        ["daemon_set", "pod_spec", "containers", "volumes", "scheduling", "pod", "node", "simple"]
+    {
+        let path = folder.join(format!("{name}.txt"));
+        let table = fs::read_to_string(&path).expect("the table is there");
+        let (head, cases) = parse(&table);
+        cases_total += cases.len();
+        let mut updated = head;
+        for case in &cases {
+            let actual = run(case);
+            if actual != case.expected {
+                writeln!(wrong, "{name}: {}got:\n{actual}wanted:\n{}", case.text, case.expected)
+                    .expect("a String");
+            }
+            write!(updated, "\n{}----\n{actual}", case.text).expect("a String");
+        }
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(&path, updated).expect("the table can be written");
+        }
+    }
+    assert!(wrong.is_empty() || std::env::var_os("UPDATE_EXPECT").is_some(), "\n{wrong}");
+    assert!(cases_total >= 60, "{cases_total} cases");
+}
+
+/// S9: defaulting is idempotent, so that an object that was read can be written back unchanged.
+#[test]
+fn defaults_applied_twice_are_the_defaults_applied_once() {
+    for (_, base) in bases() {
+        let kind = kind_of(&base);
+        let mut once = base;
+        defaults::apply(kind, &mut once);
+        let mut twice = once.clone();
+        defaults::apply(kind, &mut twice);
+        assert_eq!(once, twice, "{}", kind.kind);
+        assert_eq!(validation::on_create(kind, &once), vec![], "{}", kind.kind);
+    }
+}
+
+/// Cases are separated by empty lines; the lines before the first are the head.
+fn parse(table: &str) -> (String, Vec<Case>) {
+    let (head, rest) = table.split_once("\n\n").expect("a head, and cases");
+    let cases = rest.split("\n\n").map(|block| parse_case(block.trim_end())).collect();
+    (format!("{head}\n"), cases)
+}
+
+fn parse_case(block: &str) -> Case {
+    let (text, expected) = block.split_once("\n----").unwrap_or((block, ""));
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let (verb, base) =
+        lines.next().and_then(|line| line.split_once(' ')).expect("a verb and a base");
+    let verb = match verb {
+        "create" => Verb::Create,
+        "update" => Verb::Update,
+        "status" => Verb::UpdateStatus,
+        other => panic!("no verb: {other}"),
+    };
+    let edits = lines
+        .map(|line| {
+            let (pointer, value) =
+                line.split_once(": ").unwrap_or_else(|| panic!("no edit: {line}"));
+            (
+                pointer.to_owned(),
+                serde_json::from_str(value).unwrap_or_else(|error| panic!("{line}: {error}")),
+            )
+        })
+        .collect();
+    let expected = match expected.trim_start() {
+        "" => String::new(),
+        lines => format!("{lines}\n"),
+    };
+    Case { text: format!("{text}\n"), verb, base: base.to_owned(), edits, expected }
+}
+
+fn run(case: &Case) -> String {
+    let bases = bases();
+    let (_, base) = bases.iter().find(|(name, _)| *name == case.base).expect("the base is known");
+    let kind = kind_of(base);
+    let mut old = base.clone();
+    defaults::apply(kind, &mut old);
+    let mut new = if case.verb == Verb::Create { base.clone() } else { old.clone() };
+    for (pointer, value) in &case.edits {
+        // A pointer that starts with "old" edits what is stored, and what is sent.
+        if let Some(pointer) = pointer.strip_prefix("old") {
+            edit(&mut old, pointer, value);
+            edit(&mut new, pointer, value);
+        } else {
+            edit(&mut new, pointer, value);
+        }
+    }
+    if let Err(error) = validation::decode(kind, &new) {
+        return format!("400 {error}\n");
+    }
+    let unknown = validation::unknown_fields(kind, &new);
+    if !unknown.is_empty() {
+        return format!("400 {}\n", validation::DecodeError::strict(kind, &unknown));
+    }
+    defaults::apply(kind, &mut new);
+    let causes = match case.verb {
+        Verb::Create => validation::on_create(kind, &new),
+        Verb::Update => validation::on_update(kind, &new, &old),
+        Verb::UpdateStatus => validation::on_status_update(kind, &new, &old),
+    };
+    if causes.is_empty() {
+        return "ok\n".to_owned();
+    }
+    causes
+        .iter()
+        .map(|cause| format!("{} {}: {}\n", cause.reason.as_str(), cause.field, cause.message))
+        .collect()
+}
+
+/// Puts `value` where `pointer` leads, making what is missing on the way; null removes.
+fn edit(object: &mut Value, pointer: &str, value: &Value) {
+    let (parent, last) = pointer.rsplit_once('/').expect("a pointer");
+    let mut place = object;
+    for step in parent.split('/').skip(1) {
+        let step = step.replace("~1", "/");
+        place = match place {
+            Value::Array(items) => &mut items[step.parse::<usize>().expect("an index")],
+            other => &mut other[step.as_str()],
+        };
+    }
+    let last = last.replace("~1", "/");
+    match place {
+        Value::Array(items) => {
+            let index: usize = last.parse().expect("an index");
+            if index < items.len() {
+                items[index] = value.clone()
+            } else {
+                items.push(value.clone())
+            }
+        }
+        other if value.is_null() => {
+            other.as_object_mut().expect("an object").remove(&last);
+        }
+        other => other[last.as_str()] = value.clone(),
+    }
+}
+
+fn kind_of(object: &Value) -> &'static Kind {
+    let (api_version, name) = (object["apiVersion"].as_str(), object["kind"].as_str());
+    BUILT_IN
+        .iter()
+        .find(|kind| Some(kind.api_version().as_str()) == api_version && Some(kind.kind) == name)
+        .expect("the kind is served")
+}
+
+/// The valid objects that cases start from.
+fn bases() -> Vec<(&'static str, Value)> {
+    let template = serde_json::json!({
+        "metadata": {"labels": {"app": "agent"}},
+        "spec": {"containers": [{"name": "agent", "image": "registry.example.com/agent:1.0"}]},
+    });
+    let meta = serde_json::json!({"name": "agent", "namespace": "default", "resourceVersion": "1"});
+    let object = |api_version: &str, kind: &str, rest: Value| {
+        let mut object =
+            serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": meta});
+        for (name, value) in rest.as_object().expect("fields") {
+            object[name] = value.clone();
+        }
+        object
+    };
+    let cluster_meta = serde_json::json!({"name": "agent", "resourceVersion": "1"});
+    vec![
+        (
+            "DaemonSet",
+            object(
+                "apps/v1",
+                "DaemonSet",
+                serde_json::json!({"spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template}}),
+            ),
+        ),
+        ("Pod", object("v1", "Pod", serde_json::json!({"spec": template["spec"]}))),
+        ("Node", object("v1", "Node", serde_json::json!({"metadata": cluster_meta}))),
+        ("Namespace", object("v1", "Namespace", serde_json::json!({"metadata": cluster_meta}))),
+        ("ConfigMap", object("v1", "ConfigMap", serde_json::json!({"data": {"key": "value"}}))),
+        ("Secret", object("v1", "Secret", serde_json::json!({"data": {"key": "dmFsdWU="}}))),
+        ("ServiceAccount", object("v1", "ServiceAccount", serde_json::json!({}))),
+        (
+            "ControllerRevision",
+            object(
+                "apps/v1",
+                "ControllerRevision",
+                serde_json::json!({"data": {"spec": {}}, "revision": 1}),
+            ),
+        ),
+        ("Lease", object("coordination.k8s.io/v1", "Lease", serde_json::json!({"spec": {}}))),
+        (
+            "Event",
+            object(
+                "v1",
+                "Event",
+                serde_json::json!({"involvedObject": {"kind": "Pod", "namespace": "default", "name": "agent-1"}}),
+            ),
+        ),
+        (
+            "NewEvent",
+            object(
+                "events.k8s.io/v1",
+                "Event",
+                serde_json::json!({
+                    "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/agent",
+                    "reportingInstance": "agent-1", "action": "Test", "reason": "Testing", "type": "Normal",
+                    "regarding": {"kind": "Pod", "namespace": "default", "name": "agent-1"},
+                }),
+            ),
+        ),
+    ]
+}

@@ -1,0 +1,29 @@
+//! YAML as kubectl reads it: the first version of the language, in which `0400` is octal and `yes` is true.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Error, Options};
+
+/// The documents of a stream, empty ones left out.
+pub fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
+    serde_saphyr::from_multiple_with_options(text, options())
+}
+
+/// How manifests are to be read.
+pub fn options() -> Options {
+    serde_saphyr::options! { legacy_octal_numbers: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    /// S4: scalars mean what they mean to kubectl.
+    #[test]
+    fn scalars_are_read_as_kubectl_reads_them() {
+        let text = "a: 0400\nb: yes\nc: 1.5\nd: ~\ne: '0400'\nf: 10\ng: 0x10\n---\nh: off";
+        let read: Vec<Value> = super::documents(text).expect("it is YAML");
+        let first =
+            json!({"a": 256, "b": true, "c": 1.5, "d": null, "e": "0400", "f": 10, "g": 16});
+        assert_eq!(read, vec![first, json!({"h": false})]);
+    }
+}
