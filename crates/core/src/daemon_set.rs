@@ -145,7 +145,7 @@ impl DaemonSetState {
         }
         let old = std::mem::replace(&mut self.daemon_set, daemon_set);
         let new = &self.daemon_set;
-        let mut changed = *new != old;
+        let changed = *new != old;
         if new.problems != old.problems {
             self.problems.extend(new.problems.iter().cloned());
         }
@@ -159,10 +159,8 @@ impl DaemonSetState {
         if new.template.placement != old.template.placement {
             self.evaluate_all(nodes);
         } else if !is_assessed_alike {
-            self.mark_occupied();
+            self.mark_all();
         }
-        // The version alone changes no decision, but writes carry it.
-        changed |= old.resource_version != self.daemon_set.resource_version;
         changed
     }
 
@@ -270,7 +268,7 @@ impl DaemonSetState {
         } else {
             self.plan_writes(now, &mut draft);
         }
-        draft.plan.requeue_at = self.requeue_at(draft.plan.waiting.is_some());
+        draft.plan.requeue_at = self.requeue_at(now, draft.plan.waiting.is_some());
         self.hand_out(&draft.plan);
         draft.plan
     }
@@ -328,12 +326,12 @@ impl DaemonSetState {
         self.plan_status(Some(self.daemon_set.generation), draft);
     }
 
-    fn requeue_at(&mut self, waiting: bool) -> Option<Timestamp> {
+    fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
         let retry = [self.no_creations_before, self.history.retry_at()];
         let others = retry.into_iter().chain([lapse, self.backoff.collect_at()]);
-        timer.into_iter().chain(others.flatten()).min()
+        timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
     }
 }
 
@@ -359,7 +357,7 @@ impl DaemonSetState {
     }
 
     /// One pass over the nodes, when what their pods are judged by has changed (C81).
-    fn mark_occupied(&mut self) {
+    fn mark_all(&mut self) {
         for index in 0..self.slots.len() {
             if !self.slots[index].is_vacant() {
                 self.mark(NodeId::from_index(index));
@@ -377,7 +375,7 @@ impl DaemonSetState {
     /// Brings counts and candidates up to date.
     fn refresh(&mut self, now: Timestamp, nodes: &Nodes) {
         if self.refresh_history(now) {
-            self.mark_occupied();
+            self.mark_all();
         }
         while let Some(&(at, id)) = self.timers.first()
             && at <= now
@@ -431,14 +429,35 @@ impl DaemonSetState {
     }
 
     /// The counts, made from nothing. Always equal to [`tally`](Self::tally) right after a plan made
-    /// at `now`.
+    /// at `now` that was let act.
     pub fn recount(&self, now: Timestamp) -> Tally {
-        let judge = assess::Judge::new(&self.daemon_set, &self.carried, now);
         let mut tally = Tally::default();
-        for slot in &self.slots {
-            tally.add(&judge.assess(slot, None).standing);
+        for standing in self.reassess(now) {
+            tally.add(&standing);
         }
         tally
+    }
+
+    /// Whether counts and candidate sets are what they would be if made from nothing, right after a plan
+    /// made at `now` that was let act: for checkers.
+    pub fn is_consistent(&self, now: Timestamp, nodes: &Nodes) -> bool {
+        let mut candidates = Candidates::default();
+        for (index, standing) in self.reassess(now).enumerate() {
+            let id = NodeId::from_index(index);
+            candidates.change(nodes.name(id), id, &assess::Standing::default(), &standing);
+        }
+        // What a plan has just deleted because it failed is backed off, and leaves the set with the next.
+        candidates.has_ended.retain(|_, id| !self.marked.contains(id));
+        let mut known = self.candidates.clone();
+        known.has_ended.retain(|_, id| !self.marked.contains(id));
+        self.recount(now) == self.tally && candidates == known
+    }
+
+    fn reassess(&self, now: Timestamp) -> impl Iterator<Item = assess::Standing> {
+        let judge = assess::Judge::new(&self.daemon_set, &self.carried, now);
+        self.slots.iter().enumerate().map(move |(index, slot)| {
+            judge.assess(slot, self.backoff.until(NodeId::from_index(index), now)).standing
+        })
     }
 
     /// Recounting costs a pass over the nodes; done this often it costs as much as the rest.

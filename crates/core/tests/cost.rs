@@ -7,11 +7,17 @@ use support::{World, daemon_set, node, with_label};
 
 const NODES: u64 = 2_000;
 
-fn settled_world() -> World {
+fn world_of_nodes() -> World {
     let mut world = World::new(daemon_set());
+    world.recounts = false;
     for number in 0..NODES {
         world.apply_node(node(&format!("node-{number:05}")));
     }
+    world
+}
+
+fn settled_world() -> World {
+    let mut world = world_of_nodes();
     world.settle();
     assert_eq!(world.state.tally().available, 2_000);
     world
@@ -60,11 +66,8 @@ fn a_rollout_costs_in_proportion_to_the_nodes() {
 /// C54, C80: waiting for minReadySeconds assesses a pod once more, when its time has come.
 #[test]
 fn time_costs_the_slots_whose_time_has_come() {
-    let mut world = World::new(daemon_set());
+    let mut world = world_of_nodes();
     world.change(|ds| ds.min_ready_seconds = 30);
-    for number in 0..NODES {
-        world.apply_node(node(&format!("node-{number:05}")));
-    }
     world.settle();
     let before = world.state.slots_assessed();
     world.settle_for_good();
@@ -75,10 +78,7 @@ fn time_costs_the_slots_whose_time_has_come() {
 /// C28, C80: plans hold what the burst limit lets them, and all of it in eight steps.
 #[test]
 fn a_plan_costs_what_it_writes() {
-    let mut world = World::new(daemon_set());
-    for number in 0..NODES {
-        world.apply_node(node(&format!("node-{number:05}")));
-    }
+    let mut world = world_of_nodes();
     world.sync();
     for _ in 0..8 {
         assert_eq!(world.sync().summary().get("create pod"), Some(&250));

@@ -9,7 +9,7 @@ use super::assess::{Standing, Step};
 
 pub(super) type NodeSet = BTreeMap<NodeName, NodeId>;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Candidates {
     pub needs_pod: NodeSet,
     pub has_surplus: NodeSet,

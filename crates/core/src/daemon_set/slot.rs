@@ -172,3 +172,15 @@ impl Pods {
         Self::Few(pods)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C80: a node without pods costs a slot, one with a pod a view and its name besides.
+    #[test]
+    fn a_slot_takes_tens_of_bytes() {
+        assert!(size_of::<Slot>() <= 48, "{}", size_of::<Slot>());
+        assert!(size_of::<PodView>() <= 96, "{}", size_of::<PodView>());
+    }
+}

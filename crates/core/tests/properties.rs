@@ -1,0 +1,396 @@
+//! Whatever happens, and in whatever order it is seen: counts never drift, budgets are kept, and in the end
+//! there is one pod of the current revision on each eligible node, and none elsewhere.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use everynode_core::object::{
+    HASH_LABEL, IntOrPercent, Pod, PodPhase, Readiness, Taint, TaintEffect, Template,
+    UpdateStrategy,
+};
+use everynode_core::plan::{Outcome, Write};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
+
+#[derive(Clone, Debug)]
+enum Step {
+    AddNode(u8),
+    TaintNode(u8, TaintEffect),
+    DeleteNode(u8),
+    Template(u8),
+    Strategy(Update),
+    MinReadySeconds(u8),
+    Pod(Index, PodChange),
+    Stray { node: u8, number: u8, orphan: bool, hash: u8 },
+    DeleteRevision(Index),
+    DuplicateRevision(u8),
+    Fault(&'static str),
+    Hold(Kind),
+    Release,
+    Restart,
+    Advance(u16),
+    Kubelets,
+    Sync,
+}
+
+#[derive(Clone, Debug)]
+enum PodChange {
+    Unready,
+    Ready,
+    Fails,
+    Succeeds,
+    Terminates,
+    Goes,
+    LeavesSelector,
+    Rejoins,
+    LosesHash,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Update {
+    OnDelete,
+    Unavailable(IntOrPercent),
+    Surge(IntOrPercent),
+}
+
+const NODES: u8 = 6;
+
+fn int_or_percent() -> impl Strategy<Value = IntOrPercent> {
+    prop_oneof![(0u32..4).prop_map(IntOrPercent::Int), (1u32..=100).prop_map(IntOrPercent::Percent)]
+}
+
+fn strategy() -> impl Strategy<Value = Update> {
+    prop_oneof![
+        Just(Update::OnDelete),
+        int_or_percent().prop_map(Update::Unavailable),
+        int_or_percent().prop_map(Update::Surge),
+    ]
+}
+
+fn pod_change() -> impl Strategy<Value = PodChange> {
+    prop_oneof![
+        Just(PodChange::Unready),
+        Just(PodChange::Ready),
+        Just(PodChange::Fails),
+        Just(PodChange::Succeeds),
+        Just(PodChange::Terminates),
+        Just(PodChange::Goes),
+        Just(PodChange::LeavesSelector),
+        Just(PodChange::Rejoins),
+        Just(PodChange::LosesHash),
+    ]
+}
+
+fn effect() -> impl Strategy<Value = TaintEffect> {
+    prop_oneof![
+        Just(TaintEffect::NoSchedule),
+        Just(TaintEffect::NoExecute),
+        Just(TaintEffect::PreferNoSchedule)
+    ]
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::DaemonSets), Just(Kind::Pods), Just(Kind::Revisions)]
+}
+
+fn verb() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "create pod",
+        "delete pod",
+        "create revision",
+        "delete revision",
+        "update status",
+        "adopt pod",
+        "relabel pod",
+    ])
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..NODES).prop_map(Step::AddNode),
+        1 => ((0..NODES), effect()).prop_map(|(node, effect)| Step::TaintNode(node, effect)),
+        1 => (0..NODES).prop_map(Step::DeleteNode),
+        2 => (0u8..4).prop_map(Step::Template),
+        1 => strategy().prop_map(Step::Strategy),
+        1 => (0u8..20).prop_map(Step::MinReadySeconds),
+        3 => (any::<Index>(), pod_change()).prop_map(|(pod, change)| Step::Pod(pod, change)),
+        1 => ((0..NODES), 0u8..3, any::<bool>(), 0u8..4)
+            .prop_map(|(node, number, orphan, hash)| Step::Stray { node, number, orphan, hash }),
+        1 => any::<Index>().prop_map(Step::DeleteRevision),
+        1 => (0u8..4).prop_map(Step::DuplicateRevision),
+        1 => verb().prop_map(Step::Fault),
+        1 => kind().prop_map(Step::Hold),
+        2 => Just(Step::Release),
+        1 => Just(Step::Restart),
+        2 => (0u16..400).prop_map(Step::Advance),
+        6 => Just(Step::Kubelets),
+        12 => Just(Step::Sync),
+    ]
+}
+
+fn node_name(number: u8) -> String {
+    format!("n{number}")
+}
+
+fn take(world: &mut World, step: Step) {
+    match step {
+        Step::AddNode(number) => world.apply_node(node(&node_name(number))),
+        Step::TaintNode(number, effect) => {
+            let taint = Taint { key: "t".into(), value: "".into(), effect };
+            let mut tainted = node(&node_name(number));
+            tainted.taints.push(taint);
+            world.apply_node(tainted);
+        }
+        Step::DeleteNode(number) => delete_node(world, &node_name(number)),
+        Step::Template(letter) => set_template(world, letter),
+        Step::Strategy(strategy) => {
+            world.change(|ds| ds.update_strategy = update_strategy(strategy))
+        }
+        Step::MinReadySeconds(seconds) => {
+            world.change(|ds| ds.min_ready_seconds = seconds.into());
+        }
+        Step::Pod(index, change) => change_pod(world, index, &change),
+        Step::Stray { node, number, orphan, hash } => stray(world, node, number, orphan, hash),
+        Step::DeleteRevision(index) => {
+            let names: Vec<_> = world.server.revisions.keys().cloned().collect();
+            if !names.is_empty() {
+                world.remove_revision(index.get(&names));
+            }
+        }
+        Step::DuplicateRevision(letter) => {
+            let name = format!("dup-{letter}");
+            world.put_revision(revision(&name, &letter.to_string(), letter.into()));
+        }
+        Step::Fault(verb) => {
+            let outcome = Outcome::Failed { message: "refused".to_owned() };
+            world.faults.push_back(Fault { verb: verb.to_owned(), outcome });
+        }
+        Step::Hold(kind) => world.hold(kind),
+        Step::Release => world.release(),
+        Step::Restart => world.start_over(world.server.daemon_set.clone()),
+        Step::Advance(seconds) => world.advance(Duration::from_secs(seconds.into())),
+        Step::Kubelets => {
+            world.kubelets();
+        }
+        Step::Sync => {
+            world.sync();
+        }
+    }
+}
+
+fn set_template(world: &mut World, letter: u8) {
+    world.change(|ds| {
+        ds.template = Template::new(letter.to_string(), ds.template.placement.clone());
+    });
+}
+
+const fn update_strategy(strategy: Update) -> UpdateStrategy {
+    let zero = IntOrPercent::Int(0);
+    match strategy {
+        Update::OnDelete => UpdateStrategy::OnDelete,
+        Update::Unavailable(max_unavailable) => {
+            UpdateStrategy::RollingUpdate { max_unavailable, max_surge: zero }
+        }
+        Update::Surge(max_surge) => {
+            UpdateStrategy::RollingUpdate { max_unavailable: zero, max_surge }
+        }
+    }
+}
+
+/// The node goes, and the pod collector takes what ran there.
+fn delete_node(world: &mut World, name: &str) {
+    world.delete_node(name);
+    let pods = world.server.pods.values();
+    let there = pods.filter(|pod| pod.node_name.as_ref().is_some_and(|node| node.as_str() == name));
+    let names: Vec<_> = there.map(|pod| pod.name.clone()).collect();
+    for name in names {
+        world.remove_pod(&name);
+    }
+}
+
+fn change_pod(world: &mut World, index: Index, change: &PodChange) {
+    let names: Vec<_> = world.server.pods.keys().cloned().collect();
+    if names.is_empty() {
+        return;
+    }
+    let name = index.get(&names);
+    let mut pod = world.server.pods[name].clone();
+    match change {
+        PodChange::Unready => pod.readiness = Readiness::NotReady,
+        PodChange::Ready => pod.readiness = Readiness::ReadySince(world.now),
+        PodChange::Fails => (pod.phase, pod.readiness) = (PodPhase::Failed, Readiness::NotReady),
+        PodChange::Succeeds => {
+            (pod.phase, pod.readiness) = (PodPhase::Succeeded, Readiness::NotReady)
+        }
+        PodChange::Terminates => pod.terminating = true,
+        PodChange::Goes => return world.remove_pod(name),
+        PodChange::LeavesSelector => pod.labels = with_label(&pod.labels, "app", "other"),
+        PodChange::Rejoins => pod.labels = with_label(&pod.labels, "app", "ds"),
+        PodChange::LosesHash => pod.labels = with_label(&pod.labels, HASH_LABEL, "lost"),
+    }
+    world.put_pod(pod);
+}
+
+fn stray(world: &mut World, node: u8, number: u8, orphan: bool, hash: u8) {
+    let name = format!("stray-{node}-{number}");
+    let mut stray = pod(&name, &node_name(node));
+    stray.uid = format!("{name}-{}", world.server.version).as_str().into();
+    stray.labels = with_label(&stray.labels, HASH_LABEL, &format!("dup-{hash}"));
+    stray.controller = stray.controller.filter(|_| !orphan);
+    if !world.server.pods.contains_key(&stray.name) {
+        world.put_pod(stray);
+    }
+}
+
+/// Lets everything be seen, makes kubelets ready what they run, and waits for rest.
+fn come_to_rest(world: &mut World) {
+    world.faults.clear();
+    world.release();
+    for _ in 0..50 {
+        world.settle_for_good();
+        let unready: Vec<_> = world
+            .server
+            .pods
+            .values()
+            .filter(|pod| pod.phase == PodPhase::Running && !pod.readiness.is_ready())
+            .cloned()
+            .collect();
+        if unready.is_empty() {
+            return;
+        }
+        for mut pod in unready {
+            pod.readiness = Readiness::ReadySince(world.now);
+            world.put_pod(pod);
+        }
+    }
+    panic!("does not come to rest");
+}
+
+fn assert_converged(world: &World) {
+    let placement = &world.server.daemon_set.template.placement;
+    let pods = world.pods_by_node();
+    let is_rolling = world.server.daemon_set.update_strategy != UpdateStrategy::OnDelete;
+    let hash = current_hash(world);
+    let mut eligible = BTreeSet::new();
+    for (_, node) in world.nodes.iter() {
+        let there = pods.get(&node.name).map_or(&[][..], Vec::as_slice);
+        if everynode_core::placement::should_run(placement, node) {
+            assert_eq!(there.len(), 1, "pods on {}", node.name);
+            assert!(!is_rolling || there[0].revision_hash() == hash, "{} is old", there[0].name);
+            eligible.insert(&node.name);
+        } else if everynode_core::placement::should_continue_running(placement, node) {
+            assert!(there.len() <= 1, "pods on {}", node.name);
+        } else {
+            assert!(there.is_empty(), "pods on {}", node.name);
+        }
+    }
+    let status = &world.server.daemon_set.status;
+    assert_eq!(status.desired_number_scheduled as usize, eligible.len());
+    assert_eq!(status.number_available as usize, eligible.len());
+    assert_eq!(status.number_unavailable, 0);
+    assert_eq!(status.observed_generation, world.server.daemon_set.generation);
+    let storing = world.server.revisions.values().filter(|revision| {
+        revision.controller.is_some() && revision.stores(&world.server.daemon_set.template)
+    });
+    assert_eq!(storing.count(), 1, "one revision stores the template");
+}
+
+fn current_hash(world: &World) -> Option<everynode_core::name::RevisionHash> {
+    let template = &world.server.daemon_set.template;
+    let current = world.server.revisions.values().find(|revision| revision.stores(template));
+    current.and_then(|revision| revision.hash())
+}
+
+/// The eligible nodes that have no available pod.
+fn unavailable(world: &World) -> usize {
+    let pods = world.pods_by_node();
+    let is_served = |name| {
+        let there = pods.get(name).map_or(&[][..], Vec::as_slice);
+        there.iter().any(|pod| pod.readiness.is_ready())
+    };
+    world.nodes.iter().filter(|(_, node)| !is_served(&node.name)).count()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// C23, C25, C34, C60, C62: events, faults, delays and restarts in any order end with one pod per eligible node.
+    #[test]
+    fn any_history_ends_with_one_pod_on_each_eligible_node(steps in prop::collection::vec(step(), 1..120)) {
+        let mut world = World::new(daemon_set());
+        for step in steps {
+            take(&mut world, step);
+        }
+        come_to_rest(&mut world);
+        assert_converged(&world);
+    }
+
+    /// C34, C51, C52, C53: a rollout, however it is interrupted, keeps its budget and never doubles a pod.
+    #[test]
+    fn a_rollout_never_exceeds_its_budget(
+        budget in 1u32..4,
+        surges in any::<bool>(),
+        steps in prop::collection::vec(
+            prop_oneof![
+                1 => (0u8..3).prop_map(Step::Template),
+                1 => Just(Step::Restart),
+                2 => Just(Step::Release),
+                1 => kind().prop_map(Step::Hold),
+                1 => verb().prop_map(Step::Fault),
+                4 => Just(Step::Kubelets),
+                8 => Just(Step::Sync),
+            ],
+            1..100,
+        ),
+    ) {
+        let mut world = World::new(daemon_set());
+        let strategy = if surges { Update::Surge } else { Update::Unavailable };
+        world.change(|ds| ds.update_strategy = update_strategy(strategy(IntOrPercent::Int(budget))));
+        for number in 0..NODES {
+            world.apply_node(node(&node_name(number)));
+        }
+        come_to_rest(&mut world);
+        let budget = budget as usize;
+        for step in steps {
+            // A pod that should have gone and could not makes a pair that is nobody's surge.
+            if surges && matches!(step, Step::Fault("delete pod")) {
+                continue;
+            }
+            take(&mut world, step);
+            let pods = world.pods_by_node();
+            if surges {
+                let waits = |pods: &&Vec<&Pod>| pods.len() == 2 && pods.iter().any(|pod| !pod.readiness.is_ready());
+                assert_eq!(unavailable(&world), 0);
+                assert!(pods.values().all(|pods| pods.len() <= 2));
+                assert!(pods.values().filter(waits).count() <= budget);
+            } else {
+                assert!(unavailable(&world) <= budget);
+                assert!(pods.values().all(|pods| pods.len() <= 1));
+            }
+        }
+        come_to_rest(&mut world);
+        assert_converged(&world);
+    }
+
+    /// C55: the same observations give the same plan.
+    #[test]
+    fn the_same_history_gives_the_same_plans(steps in prop::collection::vec(step(), 1..60)) {
+        let run = || {
+            let mut world = World::new(daemon_set());
+            let mut plans = Vec::new();
+            for step in steps.clone() {
+                take(&mut world, step);
+                let plan = world.plan();
+                let writes = plan.writes.iter().map(Write::to_string);
+                plans.push(writes.collect::<Vec<_>>());
+                world.perform(&plan);
+            }
+            plans
+        };
+        prop_assert_eq!(run(), run());
+    }
+}
