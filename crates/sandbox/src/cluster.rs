@@ -1,3 +1,4 @@
 //! The simulated cluster.
 
+pub mod garbage_collector;
 pub mod lifecycle;

@@ -22,7 +22,7 @@ use crate::kind::{Kind, Strategy};
 use crate::patch::PatchType;
 use crate::store::{self, Action, Change, Object, Status, Store, WriteOptions};
 
-pub use delete::{delete, delete_collection};
+pub use delete::{FOREGROUND, ORPHAN, delete, delete_collection};
 pub use namespace::finalize;
 pub use pod::{bind, evict};
 pub use time::rfc3339;

@@ -1,0 +1,379 @@
+//! The garbage collector and the namespace controller (S11): deletes what has lost its owners, works off the finalizers of
+//! foreground and orphan deletion, and empties namespaces that are being deleted.
+//!
+//! It reads the change logs of all kinds and costs what changed. It never judges an owner whose kind is not served.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kind::{Kind, NAMESPACE, Strategy};
+use crate::patch::PatchType;
+use crate::registry::{FOREGROUND, ORPHAN};
+use crate::store::{
+    Action, Change, DeleteOptions, Object, OwnerReference, Patch, Preconditions, PropagationPolicy,
+    Status, Store, WriteOptions,
+};
+
+#[derive(Debug, Default)]
+pub struct GarbageCollector {
+    /// All changes up to this resourceVersion have been looked at.
+    seen: u64,
+    queue: VecDeque<Work>,
+    queued: BTreeSet<Work>,
+    /// UIDs of owners and namespaces whose dependents have all been queued: from then on only the last one matters.
+    emptying: BTreeSet<Box<str>>,
+}
+
+/// What may have to be done about the object with this UID.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    Examine(Box<str>),
+    Delete(Box<str>),
+}
+
+/// What an owner reference leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// It is there, or it can't be told.
+    Solid,
+    Absent,
+    /// It is being deleted in the foreground: after its dependents.
+    Waiting,
+}
+
+impl GarbageCollector {
+    /// Looks at what changed, and does at most about `limit` writes. True if there is more to do at once; else there is
+    /// nothing to do before the next change.
+    pub fn step(&mut self, store: &mut Store, now: Timestamp, limit: usize) -> bool {
+        let mut writes = Writes { store, options: WriteOptions::at(now), left: limit };
+        loop {
+            self.observe(writes.store);
+            let Some(work) = self.queue.pop_front() else { return false };
+            if writes.left == 0 {
+                self.queue.push_front(work);
+                return true;
+            }
+            self.queued.remove(&work);
+            let again = work.clone();
+            if let Err(status) = self.work(&mut writes, work) {
+                match status.code() {
+                    404 => {}
+                    409 => self.push(again),
+                    code => tracing::warn!(code, %status, "garbage collection is refused"),
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, work: Work) {
+        if self.queued.insert(work.clone()) {
+            self.queue.push_back(work);
+        }
+    }
+
+    fn observe(&mut self, store: &Store) {
+        let newest = store.resource_version();
+        if self.seen == newest {
+            return;
+        }
+        let kinds: Vec<&'static Kind> =
+            store.kinds().iter().filter(|kind| kind.stored_as.is_none()).collect();
+        for kind in &kinds {
+            match store.changes_since(kind, self.seen, usize::MAX) {
+                Ok(changes) => {
+                    changes.iter().for_each(|change| self.observe_change(store, kind, change));
+                }
+                Err(_) => {
+                    self.observe_all(store, &kinds);
+                    break;
+                }
+            }
+        }
+        self.seen = newest;
+    }
+
+    /// The window of some kind has passed: every object is looked at. An owner that went unseen shows by its dependents.
+    fn observe_all(&mut self, store: &Store, kinds: &[&'static Kind]) {
+        self.emptying.clear();
+        for object in kinds.iter().flat_map(|kind| store.iter(kind, None)) {
+            if object.is_terminating() || object.owner_references().next().is_some() {
+                self.push(Work::Examine(object.uid().into()));
+            }
+        }
+    }
+
+    fn observe_change(&mut self, store: &Store, kind: &'static Kind, change: &Change) {
+        let object = &change.object;
+        match change.action {
+            Action::Added | Action::Modified => {
+                if is_of_interest(change) {
+                    self.push(Work::Examine(object.uid().into()));
+                }
+            }
+            Action::Deleted => {
+                self.emptying.remove(object.uid());
+                for dependent in store.dependents(object.uid()) {
+                    if let Some(found) =
+                        store.find(dependent.kind, &dependent.namespace, &dependent.name)
+                    {
+                        self.push(Work::Examine(found.uid().into()));
+                    }
+                }
+                for owner in object.owner_references() {
+                    self.push(Work::Examine(owner.uid.into()));
+                }
+                if kind.namespaced
+                    && let Some(namespace) = store.find(&NAMESPACE, "", object.namespace())
+                    && namespace.is_terminating()
+                {
+                    self.push(Work::Examine(namespace.uid().into()));
+                }
+            }
+        }
+    }
+
+    fn work(&mut self, writes: &mut Writes, work: Work) -> Result<(), Status> {
+        let (Work::Examine(uid) | Work::Delete(uid)) = &work;
+        let Some(reference) = writes.store.by_uid(uid).cloned() else { return Ok(()) };
+        let kind = reference.kind;
+        let found = writes.store.find(kind, &reference.namespace, &reference.name);
+        let Some(object) = found.cloned() else { return Ok(()) };
+        match work {
+            Work::Delete(_) if object.is_terminating() => Ok(()),
+            Work::Delete(_) => writes.delete(kind, &object, None),
+            Work::Examine(_) if object.is_terminating() => self.finish(writes, kind, &object),
+            Work::Examine(_) => collect(writes, kind, &object),
+        }
+    }
+
+    /// Something that is being deleted and waits for us.
+    fn finish(
+        &mut self,
+        writes: &mut Writes,
+        kind: &'static Kind,
+        object: &Arc<Object>,
+    ) -> Result<(), Status> {
+        if object.finalizers().any(|finalizer| finalizer == ORPHAN) {
+            return self.orphan(writes, kind, object);
+        }
+        if object.finalizers().any(|finalizer| finalizer == FOREGROUND) {
+            return self.foreground(writes, kind, object);
+        }
+        if kind.strategy == Strategy::Namespace {
+            return self.empty_namespace(writes, object);
+        }
+        Ok(())
+    }
+
+    /// Takes the owner out of its dependents' references, then lets it go.
+    fn orphan(
+        &mut self,
+        writes: &mut Writes,
+        kind: &'static Kind,
+        object: &Arc<Object>,
+    ) -> Result<(), Status> {
+        let dependents: Vec<_> =
+            writes.store.dependents(object.uid()).take(writes.left).cloned().collect();
+        for reference in &dependents {
+            let found =
+                writes.store.find(reference.kind, &reference.namespace, &reference.name).cloned();
+            if let Some(dependent) = found {
+                writes.disown(reference.kind, &dependent, |owner| owner.uid == object.uid())?;
+            }
+        }
+        if writes.store.dependents(object.uid()).next().is_some() {
+            self.push(Work::Examine(object.uid().into()));
+            return Ok(());
+        }
+        writes.remove_finalizer(kind, object, ORPHAN)
+    }
+
+    /// Lets an owner go once no dependent blocks it.
+    fn foreground(
+        &mut self,
+        writes: &mut Writes,
+        kind: &'static Kind,
+        object: &Arc<Object>,
+    ) -> Result<(), Status> {
+        let first_time = self.emptying.insert(object.uid().into());
+        let mut blocked = false;
+        for reference in writes.store.dependents(object.uid()) {
+            let found = writes.store.find(reference.kind, &reference.namespace, &reference.name);
+            let Some(dependent) = found else { continue };
+            if !blocks(dependent, object.uid()) {
+                continue;
+            }
+            blocked = true;
+            if !first_time {
+                break;
+            }
+            self.push(Work::Examine(dependent.uid().into()));
+        }
+        if blocked {
+            return Ok(());
+        }
+        writes.remove_finalizer(kind, object, FOREGROUND)
+    }
+
+    fn empty_namespace(&mut self, writes: &mut Writes, object: &Object) -> Result<(), Status> {
+        let first_time = self.emptying.insert(object.uid().into());
+        let kinds = writes.store.kinds().clone();
+        let kinds = kinds.iter().filter(|kind| kind.namespaced && kind.stored_as.is_none());
+        let mut empty = true;
+        for kind in kinds {
+            let content = writes.store.iter(kind, Some(object.name()));
+            let some = if first_time { usize::MAX } else { 1 };
+            for content in content.take(some) {
+                empty = false;
+                if first_time {
+                    self.push(Work::Delete(content.uid().into()));
+                }
+            }
+        }
+        if !empty {
+            return Ok(());
+        }
+        let mut finalized = object.value().clone();
+        if let Some(finalizers) = finalized["spec"]["finalizers"].as_array_mut() {
+            finalizers.retain(|finalizer| finalizer != "kubernetes");
+        }
+        writes.left = writes.left.saturating_sub(1);
+        writes.store.finalize(object.name(), finalized, &writes.options).map(|_| ())
+    }
+}
+
+/// Whether a change can mean work: new owners, or a deletion that begins or loses a finalizer.
+fn is_of_interest(change: &Change) -> bool {
+    let object = &change.object;
+    if object.is_terminating() {
+        return true;
+    }
+    let owners = |object: &Object| object.value()["metadata"].get("ownerReferences").cloned();
+    let now = owners(object);
+    now.is_some() && change.previous.as_ref().is_none_or(|previous| owners(previous) != now)
+}
+
+fn blocks(dependent: &Object, owner_uid: &str) -> bool {
+    dependent.owner_references().any(|owner| owner.uid == owner_uid && owner.block_owner_deletion)
+}
+
+/// Deletes an object that has owners, none of which is left; or takes those out that are gone.
+fn collect(writes: &mut Writes, kind: &'static Kind, object: &Arc<Object>) -> Result<(), Status> {
+    let owners: Vec<Owner> =
+        object.owner_references().map(|owner| state(writes.store, object, owner)).collect();
+    if owners.is_empty() || owners.iter().all(|owner| *owner == Owner::Solid) {
+        return Ok(());
+    }
+    if owners.contains(&Owner::Solid) {
+        let store: &Store = writes.store;
+        let gone: Vec<String> = object
+            .owner_references()
+            .filter(|owner| state(store, object, *owner) != Owner::Solid)
+            .map(|owner| owner.uid.to_string())
+            .collect();
+        return writes.disown(kind, object, |owner| gone.iter().any(|uid| uid == owner.uid));
+    }
+    let has_dependents = writes.store.dependents(object.uid()).next().is_some();
+    let policy = if owners.contains(&Owner::Waiting) && has_dependents {
+        Some(PropagationPolicy::Foreground)
+    } else {
+        None
+    };
+    writes.delete(kind, object, policy)
+}
+
+fn state(store: &Store, object: &Object, owner: OwnerReference<'_>) -> Owner {
+    let Some(kind) = store.kinds().by_api_version(owner.api_version, owner.kind) else {
+        return Owner::Solid;
+    };
+    let namespace = if kind.namespaced { object.namespace() } else { "" };
+    match store.find(kind, namespace, owner.name) {
+        Some(found) if found.uid() == owner.uid => {
+            let foreground = found.finalizers().any(|finalizer| finalizer == FOREGROUND);
+            if found.is_terminating() && foreground { Owner::Waiting } else { Owner::Solid }
+        }
+        Some(_) | None => Owner::Absent,
+    }
+}
+
+/// The store, with what is left of the step's writes.
+struct Writes<'a> {
+    store: &'a mut Store,
+    options: WriteOptions,
+    left: usize,
+}
+
+impl Writes<'_> {
+    /// Deletes the object that was looked at, no other of its name.
+    fn delete(
+        &mut self,
+        kind: &'static Kind,
+        object: &Object,
+        policy: Option<PropagationPolicy>,
+    ) -> Result<(), Status> {
+        let delete = DeleteOptions {
+            propagation_policy: policy,
+            preconditions: Preconditions {
+                uid: Some(object.uid().to_string()),
+                resource_version: None,
+            },
+            grace_period_seconds: None,
+        };
+        self.left = self.left.saturating_sub(1);
+        self.store
+            .delete(kind, object.namespace(), object.name(), &delete, &self.options)
+            .map(|_| ())
+    }
+
+    fn remove_finalizer(
+        &mut self,
+        kind: &'static Kind,
+        object: &Object,
+        finalizer: &str,
+    ) -> Result<(), Status> {
+        let kept: Vec<&str> = object.finalizers().filter(|known| *known != finalizer).collect();
+        self.patch(kind, object, "finalizers", json!(kept))
+    }
+
+    /// Removes the owner references that `goes` picks.
+    fn disown(
+        &mut self,
+        kind: &'static Kind,
+        object: &Object,
+        goes: impl Fn(&OwnerReference<'_>) -> bool,
+    ) -> Result<(), Status> {
+        let references = &object.value()["metadata"]["ownerReferences"];
+        let kept: Vec<Value> = object
+            .owner_references()
+            .zip(references.as_array().into_iter().flatten())
+            .filter(|(owner, _)| !goes(owner))
+            .map(|(_, reference)| reference.clone())
+            .collect();
+        self.patch(kind, object, "ownerReferences", Value::Array(kept))
+    }
+
+    fn patch(
+        &mut self,
+        kind: &'static Kind,
+        object: &Object,
+        field: &str,
+        list: Value,
+    ) -> Result<(), Status> {
+        let list = if list.as_array().is_some_and(Vec::is_empty) { Value::Null } else { list };
+        let patch = Patch {
+            patch_type: PatchType::Merge,
+            body: json!({"metadata": {
+                "uid": object.uid(), "resourceVersion": object.resource_version().to_string(), field: list,
+            }}),
+            status: false,
+        };
+        self.left = self.left.saturating_sub(1);
+        self.store.patch(kind, object.namespace(), object.name(), &patch, &self.options).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests;

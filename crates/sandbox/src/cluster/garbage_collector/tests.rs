@@ -1,0 +1,203 @@
+//! S11 as its users see it: what is left after a deletion.
+
+use serde_json::json;
+
+use super::*;
+use crate::kind::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, POD};
+use crate::store::Options;
+
+const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
+
+struct World {
+    store: Store,
+    collector: GarbageCollector,
+}
+
+impl World {
+    fn new(window: usize) -> World {
+        let store = Store::new(&Options { seed: 1, window }, NOW);
+        World { store, collector: GarbageCollector::default() }
+    }
+
+    fn create(&mut self, kind: &'static Kind, namespace: &str, object: Value) -> Arc<Object> {
+        self.store.create(kind, namespace, object, &WriteOptions::at(NOW)).expect("it is valid")
+    }
+
+    /// A DaemonSet `ds` with two pods on a node, one pod without, and a revision.
+    fn daemon_set(&mut self, namespace: &str) -> Arc<Object> {
+        let template = json!({
+            "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+        });
+        let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": template});
+        let owner =
+            self.create(&DAEMON_SET, namespace, json!({"metadata": {"name": "ds"}, "spec": spec}));
+        let owners = json!([reference(&owner)]);
+        for (name, node) in [("p1", "n1"), ("p2", "n2"), ("p3", "")] {
+            let mut pod = template.clone();
+            pod["metadata"]["name"] = json!(name);
+            pod["metadata"]["ownerReferences"] = owners.clone();
+            if !node.is_empty() {
+                pod["spec"]["nodeName"] = json!(node);
+            }
+            self.create(&POD, namespace, pod);
+        }
+        let revision = json!({"metadata": {"name": "r", "ownerReferences": owners}, "revision": 1, "data": {}});
+        self.create(&CONTROLLER_REVISION, namespace, revision);
+        owner
+    }
+
+    fn delete(&mut self, kind: &'static Kind, namespace: &str, name: &str, policy: Option<&str>) {
+        let delete = DeleteOptions {
+            propagation_policy: policy.and_then(PropagationPolicy::parse),
+            ..DeleteOptions::default()
+        };
+        self.store
+            .delete(kind, namespace, name, &delete, &WriteOptions::at(NOW))
+            .expect("it is there");
+    }
+
+    fn collect(&mut self) {
+        for _ in 0..1000 {
+            if !self.collector.step(&mut self.store, NOW, 2) {
+                return;
+            }
+        }
+        panic!("the collector does not come to rest");
+    }
+
+    /// What a kubelet does: ends pods that are to end.
+    fn end_pods(&mut self) {
+        let ending: Vec<_> =
+            self.store.iter(&POD, None).filter(|pod| pod.is_terminating()).cloned().collect();
+        for pod in ending {
+            let now = DeleteOptions::now();
+            self.store
+                .delete(&POD, pod.namespace(), pod.name(), &now, &WriteOptions::at(NOW))
+                .expect("it is there");
+        }
+    }
+
+    /// Names of what is left in a namespace; with `!` those that are being deleted.
+    fn left(&self, namespace: &str) -> String {
+        let names: Vec<String> = [&DAEMON_SET, &POD, &CONTROLLER_REVISION, &CONFIG_MAP]
+            .into_iter()
+            .flat_map(|kind| self.store.iter(kind, Some(namespace)))
+            .map(|object| {
+                let mark = if object.is_terminating() { "!" } else { "" };
+                format!("{}{mark}", object.name())
+            })
+            .collect();
+        names.join(" ")
+    }
+}
+
+fn reference(owner: &Object) -> Value {
+    json!({
+        "apiVersion": owner.value()["apiVersion"], "kind": owner.value()["kind"], "name": owner.name(),
+        "uid": owner.uid(), "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
+/// S11: in the background the owner goes first, its dependents after it; bound pods take their grace period.
+#[test]
+fn background_deletion_takes_the_owner_first() {
+    let mut world = World::new(100);
+    world.daemon_set("default");
+    world.collect();
+    assert_eq!(world.left("default"), "ds p1 p2 p3 r");
+    world.delete(&DAEMON_SET, "default", "ds", None);
+    assert_eq!(world.left("default"), "p1 p2 p3 r");
+    world.collect();
+    assert_eq!(world.left("default"), "p1! p2!");
+    world.end_pods();
+    world.collect();
+    assert_eq!(world.left("default"), "");
+}
+
+/// S11: in the foreground the owner stays until the last dependent that blocks it is gone.
+#[test]
+fn foreground_deletion_takes_the_owner_last() {
+    let mut world = World::new(100);
+    world.daemon_set("default");
+    world.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
+    world.collect();
+    assert_eq!(world.left("default"), "ds! p1! p2!");
+    world.end_pods();
+    world.collect();
+    assert_eq!(world.left("default"), "");
+}
+
+/// S11: orphaned dependents stay, without the owner's reference.
+#[test]
+fn orphaning_leaves_the_dependents() {
+    let mut world = World::new(100);
+    world.daemon_set("default");
+    world.delete(&DAEMON_SET, "default", "ds", Some("Orphan"));
+    world.collect();
+    assert_eq!(world.left("default"), "p1 p2 p3 r");
+    assert!(world.store.iter(&POD, None).all(|pod| pod.owner_references().next().is_none()));
+}
+
+/// S11: an owner of the same name with another UID is another; an owner of a kind that is not served is left in peace.
+#[test]
+fn owners_are_told_apart_by_uid() {
+    let mut world = World::new(100);
+    let owner = world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
+    let mut absent = reference(&owner);
+    absent["uid"] = json!("11111111-2222-4333-8444-555555555555");
+    let unknown = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u"});
+    for (name, owners) in [
+        ("kept", json!([reference(&owner)])),
+        ("lost", json!([absent])),
+        (
+            "one-left",
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()},
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u2"}]),
+        ),
+        ("unknown", json!([unknown])),
+    ] {
+        let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
+        world.create(&CONFIG_MAP, "default", object);
+    }
+    world.collect();
+    assert_eq!(world.left("default"), "kept one-left owner unknown");
+    let one_left = world.store.find(&CONFIG_MAP, "default", "one-left").expect("it is there");
+    assert_eq!(one_left.owner_references().count(), 1);
+}
+
+/// S11: a deleted namespace is emptied, its pods gracefully, and then goes.
+#[test]
+fn a_deleted_namespace_is_emptied() {
+    let mut world = World::new(100);
+    world.create(&NAMESPACE, "", json!({"metadata": {"name": "team"}}));
+    world.daemon_set("team");
+    world.create(&CONFIG_MAP, "team", json!({"metadata": {"name": "cm"}}));
+    world.delete(&NAMESPACE, "", "team", None);
+    world.collect();
+    assert_eq!(world.left("team"), "p1! p2!");
+    assert!(world.store.find(&NAMESPACE, "", "team").is_some());
+    world.end_pods();
+    world.collect();
+    assert!(world.store.find(&NAMESPACE, "", "team").is_none());
+}
+
+/// S7, S11: a collector that was left behind by the window finds what it missed.
+#[test]
+fn nothing_is_missed_when_the_window_passes() {
+    let mut world = World::new(3);
+    world.daemon_set("default");
+    world.collect();
+    world.delete(&DAEMON_SET, "default", "ds", None);
+    for index in 0..5 {
+        let name = format!("ds-{index}");
+        world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": name}}));
+        let spec = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"b": "c"}}, "template": {
+            "metadata": {"labels": {"b": "c"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}}});
+        world.create(&DAEMON_SET, "default", spec);
+    }
+    world.collect();
+    world.end_pods();
+    world.collect();
+    assert_eq!(world.store.count(&POD), 0);
+    assert_eq!(world.store.count(&CONTROLLER_REVISION), 0);
+}
