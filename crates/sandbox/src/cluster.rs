@@ -1,4 +1,347 @@
-//! The simulated cluster.
+//! The simulated cluster: the store, and the actors that step over it as a real cluster's components do.
+//!
+//! No I/O and no clock: the caller says what time it is and gets told when to call again. The actors read the store's
+//! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
 
+pub mod clock;
+mod event;
+mod fit;
 pub mod garbage_collector;
+mod key;
+mod kubelet;
 pub mod lifecycle;
+mod node_lifecycle;
+mod placement;
+mod pod_collector;
+pub mod progress;
+mod resource;
+mod scheduler;
+mod taint_eviction;
+mod timer;
+mod world;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+
+pub use self::kubelet::DOWN_ANNOTATION;
+pub use self::progress::Progress;
+
+use self::event::Recorder;
+use self::garbage_collector::GarbageCollector;
+use self::kubelet::Kubelets;
+use self::lifecycle::Lifecycles;
+use self::node_lifecycle::NodeLifecycle;
+use self::pod_collector::PodCollector;
+use self::scheduler::Scheduler;
+use self::taint_eviction::TaintEviction;
+use self::timer::{Timer, Timers};
+use self::world::World;
+use crate::kind::{Kind, NODE, POD};
+use crate::nodes;
+use crate::store::{Action, Change, Object, Status, Store, WriteOptions};
+
+/// The most that one step does of each thing: whoever shares the store gets a turn in between.
+const STEP_MAX: usize = 128;
+
+/// How the simulated cluster behaves. Times are shorter than upstream's (40 s, 40 s) where people would wait for them.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub seed: u64,
+    /// How often a kubelet renews its node's lease.
+    pub lease_renew_ms: i64,
+    /// A node whose lease is older than this is not ready.
+    pub node_monitor_grace_ms: i64,
+    /// How long the pods of a node that is gone stay.
+    pub pod_gc_delay_ms: i64,
+    /// Events that did not happen again for so long are deleted.
+    pub event_age_ms: i64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            seed: 0,
+            lease_renew_ms: 10_000,
+            node_monitor_grace_ms: 15_000,
+            pod_gc_delay_ms: 1_000,
+            event_age_ms: 3_600_000,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Cluster {
+    store: Store,
+    settings: Settings,
+    rng: Pcg64Mcg,
+    timers: Timers,
+    recorder: Recorder,
+    actors: Actors,
+    garbage_collector: GarbageCollector,
+    progress: Progress,
+    nodes_seen: u64,
+    pods_seen: u64,
+}
+
+#[derive(Debug)]
+struct Actors {
+    nodes: BTreeSet<Arc<str>>,
+    scheduler: Scheduler,
+    kubelets: Kubelets,
+    node_lifecycle: NodeLifecycle,
+    taint_eviction: TaintEviction,
+    pod_collector: PodCollector,
+}
+
+impl Cluster {
+    /// A cluster over what is in the store already.
+    pub fn new(
+        store: Store,
+        settings: Settings,
+        lifecycles: Lifecycles,
+        now: Timestamp,
+    ) -> Cluster {
+        let mut timers = Timers::default();
+        timers.set(Timestamp(now.0 + EXPIRE_EVENTS_MS), Timer::ExpireEvents);
+        let mut cluster = Cluster {
+            store,
+            rng: Pcg64Mcg::seed_from_u64(settings.seed),
+            settings,
+            timers,
+            recorder: Recorder::default(),
+            actors: Actors {
+                nodes: BTreeSet::new(),
+                scheduler: Scheduler::default(),
+                kubelets: Kubelets::new(lifecycles),
+                node_lifecycle: NodeLifecycle::default(),
+                taint_eviction: TaintEviction::default(),
+                pod_collector: PodCollector::default(),
+            },
+            garbage_collector: GarbageCollector::default(),
+            progress: Progress::default(),
+            nodes_seen: 0,
+            pods_seen: 0,
+        };
+        cluster.list_nodes(now);
+        cluster.list_pods(now);
+        cluster
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Clients' writes go here; call [`step`](Cluster::step) soon after.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// How many nodes and pods are in which state, as of the last step.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Adds nodes that are healthy from the start.
+    pub fn add_nodes(&mut self, nodes: Vec<Value>, now: Timestamp) -> Result<(), Status> {
+        for mut node in nodes {
+            nodes::set_healthy(&mut node, now);
+            self.store.create(&NODE, "", node, &WriteOptions::at(now))?;
+        }
+        Ok(())
+    }
+
+    /// Does a part of what is due. Returns when to call again: `now` if there is more to do at once.
+    pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let nodes = self.follow_nodes(now);
+        let pods = self.follow_pods(now);
+        let (actors, mut world) = self.split(now);
+        let bindings = actors.scheduler.step(&mut world, STEP_MAX);
+        let timers = self.fire_timers(now);
+        let garbage = self.garbage_collector.step(&mut self.store, now, STEP_MAX);
+        // What this step wrote is read in the next one.
+        if nodes || pods || bindings || timers || garbage || self.has_unread() {
+            return Some(now);
+        }
+        self.timers.next()
+    }
+
+    /// Steps until nothing is left to do at this instant; returns when something is due next.
+    pub fn settle(&mut self, now: Timestamp) -> Option<Timestamp> {
+        loop {
+            match self.step(now) {
+                Some(next) if next <= now => {}
+                next => return next,
+            }
+        }
+    }
+
+    fn has_unread(&self) -> bool {
+        let unread = |kind: &'static Kind, seen: u64| {
+            self.store.changes_since(kind, seen, 1).map_or(true, |changes| !changes.is_empty())
+        };
+        unread(&NODE, self.nodes_seen) || unread(&POD, self.pods_seen)
+    }
+
+    fn split(&mut self, now: Timestamp) -> (&mut Actors, World<'_>) {
+        let world = World {
+            now,
+            store: &mut self.store,
+            rng: &mut self.rng,
+            timers: &mut self.timers,
+            recorder: &mut self.recorder,
+            settings: &self.settings,
+        };
+        (&mut self.actors, world)
+    }
+
+    /// Returns whether there may be more.
+    fn follow_nodes(&mut self, now: Timestamp) -> bool {
+        let Ok(changes) = self.store.changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
+            self.list_nodes(now);
+            return true;
+        };
+        for change in &changes {
+            self.nodes_seen = change.resource_version;
+            self.progress.count_node(change);
+            let is_last = is_last(&self.store, &NODE, change);
+            let (actors, mut world) = self.split(now);
+            match change.action {
+                Action::Deleted => actors.delete_node(&mut world, change.object.name()),
+                Action::Added | Action::Modified if is_last => {
+                    actors.apply_node(&mut world, &change.object);
+                }
+                Action::Added | Action::Modified => {}
+            }
+        }
+        changes.len() == STEP_MAX
+    }
+
+    fn follow_pods(&mut self, now: Timestamp) -> bool {
+        let Ok(changes) = self.store.changes_since(&POD, self.pods_seen, STEP_MAX) else {
+            self.list_pods(now);
+            return true;
+        };
+        for change in &changes {
+            self.pods_seen = change.resource_version;
+            self.progress.count_pod(change);
+            let is_last = is_last(&self.store, &POD, change);
+            let (actors, mut world) = self.split(now);
+            match change.action {
+                Action::Deleted => actors.delete_pod(&change.object),
+                Action::Added | Action::Modified if is_last => {
+                    actors.apply_pod(&mut world, &change.object);
+                }
+                Action::Added | Action::Modified => {}
+            }
+        }
+        changes.len() == STEP_MAX
+    }
+
+    /// Starts from what there is: at first, and when changes were missed.
+    fn list_nodes(&mut self, now: Timestamp) {
+        self.nodes_seen = self.store.resource_version();
+        let nodes: Vec<Arc<Object>> = self.store.iter(&NODE, None).cloned().collect();
+        self.progress.recount_nodes(&nodes);
+        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let (actors, mut world) = self.split(now);
+        let gone: Vec<Arc<str>> =
+            actors.nodes.iter().filter(|name| !there.contains(&***name)).cloned().collect();
+        for name in gone {
+            actors.delete_node(&mut world, &name);
+        }
+        for node in &nodes {
+            actors.apply_node(&mut world, node);
+        }
+    }
+
+    fn list_pods(&mut self, now: Timestamp) {
+        self.pods_seen = self.store.resource_version();
+        let pods: Vec<Arc<Object>> = self.store.iter(&POD, None).cloned().collect();
+        self.progress.recount_pods(&pods);
+        let there: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
+        let (actors, mut world) = self.split(now);
+        actors.scheduler.retain(&there);
+        actors.kubelets.retain(&there);
+        for pod in &pods {
+            actors.apply_pod(&mut world, pod);
+        }
+    }
+
+    fn fire_timers(&mut self, now: Timestamp) -> bool {
+        for _ in 0..STEP_MAX {
+            let Some((at, timer)) = self.timers.pop(now) else { return false };
+            let (actors, mut world) = self.split(now);
+            match timer {
+                Timer::Pod { uid } => actors.kubelets.fire_pod(&mut world, at, &uid),
+                Timer::Heartbeat { slot } => actors.kubelets.fire_heartbeat(&mut world, slot),
+                Timer::Lease { node } => actors.node_lifecycle.fire(&mut world, &node),
+                Timer::Evict { pod } => actors.taint_eviction.fire(&mut world, &pod),
+                Timer::CollectPods { node } => actors.pod_collector.fire(&mut world, &node),
+                Timer::ExpireEvents => {
+                    world::expire_events(&mut self.store, now, self.settings.event_age_ms);
+                    let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
+                    self.timers.set(next, Timer::ExpireEvents);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// How often old events are looked for.
+const EXPIRE_EVENTS_MS: i64 = 60_000;
+
+/// Whether no later change of the object is on its way: actors act on states, so the last one is enough.
+fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
+    let object = &change.object;
+    store
+        .find(kind, object.namespace(), object.name())
+        .is_some_and(|current| current.resource_version() == change.resource_version)
+}
+
+impl Actors {
+    fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+        if !self.nodes.contains(node.name()) {
+            self.nodes.insert(node.name().into());
+        }
+        self.kubelets.apply_node(world, node);
+        let written = |current: Arc<Object>| current.resource_version() != node.resource_version();
+        if world.node(node.name()).is_some_and(written) {
+            // Its kubelet has just completed it: that change is the one to look at.
+            return;
+        }
+        self.scheduler.apply_node(node);
+        self.node_lifecycle.apply_node(world, node);
+        self.taint_eviction.apply_node(world, node);
+    }
+
+    fn delete_node(&mut self, world: &mut World<'_>, name: &str) {
+        self.nodes.remove(name);
+        self.scheduler.delete_node(name);
+        self.node_lifecycle.delete_node(name);
+        self.taint_eviction.delete_node(name);
+        self.kubelets.delete_node(world, name);
+        self.pod_collector.delete_node(world, name);
+    }
+
+    fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+        self.scheduler.apply_pod(pod);
+        self.taint_eviction.apply_pod(world, pod);
+        self.kubelets.apply_pod(world, pod);
+        self.pod_collector.apply_pod(world, pod);
+    }
+
+    fn delete_pod(&mut self, pod: &Object) {
+        self.scheduler.delete_pod(pod.uid());
+        self.taint_eviction.delete_pod(pod);
+        self.kubelets.delete_pod(pod.uid());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use everynode_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::cluster::clock::rfc3339;
 use crate::quantity;
 
 /// The Kubernetes release that nodes and API server say they are.
@@ -89,6 +91,17 @@ pub fn complete(node: &mut Value, index: u32) {
     complete_status(object(node, "status"), &name, index);
 }
 
+/// The address of a node that has none of its own.
+pub fn default_address(index: u32) -> String {
+    let host = index + 2;
+    format!("172.{}.{}.{}", 16 + (host >> 16), (host >> 8) & 255, host & 255)
+}
+
+/// The first three parts of the network of a node's pods: each node has a /24 of its own.
+pub fn default_pod_network(index: u32) -> String {
+    format!("10.{}.{}.", 64 + (index >> 8) % 192, index & 255)
+}
+
 /// A node's name; empty if it has none.
 pub fn name_of(node: &Value) -> &str {
     node["metadata"]["name"].as_str().unwrap_or_default()
@@ -131,9 +144,8 @@ fn complete_metadata(metadata: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// Each node has a /24 of 10.64.0.0/10 … for its pods, as most network add-ons deal them out.
 fn complete_spec(spec: &mut Map<String, Value>, index: u32) {
-    let cidr = format!("10.{}.{}.0/24", 64 + (index >> 8) % 192, index & 255);
+    let cidr = format!("{}0/24", default_pod_network(index));
     default_to(spec, "podCIDR", || json!(cidr));
     let cidr = spec["podCIDR"].clone();
     default_to(spec, "podCIDRs", || json!([cidr]));
@@ -143,9 +155,8 @@ fn complete_status(status: &mut Map<String, Value>, name: &str, index: u32) {
     default_to(status, "capacity", default_capacity);
     default_to(status, "allocatable", default_allocatable);
     default_to(status, "addresses", || {
-        let address = format!("172.{}.{}.{}", 16 + (index >> 16), (index >> 8) & 255, index & 255);
         json!([
-            {"type": "InternalIP", "address": address},
+            {"type": "InternalIP", "address": default_address(index)},
             {"type": "Hostname", "address": name},
         ])
     });
@@ -182,6 +193,39 @@ fn default_node_info(index: u32) -> Value {
         "operatingSystem": "linux",
         "architecture": "amd64",
     })
+}
+
+/// The conditions of a healthy node: what its kubelet says when it starts. A condition that says so already keeps
+/// its times.
+pub fn set_healthy(node: &mut Value, now: Timestamp) {
+    let healthy = [
+        (
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+        ),
+        ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    ];
+    let time = rfc3339(now);
+    let old = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut conditions: Vec<Value> = old
+        .iter()
+        .filter(|c| healthy.iter().all(|(kind, ..)| c["type"] != *kind))
+        .cloned()
+        .collect();
+    for (kind, status, reason, message) in healthy {
+        let same = old.iter().find(|c| c["type"] == kind && c["status"] == status);
+        conditions.push(same.cloned().unwrap_or_else(|| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": message,
+                "lastHeartbeatTime": time, "lastTransitionTime": time,
+            })
+        }));
+    }
+    node["status"]["conditions"] = Value::Array(conditions);
 }
 
 /// The nodes of what `kubectl get nodes -o yaml` (or `-o json`) printed.

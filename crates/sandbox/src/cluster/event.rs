@@ -1,0 +1,285 @@
+//! Events that the actors record, aggregated and bounded as client-go's recorder does it.
+//!
+//! Pure: makes Event objects; the [world](super::world) stores them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::clock::{rfc3339, rfc3339_micro};
+use crate::store::Object;
+
+/// Repetitions are counted up in one Event as long as it is among the last so many.
+const REMEMBERED_MAX: usize = 4096;
+/// Normal events beyond this many at once, and this many a second, are not recorded: ten thousand nodes that all
+/// start a pod would bury everything else. Warnings always are.
+const NORMAL_BURST: i64 = 4000;
+const NORMAL_PER_SECOND: i64 = 200;
+
+/// What an event is about.
+#[derive(Clone, Debug)]
+pub struct About<'a> {
+    pub object: &'a Object,
+    pub kind: &'static str,
+    pub field_path: Option<String>,
+}
+
+impl<'a> About<'a> {
+    pub fn pod(pod: &'a Object) -> About<'a> {
+        About { object: pod, kind: "Pod", field_path: None }
+    }
+
+    pub fn node(node: &'a Object) -> About<'a> {
+        About { object: node, kind: "Node", field_path: None }
+    }
+
+    pub fn at(self, field_path: String) -> About<'a> {
+        About { field_path: Some(field_path), ..self }
+    }
+
+    /// Events of cluster-scoped objects are in `default`.
+    pub fn namespace(&self) -> &str {
+        match self.object.namespace() {
+            "" => "default",
+            namespace => namespace,
+        }
+    }
+
+    fn reference(&self) -> Value {
+        let object = self.object;
+        let mut reference = json!({
+            "apiVersion": "v1",
+            "kind": self.kind,
+            "name": object.name(),
+            // Upstream's node events carry the name here, and kubectl describe looks for it.
+            "uid": if self.kind == "Node" { object.name() } else { object.uid() },
+        });
+        if !object.namespace().is_empty() {
+            reference["namespace"] = json!(object.namespace());
+            reference["resourceVersion"] = json!(object.resource_version().to_string());
+        }
+        if let Some(path) = &self.field_path {
+            reference["fieldPath"] = json!(path);
+        }
+        reference
+    }
+}
+
+/// Who says it, and what.
+#[derive(Clone, Copy, Debug)]
+pub struct Says<'a> {
+    pub component: &'a str,
+    /// The node on which the component runs, empty if it is none of a node.
+    pub host: &'a str,
+    pub warns: bool,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+/// What to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recording {
+    Create(Value),
+    /// The Event of this name happened again.
+    Repeat {
+        name: Arc<str>,
+        count: u32,
+    },
+}
+
+#[derive(Debug)]
+pub struct Recorder {
+    remembered: BTreeMap<Similar, Repeated>,
+    order: VecDeque<Similar>,
+    tokens: i64,
+    refilled: Timestamp,
+    named: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Similar {
+    uid: Arc<str>,
+    field_path: Arc<str>,
+    reason: Arc<str>,
+    message: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Repeated {
+    name: Arc<str>,
+    count: u32,
+}
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        Recorder {
+            remembered: BTreeMap::new(),
+            order: VecDeque::new(),
+            tokens: NORMAL_BURST,
+            refilled: Timestamp(0),
+            named: 0,
+        }
+    }
+}
+
+impl Recorder {
+    /// What to write for this event; `None` if there are too many.
+    pub fn record(
+        &mut self,
+        about: &About<'_>,
+        says: Says<'_>,
+        now: Timestamp,
+    ) -> Option<Recording> {
+        if !says.warns && !self.take_token(now) {
+            return None;
+        }
+        let similar = Similar {
+            uid: about.object.uid().into(),
+            field_path: about.field_path.as_deref().unwrap_or_default().into(),
+            reason: says.reason.into(),
+            message: says.message.into(),
+        };
+        if let Some(repeated) = self.remembered.get_mut(&similar) {
+            repeated.count += 1;
+            let (name, count) = (repeated.name.clone(), repeated.count);
+            return Some(Recording::Repeat { name, count });
+        }
+        self.named += 1;
+        let name: Arc<str> = self.name(about, now).into();
+        self.remember(similar, name.clone());
+        Some(Recording::Create(event(about, says, &name, now)))
+    }
+
+    /// The Event of a repetition whose Event someone has deleted.
+    pub fn create(about: &About<'_>, says: Says<'_>, name: &str, now: Timestamp) -> Value {
+        event(about, says, name, now)
+    }
+
+    /// client-go names events after the object and the time; the count keeps those of one instant apart.
+    fn name(&self, about: &About<'_>, now: Timestamp) -> String {
+        let nanoseconds = i128::from(now.0) * 1_000_000 + i128::from(self.named % 1_000_000);
+        format!("{}.{nanoseconds:x}", about.object.name())
+    }
+
+    fn remember(&mut self, similar: Similar, name: Arc<str>) {
+        if self.order.len() == REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.remembered.remove(&oldest);
+        }
+        self.order.push_back(similar.clone());
+        self.remembered.insert(similar, Repeated { name, count: 1 });
+    }
+
+    fn take_token(&mut self, now: Timestamp) -> bool {
+        let refill = (now.0 - self.refilled.0).max(0).saturating_mul(NORMAL_PER_SECOND) / 1000;
+        if refill > 0 {
+            self.tokens = self.tokens.saturating_add(refill).min(NORMAL_BURST);
+            self.refilled = now;
+        }
+        let has = self.tokens > 0;
+        self.tokens -= i64::from(has);
+        has
+    }
+}
+
+fn event(about: &About<'_>, says: Says<'_>, name: &str, now: Timestamp) -> Value {
+    let mut event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": about.namespace()},
+        "involvedObject": about.reference(),
+        "reason": says.reason,
+        "message": says.message,
+        "type": if says.warns { "Warning" } else { "Normal" },
+        "source": {"component": says.component},
+        "reportingComponent": says.component,
+        "reportingInstance": says.host,
+        "eventTime": null,
+        "firstTimestamp": rfc3339(now),
+        "lastTimestamp": rfc3339(now),
+        "count": 1,
+    });
+    if says.component == "default-scheduler" {
+        // The scheduler writes the newer form.
+        event["source"] = json!({});
+        event["reportingInstance"] = json!("default-scheduler-sandbox");
+        event["eventTime"] = json!(rfc3339_micro(now));
+        event["firstTimestamp"] = Value::Null;
+        event["lastTimestamp"] = Value::Null;
+        event["action"] = json!(if says.warns { "Scheduling" } else { "Binding" });
+        if let Some(fields) = event.as_object_mut() {
+            fields.remove("count");
+        }
+    } else if !says.host.is_empty() {
+        event["source"]["host"] = json!(says.host);
+    }
+    event
+}
+
+/// An Event that happened again.
+pub fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
+    let mut event = event.clone();
+    if event["eventTime"].is_null() {
+        event["count"] = json!(count);
+        event["lastTimestamp"] = json!(rfc3339(now));
+    } else {
+        event["series"] = json!({"count": count, "lastObservedTime": rfc3339_micro(now)});
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str) -> Object {
+        let metadata =
+            json!({"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7"});
+        Object::new(json!({"metadata": metadata}))
+    }
+
+    fn says(reason: &'static str, warns: bool) -> Says<'static> {
+        Says { component: "kubelet", host: "node-0001", warns, reason, message: "m" }
+    }
+
+    /// S22: what happens again is counted in the same Event.
+    #[test]
+    fn what_happens_again_is_counted() {
+        let mut recorder = Recorder::default();
+        let pod = pod("a");
+        let now = Timestamp(1_000);
+        let first = recorder.record(&About::pod(&pod), says("BackOff", true), now);
+        let Some(Recording::Create(event)) = first else { panic!("{first:?}") };
+        assert_eq!(event["involvedObject"]["uid"], "a");
+        assert_eq!(event["source"]["host"], "node-0001");
+        let again = recorder.record(&About::pod(&pod), says("BackOff", true), now);
+        assert!(matches!(again, Some(Recording::Repeat { count: 2, .. })), "{again:?}");
+        let event = repeat(&event, 2, Timestamp(61_000));
+        assert_eq!(
+            (&event["count"], &event["lastTimestamp"]),
+            (&json!(2), &json!("1970-01-01T00:01:01Z"))
+        );
+    }
+
+    /// S22, S25: a flood of normal events is cut, warnings are not, and time lets more through.
+    #[test]
+    fn a_flood_of_normal_events_is_cut() {
+        let mut recorder = Recorder::default();
+        let pods: Vec<Object> = (0..5000).map(|n| pod(&format!("p{n}"))).collect();
+        let mut count = |warns, now| {
+            let recorded = pods
+                .iter()
+                .filter(|pod| {
+                    recorder.record(&About::pod(pod), says("R", warns), Timestamp(now)).is_some()
+                })
+                .count();
+            i64::try_from(recorded).unwrap()
+        };
+        assert_eq!(count(false, 1), NORMAL_BURST);
+        assert_eq!(count(true, 1), 5000);
+        assert_eq!(count(false, 2001), 2 * NORMAL_PER_SECOND);
+    }
+}

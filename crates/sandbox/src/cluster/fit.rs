@@ -1,0 +1,263 @@
+//! Whether a pod fits a node: what it asks for against what the node has left.
+//!
+//! The scheduler asks it of every candidate (S21), the kubelet of itself when it admits a pod (S22). In the order
+//! and the words of kube-scheduler's filters.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everynode_core::object::{Labels, Node};
+use everynode_core::placement::{Placement, Reason, reasons_against};
+use serde_json::Value;
+
+use super::resource::{Resources, pod_requests};
+use crate::store::text;
+
+/// What a pod asks of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodNeeds {
+    pub placement: Placement,
+    pub usage: Usage,
+}
+
+/// What a pod takes up on its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub requests: Resources,
+    pub host_ports: Vec<HostPort>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    pub protocol: Arc<str>,
+    pub port: u16,
+    /// `0.0.0.0` is every address of the node.
+    pub ip: Arc<str>,
+}
+
+const EVERY_ADDRESS: &str = "0.0.0.0";
+
+impl HostPort {
+    fn conflicts(&self, other: &HostPort) -> bool {
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || &*self.ip == EVERY_ADDRESS || &*other.ip == EVERY_ADDRESS)
+    }
+}
+
+impl Usage {
+    pub fn of(pod: &Value) -> Usage {
+        Usage { requests: pod_requests(&pod["spec"]), host_ports: host_ports(&pod["spec"]) }
+    }
+}
+
+/// The host ports of the containers that run all the pod's life.
+fn host_ports(spec: &Value) -> Vec<HostPort> {
+    let list = |field: &str| spec[field].as_array().into_iter().flatten();
+    let sidecars = list("initContainers").filter(|c| c["restartPolicy"] == "Always");
+    list("containers").chain(sidecars).flat_map(container_host_ports).collect()
+}
+
+fn container_host_ports(container: &Value) -> impl Iterator<Item = HostPort> {
+    container["ports"].as_array().into_iter().flatten().filter_map(|port| {
+        let number = u16::try_from(port["hostPort"].as_u64()?).ok().filter(|port| *port > 0)?;
+        let or = |found: &str, default: &'static str| -> Arc<str> {
+            if found.is_empty() { default.into() } else { found.into() }
+        };
+        Some(HostPort {
+            protocol: or(text(port, &["protocol"]), "TCP"),
+            port: number,
+            ip: or(text(port, &["hostIP"]), EVERY_ADDRESS),
+        })
+    })
+}
+
+/// Why a pod does not fit a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    Unschedulable,
+    NodeName,
+    Taint,
+    Affinity,
+    HostPorts,
+    Insufficient(Shortage),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// `cpu`, `pods`, `nvidia.com/gpu`.
+    pub resource: Arc<str>,
+    pub requested: i64,
+    pub used: i64,
+    pub capacity: i64,
+}
+
+impl Misfit {
+    /// kube-scheduler's words.
+    pub fn reason(&self) -> String {
+        match self {
+            Misfit::Unschedulable => "node(s) were unschedulable".to_owned(),
+            Misfit::NodeName => "node(s) didn't match the requested node name".to_owned(),
+            Misfit::Taint => "node(s) had untolerated taint(s)".to_owned(),
+            Misfit::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
+            Misfit::HostPorts => {
+                "node(s) didn't have free ports for the requested pod ports".to_owned()
+            }
+            Misfit::Insufficient(shortage) if &*shortage.resource == "pods" => {
+                "Too many pods".to_owned()
+            }
+            Misfit::Insufficient(shortage) => format!("Insufficient {}", shortage.resource),
+        }
+    }
+
+    /// Whether pods that go could make room.
+    pub fn could_be_resolved(&self) -> bool {
+        match self {
+            Misfit::Unschedulable | Misfit::NodeName | Misfit::Taint | Misfit::Affinity => false,
+            Misfit::HostPorts => true,
+            Misfit::Insufficient(shortage) => shortage.requested <= shortage.capacity,
+        }
+    }
+}
+
+/// One node, and what its pods take up.
+#[derive(Clone, Debug)]
+pub struct Room {
+    pub node: Node,
+    pub unschedulable: bool,
+    allocatable: Resources,
+    pods_max: i64,
+    used: Resources,
+    pods: i64,
+    ports: BTreeMap<HostPort, u32>,
+}
+
+impl Room {
+    pub fn new(node: Node, object: &Value) -> Room {
+        let mut room = Room {
+            node,
+            unschedulable: false,
+            allocatable: Resources::default(),
+            pods_max: 0,
+            used: Resources::default(),
+            pods: 0,
+            ports: BTreeMap::new(),
+        };
+        room.read(object);
+        room
+    }
+
+    /// Takes the node's own state anew; what its pods use stays. Returns whether anything changed.
+    pub fn update(&mut self, node: Node, object: &Value) -> bool {
+        let before = (self.unschedulable, self.allocatable.clone(), self.pods_max);
+        let same_node = self.node == node;
+        self.node = node;
+        self.read(object);
+        !same_node || before != (self.unschedulable, self.allocatable.clone(), self.pods_max)
+    }
+
+    fn read(&mut self, object: &Value) {
+        let allocatable = &object["status"]["allocatable"];
+        self.unschedulable = object["spec"]["unschedulable"] == Value::Bool(true);
+        self.allocatable = Resources::of_list(allocatable);
+        self.pods_max = super::resource::quantity_value(&allocatable["pods"]).unwrap_or(0);
+    }
+
+    pub fn pods(&self) -> i64 {
+        self.pods
+    }
+
+    pub fn add(&mut self, usage: &Usage) {
+        self.used.add(&usage.requests);
+        self.pods += 1;
+        for port in &usage.host_ports {
+            *self.ports.entry(port.clone()).or_default() += 1;
+        }
+    }
+
+    pub fn remove(&mut self, usage: &Usage) {
+        self.used.subtract(&usage.requests);
+        self.pods -= 1;
+        for port in &usage.host_ports {
+            if let Some(count) = self.ports.get_mut(port) {
+                *count -= 1;
+                if *count == 0 {
+                    self.ports.remove(port);
+                }
+            }
+        }
+    }
+
+    /// What keeps the pod off this node; empty if it fits. Filters in kube-scheduler's order, up to the first
+    /// that finds anything.
+    pub fn misfits(&self, needs: &PodNeeds) -> Vec<Misfit> {
+        let placement = &needs.placement;
+        if self.unschedulable && !tolerates_unschedulable(placement) {
+            return vec![Misfit::Unschedulable];
+        }
+        match worst(placement, &self.node) {
+            Some(misfit) => vec![misfit],
+            None => self.admission_misfits(&needs.usage),
+        }
+    }
+
+    /// What is left for the kubelet to check: ports, then resources.
+    pub fn admission_misfits(&self, usage: &Usage) -> Vec<Misfit> {
+        let taken = |port: &HostPort| self.ports.keys().any(|used| used.conflicts(port));
+        if usage.host_ports.iter().any(taken) {
+            return vec![Misfit::HostPorts];
+        }
+        self.shortages(&usage.requests).into_iter().map(Misfit::Insufficient).collect()
+    }
+
+    fn shortages(&self, requests: &Resources) -> Vec<Shortage> {
+        let mut shortages = Vec::new();
+        if self.pods + 1 > self.pods_max {
+            shortages.push(Shortage {
+                resource: "pods".into(),
+                requested: 1,
+                used: self.pods,
+                capacity: self.pods_max,
+            });
+        }
+        for (resource, requested) in requests.iter().filter(|(_, requested)| *requested > 0) {
+            let (used, capacity) =
+                (self.used.amount(&resource), self.allocatable.amount(&resource));
+            if requested > capacity - used {
+                shortages.push(Shortage { resource, requested, used, capacity });
+            }
+        }
+        shortages
+    }
+}
+
+/// Whether the node's labels, as the kubelet sees them when it admits, suit the pod.
+pub fn matches_affinity(placement: &Placement, node: &Node) -> bool {
+    !reasons_against(placement, &Labels::default(), node).any(|reason| match reason {
+        Reason::NodeSelector { .. } | Reason::NodeAffinity { .. } => true,
+        Reason::NodeName { .. } | Reason::NamespaceNodeSelector { .. } | Reason::Taint(_) => false,
+    })
+}
+
+/// The first of kube-scheduler's filters (node name, taints, affinity) that a reason belongs to.
+fn worst(placement: &Placement, node: &Node) -> Option<Misfit> {
+    let no_labels = Labels::default();
+    let misfits = reasons_against(placement, &no_labels, node).map(|reason| match reason {
+        Reason::NodeName { .. } => (0, Misfit::NodeName),
+        Reason::Taint(_) => (1, Misfit::Taint),
+        Reason::NodeSelector { .. }
+        | Reason::NamespaceNodeSelector { .. }
+        | Reason::NodeAffinity { .. } => (2, Misfit::Affinity),
+    });
+    misfits.min_by_key(|(order, _)| *order).map(|(_, misfit)| misfit)
+}
+
+fn tolerates_unschedulable(placement: &Placement) -> bool {
+    use everynode_core::object::{Taint, TaintEffect};
+    let taint = Taint {
+        key: "node.kubernetes.io/unschedulable".into(),
+        value: "".into(),
+        effect: TaintEffect::NoSchedule,
+    };
+    placement.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+}

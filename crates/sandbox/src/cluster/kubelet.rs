@@ -1,0 +1,464 @@
+//! The kubelets of all simulated nodes (S22, S23): they register their node, renew its lease, admit the pods that are
+//! bound to it, live their lifecycles and report how they do.
+//!
+//! Costs what changed: a pod that runs costs nothing until its next deadline. A node that is told to be down
+//! (annotation) does nothing at all; what it missed is done when it comes back.
+
+mod admission;
+pub mod container;
+mod machine;
+pub mod run;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use serde_json::Value;
+
+use self::container::{Container, Happening, Host, RestartPolicy, Role};
+pub use self::machine::DOWN_ANNOTATION;
+use self::machine::{Machine, Machines};
+use self::run::{Note, PodRun};
+use self::status::HostAddress;
+use super::event::About;
+use super::fit::Usage;
+use super::key::PodKey;
+use super::lifecycle::{Admit, LIFECYCLE_ANNOTATION, Lifecycles};
+use super::timer::Timer;
+use super::world::World;
+use crate::store::{Object, text};
+
+/// All kubelets.
+#[derive(Debug)]
+pub struct Kubelets {
+    machines: Machines,
+    /// The pods that are bound to any node, by UID.
+    pods: BTreeMap<Arc<str>, Pod>,
+    lifecycles: Lifecycles,
+}
+
+#[derive(Debug)]
+struct Pod {
+    key: PodKey,
+    node: Arc<str>,
+    usage: Usage,
+    /// The annotation that chose the lifecycle.
+    annotation: Option<Box<str>>,
+    life: Life,
+    /// The one timer that counts.
+    timer: Option<Timestamp>,
+}
+
+/// How far a kubelet is with a pod.
+#[derive(Debug)]
+enum Life {
+    /// Not looked at yet.
+    Bound,
+    Running(PodRun),
+    Stopping {
+        run: PodRun,
+        until: Timestamp,
+    },
+    /// Turned away, or all its containers have exited.
+    Finished,
+}
+
+impl Kubelets {
+    pub fn new(lifecycles: Lifecycles) -> Kubelets {
+        Kubelets { machines: Machines::default(), pods: BTreeMap::new(), lifecycles }
+    }
+
+    /// A node was added or has changed.
+    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+        if self.machines.apply(world, node) {
+            self.catch_up(world, node.name());
+        }
+    }
+
+    /// The node is gone, and its kubelet with it: its pods are nobody's until pod GC removes them.
+    pub fn delete_node(&mut self, world: &World<'_>, name: &str) {
+        self.machines.remove(name);
+        for uid in self.uids_on(world, name) {
+            if let Some(pod) = self.pods.get_mut(&uid) {
+                pod.life = Life::Bound;
+            }
+        }
+    }
+
+    /// A kubelet (re)starts: it looks at every pod of its node.
+    fn catch_up(&mut self, world: &mut World<'_>, node: &str) {
+        for uid in self.uids_on(world, node) {
+            self.act(world, &uid, true);
+        }
+    }
+
+    fn uids_on(&self, world: &World<'_>, node: &str) -> Vec<Arc<str>> {
+        world.pods_on(node).map(|pod| Arc::from(pod.uid())).collect()
+    }
+
+    /// A pod was added or has changed.
+    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+        if pod.node_name().is_empty() {
+            return;
+        }
+        let annotation = pod.annotation(LIFECYCLE_ANNOTATION);
+        if let Some(known) = self.pods.get_mut(pod.uid()) {
+            if known.annotation.as_deref() != annotation {
+                known.annotation = annotation.map(Into::into);
+                self.change_lifecycle(world, pod);
+            } else if pod.is_terminating() {
+                self.act(world, pod.uid(), false);
+            }
+            return;
+        }
+        let known = Pod {
+            key: PodKey::of(pod),
+            node: pod.node_name().into(),
+            usage: Usage::of(pod.value()),
+            annotation: annotation.map(Into::into),
+            life: Life::Bound,
+            timer: None,
+        };
+        self.pods.insert(pod.uid().into(), known);
+        self.act(world, pod.uid(), false);
+    }
+
+    /// The pod is gone from the API server.
+    pub fn delete_pod(&mut self, uid: &str) {
+        if let Some(pod) = self.pods.remove(uid)
+            && let Some(machine) = self.machines.on(&pod.node)
+        {
+            release(machine, &pod);
+        }
+    }
+
+    /// Forgets all pods but these.
+    pub fn retain(&mut self, uids: &BTreeSet<&str>) {
+        let gone: Vec<Arc<str>> =
+            self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
+        for uid in gone {
+            self.delete_pod(&uid);
+        }
+    }
+
+    pub fn fire_pod(&mut self, world: &mut World<'_>, at: Timestamp, uid: &str) {
+        if let Some(pod) = self.pods.get_mut(uid)
+            && pod.timer == Some(at)
+        {
+            pod.timer = None;
+            self.act(world, uid, false);
+        }
+    }
+
+    pub fn fire_heartbeat(&mut self, world: &mut World<'_>, slot: u32) {
+        self.machines.heartbeat(world, slot);
+    }
+
+    /// Does what is due for one pod. `report` writes the status even if nothing has happened.
+    fn act(&mut self, world: &mut World<'_>, uid: &str, report: bool) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
+            return;
+        };
+        let Some(object) = world.pod(&pod.key).filter(|object| object.uid() == uid) else { return };
+        let mut kubelet = Kubelet { machine, world, lifecycles: &mut self.lifecycles };
+        kubelet.act(pod, &object, report);
+        let deadline = match &pod.life {
+            Life::Bound | Life::Finished => None,
+            Life::Running(run) => run.deadline(),
+            Life::Stopping { until, .. } => Some(*until),
+        };
+        if let Some(deadline) = deadline
+            && pod.timer.is_none_or(|timer| deadline < timer)
+        {
+            pod.timer = Some(deadline);
+            world.timers.set(deadline, Timer::Pod { uid: uid.into() });
+        }
+    }
+
+    fn change_lifecycle(&mut self, world: &mut World<'_>, object: &Arc<Object>) {
+        let uid = object.uid();
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if let Life::Running(run) = &mut pod.life
+            && let Some(machine) = self.machines.on(&pod.node)
+        {
+            let mut host = Host { images: &mut machine.images, rng: world.rng };
+            for container in run.containers.iter_mut().filter(|c| c.role != Role::Init) {
+                let annotation = pod.annotation.as_deref();
+                let labels = machine.object.labels();
+                if let Ok(to) = self.lifecycles.choose(annotation, &container.image, labels) {
+                    container.change_lifecycle(&to, world.now, &mut host);
+                }
+            }
+        }
+        self.act(world, uid, true);
+    }
+}
+
+fn release(machine: &mut Machine, pod: &Pod) {
+    match &pod.life {
+        Life::Running(run) | Life::Stopping { run, .. } => {
+            machine.room.remove(&pod.usage);
+            if let Some(ip) = &run.pod_ip {
+                machine.free_address(ip);
+            }
+        }
+        Life::Bound | Life::Finished => {}
+    }
+}
+
+/// One node's kubelet at work.
+struct Kubelet<'a, 'w> {
+    machine: &'a mut Machine,
+    world: &'a mut World<'w>,
+    lifecycles: &'a mut Lifecycles,
+}
+
+impl Kubelet<'_, '_> {
+    fn act(&mut self, pod: &mut Pod, object: &Arc<Object>, report: bool) {
+        match &mut pod.life {
+            Life::Bound => self.take(pod, object),
+            Life::Running(_) if object.is_terminating() => self.begin_stop(pod, object),
+            Life::Running(_) => self.live(pod, object, report),
+            Life::Stopping { until, .. } => {
+                *until = (*until).min(self.grace_ends(object));
+                if *until <= self.world.now {
+                    self.finish_stop(pod, object);
+                }
+            }
+            Life::Finished if object.is_terminating() => self.world.remove_pod(object),
+            Life::Finished => {}
+        }
+    }
+
+    /// A pod that the kubelet sees for the first time.
+    fn take(&mut self, pod: &mut Pod, object: &Arc<Object>) {
+        if matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed") {
+            pod.life = Life::Finished;
+            return self.act(pod, object, false);
+        }
+        if object.is_terminating() {
+            pod.life = Life::Finished;
+            return self.world.remove_pod(object);
+        }
+        match self.admit(pod, object) {
+            Err((reason, message)) => self.reject(pod, object, &reason, &message),
+            Ok(run) => {
+                self.machine.room.add(&pod.usage);
+                pod.life = Life::Running(run);
+                self.live(pod, object, true);
+            }
+        }
+    }
+
+    /// The containers of a pod that fits, or the reason and the message for which it is turned away.
+    fn admit(&mut self, pod: &Pod, object: &Object) -> Result<PodRun, (String, String)> {
+        admission::check(self.machine, object.value(), &pod.usage)?;
+        let run = self.new_run(pod, object)?;
+        match run.containers.iter().map(|container| &container.lifecycle.admit).find(rejects) {
+            Some(Admit::Reject { reason, message }) => Err((reason.clone(), message.clone())),
+            Some(Admit::Admit) | None => Ok(run),
+        }
+    }
+
+    fn new_run(&mut self, pod: &Pod, object: &Object) -> Result<PodRun, (String, String)> {
+        let spec = &object.value()["spec"];
+        let policy = match text(spec, &["restartPolicy"]) {
+            "Never" => RestartPolicy::Never,
+            "OnFailure" => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Always,
+        };
+        let mut containers = Vec::new();
+        for (field, initial) in [("initContainers", true), ("containers", false)] {
+            for container in spec[field].as_array().into_iter().flatten() {
+                let role = match initial {
+                    true if container["restartPolicy"] == "Always" => Role::Sidecar,
+                    true => Role::Init,
+                    false => Role::Main,
+                };
+                let mut container = self.container(pod, container, role, policy)?;
+                container.restarts = earlier_restarts(object.value(), &container.name, role);
+                containers.push(container);
+            }
+        }
+        Ok(PodRun { containers, started_at: self.world.now, pod_ip: None })
+    }
+
+    fn container(
+        &mut self,
+        pod: &Pod,
+        container: &Value,
+        role: Role,
+        policy: RestartPolicy,
+    ) -> Result<Container, (String, String)> {
+        let image = text(container, &["image"]);
+        // An annotation is about the containers that stay: init containers complete, else none of them would start.
+        let annotation = pod.annotation.as_deref().filter(|_| role != Role::Init);
+        let lifecycle = self
+            .lifecycles
+            .choose(annotation, image, self.machine.object.labels())
+            .map_err(|error| {
+                let message = format!("annotation {LIFECYCLE_ANNOTATION}: {error}");
+                ("UnexpectedAdmissionError".to_owned(), message)
+            })?;
+        let name = text(container, &["name"]);
+        let mut made = Container::new(name.into(), image.into(), role, policy, lifecycle);
+        made.always_pull = text(container, &["imagePullPolicy"]) == "Always";
+        Ok(made)
+    }
+
+    fn reject(&mut self, pod: &mut Pod, object: &Arc<Object>, reason: &str, message: &str) {
+        pod.life = Life::Finished;
+        let status = status::rejected(object.value(), reason, message, self.world.now);
+        let node = &self.machine.name;
+        self.world.event(About::pod(object), node, true, reason, message);
+        self.world.set_pod_status(object, status);
+    }
+
+    fn live(&mut self, pod: &mut Pod, object: &Arc<Object>, report: bool) {
+        let Life::Running(run) = &mut pod.life else { return };
+        let before = run.appearance();
+        let mut notes = Vec::new();
+        let mut host = Host { images: &mut self.machine.images, rng: self.world.rng };
+        run.advance(self.world.now, &mut host, &mut notes);
+        let has_sandbox = run.containers.iter().any(|c| c.running().is_some());
+        if run.pod_ip.is_none() && has_sandbox {
+            let host_network = object.value()["spec"]["hostNetwork"] == Value::Bool(true);
+            run.pod_ip = self.machine.address(host_network);
+        }
+        for note in &notes {
+            report_event(self.world, &self.machine.name, object, run, note);
+        }
+        if report || run.appearance() != before {
+            let address = HostAddress { host_ip: &self.machine.host_ip };
+            let status = status::of_run(run, object.value(), &address, self.world.now);
+            self.world.set_pod_status(object, status);
+        }
+        if run.phase().is_terminal() {
+            release(self.machine, pod);
+            pod.life = Life::Finished;
+        }
+    }
+
+    fn grace_ends(&self, object: &Object) -> Timestamp {
+        let seconds = object.value()["metadata"]["deletionGracePeriodSeconds"].as_i64();
+        Timestamp(self.world.now.0 + seconds.unwrap_or(0) * 1000)
+    }
+
+    fn begin_stop(&mut self, pod: &mut Pod, object: &Arc<Object>) {
+        let grace_ms = self.grace_ends(object).0 - self.world.now.0;
+        let Life::Running(mut run) = std::mem::replace(&mut pod.life, Life::Finished) else {
+            return;
+        };
+        for container in (0..run.containers.len()).rev() {
+            if run.containers[container].running().is_some() {
+                let note = Note { container, happening: Happening::Killing };
+                report_event(self.world, &self.machine.name, object, &run, &note);
+            }
+        }
+        let mut host = Host { images: &mut self.machine.images, rng: self.world.rng };
+        let takes = run.stop_time(grace_ms, &mut host);
+        for container in &mut run.containers {
+            container.settle();
+        }
+        pod.life = Life::Stopping { run, until: Timestamp(self.world.now.0 + takes) };
+        if takes == 0 {
+            self.finish_stop(pod, object);
+        }
+    }
+
+    /// The containers have stopped: reports how they ended, then removes the pod.
+    fn finish_stop(&mut self, pod: &mut Pod, object: &Arc<Object>) {
+        release(self.machine, pod);
+        let Life::Stopping { mut run, .. } = std::mem::replace(&mut pod.life, Life::Finished)
+        else {
+            return;
+        };
+        run.stop(self.world.now);
+        run.pod_ip = None;
+        let address = HostAddress { host_ip: &self.machine.host_ip };
+        let mut status = status::of_run(&run, object.value(), &address, self.world.now);
+        if status["phase"] == "Pending" {
+            status["phase"] = Value::from("Failed");
+        }
+        if let Some(object) = self.world.set_pod_status(object, status) {
+            self.world.remove_pod(&object);
+        }
+    }
+}
+
+fn rejects(admit: &&Admit) -> bool {
+    match admit {
+        Admit::Admit => false,
+        Admit::Reject { .. } => true,
+    }
+}
+
+/// A kubelet that takes a running pod over starts its containers again, and counts that.
+fn earlier_restarts(pod: &Value, name: &str, role: Role) -> u32 {
+    let field = if role == Role::Main { "containerStatuses" } else { "initContainerStatuses" };
+    let statuses = pod["status"][field].as_array().into_iter().flatten();
+    let found = statuses.into_iter().find(|status| status["name"] == name);
+    let restarts = found.map_or(0, |status| {
+        let ran = !status["state"]["running"].is_null();
+        status["restartCount"].as_u64().unwrap_or(0) + u64::from(ran)
+    });
+    u32::try_from(restarts).unwrap_or(u32::MAX)
+}
+
+/// One container's happening as the event that upstream's kubelet records.
+fn report_event(world: &mut World<'_>, node: &str, pod: &Object, run: &PodRun, note: &Note) {
+    let container = &run.containers[note.container];
+    let list = if container.role == Role::Main { "containers" } else { "initContainers" };
+    let name = &container.name;
+    let image = &container.image;
+    let about = || About::pod(pod).at(format!("spec.{list}{{{name}}}"));
+    let mut say = |warns: bool, reason: &str, message: &str| {
+        world.event(about(), node, warns, reason, message);
+    };
+    match &note.happening {
+        Happening::Pulling => say(false, "Pulling", &format!("Pulling image \"{image}\"")),
+        Happening::Pulled { took_ms } => {
+            let took = go_duration(*took_ms);
+            let message = format!(
+                "Successfully pulled image \"{image}\" in {took} ({took} including waiting). \
+                 Image size: 52428800 bytes."
+            );
+            say(false, "Pulled", &message);
+        }
+        Happening::AlreadyPresent => {
+            let message = format!(
+                "Container image \"{image}\" already present on machine and can be accessed by the pod"
+            );
+            say(false, "Pulled", &message);
+        }
+        Happening::PullFailed { message } => {
+            say(true, "Failed", &format!("Failed to pull image \"{image}\": {message}"));
+            say(true, "Failed", "Error: ErrImagePull");
+        }
+        Happening::BackingOffPull => {
+            say(false, "BackOff", &format!("Back-off pulling image \"{image}\""));
+            say(true, "Failed", "Error: ImagePullBackOff");
+        }
+        Happening::Created => say(false, "Created", "Container created"),
+        Happening::Started => say(false, "Started", "Container started"),
+        Happening::StartFailed { message } => say(true, "Failed", &format!("Error: {message}")),
+        Happening::BackingOffRestart => {
+            let (name, namespace, uid) = (pod.name(), pod.namespace(), pod.uid());
+            let container = &container.name;
+            let message = format!(
+                "Back-off restarting failed container {container} in pod {name}_{namespace}({uid})"
+            );
+            say(true, "BackOff", &message);
+        }
+        Happening::Killing => say(false, "Killing", &format!("Stopping container {name}")),
+    }
+}
+
+/// As Go prints it: `63ms`, `1.5s`.
+fn go_duration(ms: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    let seconds = ms as f64 / 1000.0;
+    if ms < 1000 { format!("{ms}ms") } else { format!("{seconds}s") }
+}

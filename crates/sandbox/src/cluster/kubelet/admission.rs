@@ -1,0 +1,47 @@
+//! Whether a kubelet takes a pod that is bound to its node (S22); in the words of upstream's kubelet.
+
+use everynode_core::object::TaintEffect;
+use serde_json::Value;
+
+use super::machine::Machine;
+use crate::cluster::fit::{Misfit, Usage, matches_affinity};
+use crate::cluster::placement::placement;
+
+/// The reason and the message of a pod that is turned away.
+pub type Rejection = (String, String);
+
+/// Checks resources, affinity, ports and NoExecute taints, in upstream's order.
+pub fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(), Rejection> {
+    let misfits = machine.room.admission_misfits(usage);
+    for misfit in &misfits {
+        if let Misfit::Insufficient(shortage) = misfit
+            && (shortage.capacity > 0 || !shortage.resource.contains('/'))
+        {
+            let message = format!(
+                "Node didn't have enough resource: {}, requested: {}, used: {}, capacity: {}",
+                shortage.resource, shortage.requested, shortage.used, shortage.capacity
+            );
+            return Err((format!("OutOf{}", shortage.resource), message));
+        }
+    }
+    let placement = placement(&pod["spec"]);
+    if !matches_affinity(&placement, &machine.room.node) {
+        return Err(predicate("NodeAffinity", &Misfit::Affinity.reason()));
+    }
+    if misfits.contains(&Misfit::HostPorts) {
+        return Err(predicate("NodePorts", &Misfit::HostPorts.reason()));
+    }
+    let untolerated = machine.room.node.taints.iter().any(|taint| {
+        taint.effect == TaintEffect::NoExecute
+            && !placement.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    });
+    if untolerated {
+        let reason = "node(s) had taints that the pod didn't tolerate";
+        return Err(predicate("TaintToleration", reason));
+    }
+    Ok(())
+}
+
+fn predicate(name: &str, reason: &str) -> Rejection {
+    (name.to_owned(), format!("Predicate {name} failed: {reason}"))
+}

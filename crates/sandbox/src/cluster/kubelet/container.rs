@@ -1,0 +1,456 @@
+//! One simulated container: pull, start, run, exit, back off (S22). Pure: time and chance are arguments.
+
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use rand_pcg::Pcg64Mcg;
+
+use crate::cluster::lifecycle::{Failure, Lifecycle, Ready, Run, Stop};
+
+/// How long a finished init container with no exit of its own runs.
+const INIT_RUN_MS: i64 = 10;
+/// How long a failed pull shows as ErrImagePull before it turns to ImagePullBackOff.
+const PULL_ERROR_SHOWN_MS: i64 = 1_000;
+const BACK_OFF_MS: i64 = 10_000;
+const BACK_OFF_MS_MAX: i64 = 300_000;
+/// A container that ran this long starts its back-off anew.
+const BACK_OFF_FORGOTTEN_AFTER_MS: i64 = 600_000;
+
+/// What part a container has in its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Init,
+    /// An init container with restartPolicy Always: goes first, and stays.
+    Sidecar,
+    Main,
+}
+
+/// `restartPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartPolicy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+#[derive(Clone, Debug)]
+pub struct Container {
+    pub name: Arc<str>,
+    pub image: Arc<str>,
+    /// imagePullPolicy Always.
+    pub always_pull: bool,
+    pub role: Role,
+    pub restart_policy: RestartPolicy,
+    pub lifecycle: Arc<Lifecycle>,
+    pub state: State,
+    pub restarts: u32,
+    pub last_exit: Option<Exit>,
+    error: String,
+    failed_pulls: u32,
+    failed_starts: u32,
+    /// Exits since the back-off began anew.
+    back_offs: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its turn has not come.
+    Waiting,
+    Pulling {
+        until: Timestamp,
+        began: Timestamp,
+    },
+    /// The image can't be had: shows the error, then that it backs off.
+    PullFailed {
+        until: Timestamp,
+        backing_off: bool,
+    },
+    Starting {
+        until: Timestamp,
+    },
+    StartFailed {
+        until: Timestamp,
+    },
+    Running(Running),
+    /// It exited and is to run again.
+    CrashLoopBackOff {
+        until: Timestamp,
+    },
+    Exited(Exit),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    pub id: u64,
+    pub since: Timestamp,
+    /// None: it never gets ready.
+    pub ready_at: Option<Timestamp>,
+    pub ready: bool,
+    pub exit_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    pub id: u64,
+    pub code: i32,
+    pub reason: String,
+    pub started: Timestamp,
+    pub finished: Timestamp,
+}
+
+/// What a status shows of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    Creating,
+    PullError,
+    PullBackOff,
+    StartError,
+    Running {
+        id: u64,
+        ready: bool,
+    },
+    /// It ended, and is about to run again.
+    Ended,
+    BackOff,
+    Exited,
+}
+
+/// Something that the kubelet reports as an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    Pulling,
+    Pulled { took_ms: i64 },
+    AlreadyPresent,
+    PullFailed { message: String },
+    BackingOffPull,
+    Created,
+    Started,
+    StartFailed { message: String },
+    BackingOffRestart,
+    Killing,
+}
+
+/// The node's side of a container's life.
+pub struct Host<'a> {
+    pub images: &'a mut std::collections::BTreeSet<Arc<str>>,
+    pub rng: &'a mut Pcg64Mcg,
+}
+
+impl Container {
+    pub fn new(
+        name: Arc<str>,
+        image: Arc<str>,
+        role: Role,
+        restart_policy: RestartPolicy,
+        lifecycle: Arc<Lifecycle>,
+    ) -> Container {
+        Container {
+            name,
+            image,
+            always_pull: false,
+            role,
+            restart_policy,
+            lifecycle,
+            state: State::Waiting,
+            restarts: 0,
+            last_exit: None,
+            error: String::new(),
+            failed_pulls: 0,
+            failed_starts: 0,
+            back_offs: 0,
+        }
+    }
+
+    pub fn running(&self) -> Option<&Running> {
+        match &self.state {
+            State::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    pub fn is_ready(&self) -> bool {
+        match (&self.state, self.role) {
+            (State::Running(running), _) => running.ready,
+            (State::Exited(exit), Role::Init) => exit.code == 0,
+            _ => false,
+        }
+    }
+
+    pub fn look(&self) -> Look {
+        match &self.state {
+            State::Waiting | State::Pulling { .. } | State::Starting { .. } => {
+                match self.back_offs {
+                    _ if self.failed_pulls > 0 => Look::PullBackOff,
+                    0 => Look::Creating,
+                    1 => Look::Ended,
+                    _ => Look::BackOff,
+                }
+            }
+            State::PullFailed { backing_off: false, .. } => Look::PullError,
+            State::PullFailed { backing_off: true, .. } => Look::PullBackOff,
+            State::StartFailed { .. } => Look::StartError,
+            State::Running(running) => Look::Running { id: running.id, ready: running.ready },
+            // The first restart is at once; from the second on it waits.
+            State::CrashLoopBackOff { .. } if self.back_offs <= 1 => Look::Ended,
+            State::CrashLoopBackOff { .. } => Look::BackOff,
+            State::Exited(_) => Look::Exited,
+        }
+    }
+
+    /// What last went wrong with its image or its start; empty if nothing has.
+    pub fn error(&self) -> &str {
+        &self.error
+    }
+
+    /// How it ended, if it does not run.
+    pub fn exit(&self) -> Option<&Exit> {
+        match &self.state {
+            State::Exited(exit) => Some(exit),
+            State::Running(_) => None,
+            _ => self.last_exit.as_ref(),
+        }
+    }
+
+    /// Whether the containers after this init container may start.
+    pub fn lets_next_start(&self) -> bool {
+        match self.role {
+            Role::Init => matches!(&self.state, State::Exited(exit) if exit.code == 0),
+            Role::Sidecar => {
+                self.running().is_some() || matches!(self.state, State::CrashLoopBackOff { .. })
+            }
+            Role::Main => true,
+        }
+    }
+
+    /// When something happens next of itself.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Waiting | State::Exited(_) => None,
+            State::Pulling { until, .. }
+            | State::PullFailed { until, .. }
+            | State::Starting { until }
+            | State::StartFailed { until, .. }
+            | State::CrashLoopBackOff { until } => Some(*until),
+            State::Running(running) => {
+                let ready_at = running.ready_at.filter(|_| !running.ready);
+                [ready_at, running.exit_at].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Its turn has come: pulls the image, unless the node has it.
+    pub fn begin(&mut self, now: Timestamp, host: &mut Host<'_>, out: &mut Vec<Happening>) {
+        if host.images.contains(&self.image) && !self.always_pull {
+            out.push(Happening::AlreadyPresent);
+            self.begin_start(now, host);
+            return;
+        }
+        out.push(Happening::Pulling);
+        let known = host.images.contains(&self.image);
+        let takes = if known { 0 } else { self.lifecycle.pull.time.draw(host.rng) };
+        self.state = State::Pulling { until: after(now, takes), began: now };
+    }
+
+    /// Takes one step that is due at `now`, if any. Returns whether it did.
+    pub fn step(&mut self, now: Timestamp, host: &mut Host<'_>, out: &mut Vec<Happening>) -> bool {
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return false;
+        }
+        match self.state.clone() {
+            State::Waiting | State::Exited(_) => unreachable!("these have no deadline"),
+            State::Pulling { began, .. } => self.pulled(now, began, host, out),
+            State::PullFailed { backing_off: false, .. } => {
+                out.push(Happening::BackingOffPull);
+                let until = after(now, back_off(self.failed_pulls.saturating_sub(1)));
+                self.state = State::PullFailed { until, backing_off: true };
+            }
+            State::PullFailed { backing_off: true, .. } => self.begin(now, host, out),
+            State::Starting { .. } => self.started(now, host, out),
+            State::StartFailed { .. } => self.begin(now, host, out),
+            State::Running(running) if running.exit_at.is_some_and(|at| at <= now) => {
+                self.run_out(running, now, out);
+            }
+            State::Running(running) => {
+                self.state = State::Running(Running { ready: true, ..running });
+            }
+            State::CrashLoopBackOff { .. } => {
+                self.restarts += 1;
+                self.begin(now, host, out);
+            }
+        }
+        true
+    }
+
+    fn pulled(
+        &mut self,
+        now: Timestamp,
+        began: Timestamp,
+        host: &mut Host<'_>,
+        out: &mut Vec<Happening>,
+    ) {
+        match &self.lifecycle.pull.failure {
+            Some(failure) if failure.fails(self.failed_pulls) => {
+                let message = self.pull_error(failure);
+                out.push(Happening::PullFailed { message: message.clone() });
+                self.error = message;
+                self.failed_pulls += 1;
+                let until = after(now, PULL_ERROR_SHOWN_MS);
+                self.state = State::PullFailed { until, backing_off: false };
+            }
+            _ => {
+                host.images.insert(self.image.clone());
+                out.push(Happening::Pulled { took_ms: now.0 - began.0 });
+                self.failed_pulls = 0;
+                self.begin_start(now, host);
+            }
+        }
+    }
+
+    fn pull_error(&self, failure: &Failure) -> String {
+        let image = &self.image;
+        failure.message.clone().unwrap_or_else(|| {
+            format!(
+                "rpc error: code = NotFound desc = failed to pull and unpack image \"{image}\": \
+                 failed to resolve reference \"{image}\": {image}: not found"
+            )
+        })
+    }
+
+    fn begin_start(&mut self, now: Timestamp, host: &mut Host<'_>) {
+        let takes = self.lifecycle.start.time.draw(host.rng);
+        self.state = State::Starting { until: after(now, takes) };
+    }
+
+    fn started(&mut self, now: Timestamp, host: &mut Host<'_>, out: &mut Vec<Happening>) {
+        out.push(Happening::Created);
+        match &self.lifecycle.start.failure {
+            Some(failure) if failure.fails(self.failed_starts) => {
+                let message = failure
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| "failed to start container: the lifecycle says so".into());
+                out.push(Happening::StartFailed { message: message.clone() });
+                self.error = message;
+                let until = after(now, back_off(self.failed_starts));
+                self.failed_starts += 1;
+                self.restarts += 1;
+                self.state = State::StartFailed { until };
+            }
+            _ => {
+                out.push(Happening::Started);
+                self.failed_starts = 0;
+                self.state = State::Running(self.new_run(now, host));
+            }
+        }
+    }
+
+    fn new_run(&self, now: Timestamp, host: &mut Host<'_>) -> Running {
+        use rand::RngExt;
+        let ready_at = match self.lifecycle.ready {
+            Ready::After(span) => Some(after(now, span.draw(host.rng))),
+            Ready::Never => None,
+        };
+        let exit_at = match (&self.lifecycle.run, self.role) {
+            (Run::Exit { after: span, times, .. }, _)
+                if times.is_none_or(|times| self.restarts < times) =>
+            {
+                Some(after(now, span.draw(host.rng)))
+            }
+            (_, Role::Init) => Some(after(now, INIT_RUN_MS)),
+            (_, Role::Sidecar | Role::Main) => None,
+        };
+        let ready = self.role != Role::Init && ready_at.is_some_and(|at| at <= now);
+        let ready_at = ready_at.filter(|_| self.role != Role::Init);
+        Running { id: host.rng.random(), since: now, ready_at, ready, exit_at }
+    }
+
+    /// Lives on by another lifecycle from now.
+    pub fn change_lifecycle(&mut self, to: &Arc<Lifecycle>, now: Timestamp, host: &mut Host<'_>) {
+        self.lifecycle = to.clone();
+        if let State::Running(running) = self.state {
+            let anew = self.new_run(now, host);
+            self.state = State::Running(Running { id: running.id, since: running.since, ..anew });
+        }
+    }
+
+    fn run_out(&mut self, running: Running, now: Timestamp, out: &mut Vec<Happening>) {
+        let (code, reason) = match &self.lifecycle.run {
+            Run::Exit { exit_code, reason, .. } => (*exit_code, reason.clone()),
+            Run::Forever => (0, "Completed".to_owned()),
+        };
+        let exit = Exit { id: running.id, code, reason, started: running.since, finished: now };
+        self.exited(exit, now, out);
+    }
+
+    fn exited(&mut self, exit: Exit, now: Timestamp, out: &mut Vec<Happening>) {
+        if !self.restarts_after(exit.code) {
+            self.state = State::Exited(exit);
+            return;
+        }
+        if now.0 - exit.started.0 >= BACK_OFF_FORGOTTEN_AFTER_MS {
+            self.back_offs = 0;
+        }
+        self.last_exit = Some(exit);
+        let waits = self.back_offs.checked_sub(1).map_or(0, back_off);
+        self.back_offs += 1;
+        if waits > 0 {
+            out.push(Happening::BackingOffRestart);
+        }
+        self.state = State::CrashLoopBackOff { until: after(now, waits) };
+    }
+
+    fn restarts_after(&self, exit_code: i32) -> bool {
+        match (self.role, self.restart_policy) {
+            (Role::Sidecar, _) | (Role::Main, RestartPolicy::Always) => true,
+            (Role::Main, RestartPolicy::OnFailure)
+            | (Role::Init, RestartPolicy::Always | RestartPolicy::OnFailure) => exit_code != 0,
+            (Role::Main | Role::Init, RestartPolicy::Never) => false,
+        }
+    }
+
+    /// How long the present or last wait before a restart is.
+    pub fn back_off_ms(&self) -> i64 {
+        self.back_offs.checked_sub(2).map_or(0, back_off)
+    }
+
+    /// How long it takes to stop when told to, at most `grace_ms`; 0 if it does not run.
+    pub fn stop_time(&self, grace_ms: i64, rng: &mut Pcg64Mcg) -> i64 {
+        match (self.running(), &self.lifecycle.stop) {
+            (None, _) => 0,
+            (Some(_), Stop::After(span)) => span.draw(rng).min(grace_ms),
+            (Some(_), Stop::Ignores) => grace_ms,
+        }
+    }
+
+    /// Plans nothing more: the pod is being stopped.
+    pub fn settle(&mut self) {
+        if let State::Running(running) = self.state {
+            self.state = State::Running(Running { ready_at: None, exit_at: None, ..running });
+        }
+    }
+
+    /// Ends it: the pod is gone or going.
+    pub fn stop(&mut self, now: Timestamp) {
+        let Some(running) = self.running().copied() else { return };
+        let (code, reason) = match self.lifecycle.stop {
+            Stop::After(_) => (0, "Completed"),
+            Stop::Ignores => (137, "Error"),
+        };
+        self.state = State::Exited(Exit {
+            id: running.id,
+            code,
+            reason: reason.to_owned(),
+            started: running.since,
+            finished: now,
+        });
+    }
+}
+
+fn after(now: Timestamp, ms: i64) -> Timestamp {
+    Timestamp(now.0 + ms)
+}
+
+/// 10 s, doubling, at most 5 minutes.
+fn back_off(earlier: u32) -> i64 {
+    (BACK_OFF_MS << earlier.min(10)).min(BACK_OFF_MS_MAX)
+}

@@ -1,0 +1,189 @@
+//! The simulated machines that the kubelets run on: registration, heartbeats, addresses (S23).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use serde_json::Value;
+
+use crate::cluster::fit::Room;
+use crate::cluster::placement;
+use crate::cluster::timer::Timer;
+use crate::cluster::world::World;
+use crate::nodes;
+use crate::store::{Object, text};
+
+/// A node with this annotation set to `true` is dead until it is removed.
+pub const DOWN_ANNOTATION: &str = "sandbox.everynode.dev/down";
+
+/// Heartbeats are dealt out to so many moments of the period: many nodes share one wake-up.
+const HEARTBEAT_SLOTS: u32 = 100;
+
+#[derive(Debug)]
+pub struct Machine {
+    pub name: Arc<str>,
+    pub object: Arc<Object>,
+    pub down: bool,
+    pub room: Room,
+    pub images: BTreeSet<Arc<str>>,
+    pub host_ip: Arc<str>,
+    /// `10.64.0.`: the network of the node's pods.
+    pod_network: String,
+    pod_hosts: BTreeSet<u8>,
+    slot: u32,
+}
+
+impl Machine {
+    /// Takes its node as it is now.
+    fn see(&mut self, node: &Arc<Object>) {
+        self.room.update(placement::node(node.value()), node.value());
+        self.object = node.clone();
+    }
+
+    /// The next free address for a pod; `None` if there is none left.
+    pub fn address(&mut self, host_network: bool) -> Option<Arc<str>> {
+        if host_network {
+            return Some(self.host_ip.clone());
+        }
+        let host = (2..=254).find(|host| !self.pod_hosts.contains(host))?;
+        self.pod_hosts.insert(host);
+        Some(format!("{}{host}", self.pod_network).into())
+    }
+
+    pub fn free_address(&mut self, ip: &str) {
+        if let Some(host) = ip.strip_prefix(&self.pod_network).and_then(|host| host.parse().ok()) {
+            self.pod_hosts.remove(&host);
+        }
+    }
+}
+
+/// All machines, by node name.
+#[derive(Debug, Default)]
+pub struct Machines {
+    machines: BTreeMap<Arc<str>, Machine>,
+    slots: BTreeMap<u32, BTreeSet<Arc<str>>>,
+    registered: u32,
+}
+
+impl Machines {
+    pub fn on(&mut self, name: &str) -> Option<&mut Machine> {
+        self.machines.get_mut(name)
+    }
+
+    /// Takes a node as it is now. Returns whether its kubelet has just started.
+    pub fn apply(&mut self, world: &mut World<'_>, node: &Arc<Object>) -> bool {
+        let down = node.annotation(DOWN_ANNOTATION) == Some("true");
+        let starts = match self.machines.get_mut(node.name()) {
+            Some(machine) if machine.object.uid() == node.uid() => {
+                let started = machine.down && !down;
+                machine.down = down;
+                machine.see(node);
+                started
+            }
+            _ => {
+                self.add(world, node, down);
+                !down
+            }
+        };
+        if starts {
+            register(world, node, self.registered);
+            if let (Some(machine), Some(node)) =
+                (self.machines.get_mut(node.name()), world.node(node.name()))
+            {
+                machine.see(&node);
+            }
+        }
+        starts
+    }
+
+    fn add(&mut self, world: &mut World<'_>, node: &Arc<Object>, down: bool) {
+        self.registered += 1;
+        let slot = self.registered % HEARTBEAT_SLOTS;
+        let value = node.value();
+        let machine = Machine {
+            name: node.name().into(),
+            object: node.clone(),
+            down,
+            room: Room::new(placement::node(value), value),
+            images: BTreeSet::new(),
+            host_ip: host_ip(value, self.registered).into(),
+            pod_network: pod_network(value, self.registered),
+            pod_hosts: BTreeSet::new(),
+            slot,
+        };
+        let members = self.slots.entry(slot).or_default();
+        if members.is_empty() {
+            let period = world.settings.lease_renew_ms;
+            let offset = i64::from(slot) * period / i64::from(HEARTBEAT_SLOTS);
+            let next = world.now.0 - world.now.0.rem_euclid(period) + offset;
+            let next = if next <= world.now.0 { next + period } else { next };
+            world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+        }
+        members.insert(machine.name.clone());
+        self.machines.insert(machine.name.clone(), machine);
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        if let Some(machine) = self.machines.remove(name)
+            && let Some(slot) = self.slots.get_mut(&machine.slot)
+        {
+            slot.remove(name);
+        }
+    }
+
+    /// Renews the leases of one slot's nodes.
+    pub fn heartbeat(&mut self, world: &mut World<'_>, slot: u32) {
+        let Some(members) = self.slots.get(&slot).filter(|members| !members.is_empty()) else {
+            self.slots.remove(&slot);
+            return;
+        };
+        for name in members {
+            if let Some(machine) = self.machines.get(name).filter(|machine| !machine.down) {
+                world.renew_lease(&machine.object);
+            }
+        }
+        let next = world.now.0 + world.settings.lease_renew_ms;
+        world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+    }
+}
+
+/// A kubelet starts: it fills in what its node does not say, says that it is ready, and takes its lease.
+fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
+    world.renew_lease(node);
+    let mut complete = node.value().clone();
+    nodes::complete(&mut complete, index);
+    let mut current = node.clone();
+    if complete["metadata"] != node.value()["metadata"] || complete["spec"] != node.value()["spec"]
+    {
+        let mut main = complete.clone();
+        main["status"] = node.value()["status"].clone();
+        match world.update_node(main) {
+            Some(updated) => current = updated,
+            None => return,
+        }
+    }
+    nodes::set_healthy(&mut complete, world.now);
+    if complete["status"] != current.value()["status"] {
+        let mut updated = current.value().clone();
+        updated["status"] = complete["status"].take();
+        world.update_node_status(updated);
+    }
+}
+
+fn host_ip(node: &Value, index: u32) -> String {
+    let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+    let internal = addresses.into_iter().find(|address| address["type"] == "InternalIP");
+    internal.map_or_else(
+        || nodes::default_address(index),
+        |address| text(address, &["address"]).to_owned(),
+    )
+}
+
+/// `10.64.3.` of `10.64.3.0/24`; a network of our own where the node has none that is IPv4.
+fn pod_network(node: &Value, index: u32) -> String {
+    let cidr = text(node, &["spec", "podCIDR"]);
+    match cidr.split_once('/').and_then(|(base, _)| base.rsplit_once('.')) {
+        Some((network, _)) => format!("{network}."),
+        None => nodes::default_pod_network(index),
+    }
+}

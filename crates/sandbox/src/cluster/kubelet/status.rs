@@ -1,0 +1,313 @@
+//! `status` of a pod as its kubelet writes it (S22). Pure.
+
+use everynode_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::container::{Container, Exit, Look, Role, State};
+use super::run::{Phase, PodRun};
+use crate::cluster::clock::rfc3339;
+use crate::store::text;
+
+/// The node's addresses, as statuses name them.
+#[derive(Clone, Debug)]
+pub struct HostAddress<'a> {
+    pub host_ip: &'a str,
+}
+
+/// The status of an admitted pod. What is not the kubelet's in `old` (conditions of others, qosClass) stays.
+pub fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
+    let old = &pod["status"];
+    let phase = run.phase();
+    let mut status = Map::new();
+    for field in ["qosClass", "nominatedNodeName", "resize"] {
+        if let Some(value) = old.get(field) {
+            status.insert(field.to_owned(), value.clone());
+        }
+    }
+    status.insert("phase".into(), json!(phase.name()));
+    status.insert("startTime".into(), json!(rfc3339(run.started_at)));
+    status.insert("observedGeneration".into(), generation(pod));
+    status.insert("conditions".into(), Value::Array(conditions(run, phase, pod, now)));
+    status.insert("hostIP".into(), json!(host.host_ip));
+    status.insert("hostIPs".into(), json!([{"ip": host.host_ip}]));
+    if let Some(ip) = &run.pod_ip {
+        status.insert("podIP".into(), json!(**ip));
+        status.insert("podIPs".into(), json!([{"ip": **ip}]));
+    }
+    let list = |main: bool| -> Vec<Value> {
+        run.containers
+            .iter()
+            .filter(|container| (container.role == Role::Main) == main)
+            .map(|container| container_status(container, run.initialized()))
+            .collect()
+    };
+    let initial = list(false);
+    if !initial.is_empty() {
+        status.insert("initContainerStatuses".into(), Value::Array(initial));
+    }
+    status.insert("containerStatuses".into(), Value::Array(list(true)));
+    Value::Object(status)
+}
+
+/// The status of a pod that the kubelet turned away.
+pub fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
+    let old = &pod["status"];
+    let mut status = json!({
+        "phase": "Failed",
+        "reason": reason,
+        "message": format!("Pod was rejected: {message}"),
+        "startTime": rfc3339(now),
+        "observedGeneration": generation(pod),
+    });
+    if let Some(class) = old.get("qosClass") {
+        status["qosClass"] = class.clone();
+    }
+    let conditions = old["conditions"].as_array().into_iter().flatten();
+    let scheduled = conditions.into_iter().filter(|c| c["type"] == "PodScheduled");
+    status["conditions"] = scheduled.cloned().collect();
+    status
+}
+
+fn generation(pod: &Value) -> Value {
+    pod["metadata"].get("generation").cloned().unwrap_or(json!(1))
+}
+
+const OURS: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+fn conditions(run: &PodRun, phase: Phase, pod: &Value, now: Timestamp) -> Vec<Value> {
+    let old = pod["status"]["conditions"].as_array();
+    let old = |kind: &str| old.into_iter().flatten().find(|condition| condition["type"] == kind);
+    let mut conditions: Vec<Value> = Vec::with_capacity(OURS.len());
+    for (kind, verdict) in OURS.into_iter().zip(verdicts(run, phase)) {
+        conditions.push(condition(kind, &verdict, old(kind), pod, now));
+    }
+    let others = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.extend(others.filter(|c| !OURS.contains(&text(c, &["type"]))).cloned());
+    conditions
+}
+
+/// What a condition says: true, or false for a reason; a true one may have a reason as well.
+struct Verdict {
+    holds: bool,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl Verdict {
+    const TRUE: Verdict = Verdict { holds: true, reason: None, message: None };
+
+    fn not(reason: &'static str, message: Option<String>) -> Verdict {
+        Verdict { holds: false, reason: Some(reason), message }
+    }
+}
+
+/// In the order of [`OURS`].
+fn verdicts(run: &PodRun, phase: Phase) -> [Verdict; 5] {
+    let sandbox = Verdict {
+        holds: run.pod_ip.is_some() && !phase.is_terminal(),
+        reason: None,
+        message: None,
+    };
+    let initialized = match (run.initialized(), phase) {
+        (true, Phase::Succeeded) => {
+            Verdict { holds: true, reason: Some("PodCompleted"), message: None }
+        }
+        (true, _) => Verdict::TRUE,
+        (false, _) => {
+            let incomplete = names(run, |c| c.role != Role::Main && !c.lets_next_start());
+            let message = format!("containers with incomplete status: [{incomplete}]");
+            Verdict::not("ContainersNotInitialized", Some(message))
+        }
+    };
+    [sandbox, initialized, ready(run, phase), ready(run, phase), Verdict::TRUE]
+}
+
+fn ready(run: &PodRun, phase: Phase) -> Verdict {
+    match phase {
+        Phase::Succeeded => Verdict::not("PodCompleted", None),
+        Phase::Failed => Verdict::not("PodFailed", None),
+        Phase::Pending | Phase::Running => {
+            let unready = names(run, |c| c.role != Role::Init && !c.is_ready());
+            if unready.is_empty() {
+                Verdict::TRUE
+            } else {
+                let message = format!("containers with unready status: [{unready}]");
+                Verdict::not("ContainersNotReady", Some(message))
+            }
+        }
+    }
+}
+
+fn names(run: &PodRun, which: impl Fn(&Container) -> bool) -> String {
+    let names: Vec<&str> = run.containers.iter().filter(|c| which(c)).map(|c| &*c.name).collect();
+    names.join(" ")
+}
+
+fn condition(
+    kind: &str,
+    verdict: &Verdict,
+    old: Option<&Value>,
+    pod: &Value,
+    now: Timestamp,
+) -> Value {
+    let status = if verdict.holds { "True" } else { "False" };
+    let unchanged = old.filter(|old| old["status"] == status);
+    let since = unchanged.and_then(|old| old.get("lastTransitionTime")).cloned();
+    let mut condition = Map::new();
+    condition.insert("type".into(), json!(kind));
+    condition.insert("status".into(), json!(status));
+    condition.insert("observedGeneration".into(), generation(pod));
+    condition.insert("lastProbeTime".into(), Value::Null);
+    condition.insert("lastTransitionTime".into(), since.unwrap_or_else(|| json!(rfc3339(now))));
+    if let Some(reason) = verdict.reason {
+        condition.insert("reason".into(), json!(reason));
+    }
+    if let Some(message) = &verdict.message {
+        condition.insert("message".into(), json!(message));
+    }
+    Value::Object(condition)
+}
+
+fn container_status(container: &Container, initialized: bool) -> Value {
+    let id = container_id(container);
+    let runs = container.running().is_some();
+    let mut status = json!({
+        "name": &*container.name,
+        "image": full_image(&container.image),
+        "imageID": if id.is_empty() { String::new() } else { image_id(&container.image) },
+        "ready": container.is_ready(),
+        "started": runs,
+        "restartCount": container.restarts,
+        "state": state(container, initialized),
+        "lastState": container.last_exit.as_ref().map_or_else(|| json!({}), terminated),
+    });
+    if !id.is_empty() {
+        status["containerID"] = json!(id);
+    }
+    status
+}
+
+fn container_id(container: &Container) -> String {
+    let id = match &container.state {
+        State::Running(running) => Some(running.id),
+        State::Exited(exit) => Some(exit.id),
+        _ => container.last_exit.as_ref().map(|exit| exit.id),
+    };
+    id.map(hash_id).unwrap_or_default()
+}
+
+fn hash_id(id: u64) -> String {
+    let spread = |n: u64| id.wrapping_add(n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    format!("containerd://{:016x}{:016x}{:016x}{:016x}", spread(1), spread(2), spread(3), spread(4))
+}
+
+fn state(container: &Container, initialized: bool) -> Value {
+    let image = &container.image;
+    match container.look() {
+        Look::Creating => {
+            let held_up = match container.role {
+                Role::Main => !initialized,
+                Role::Init | Role::Sidecar => container.state == State::Waiting,
+            };
+            waiting(if held_up { "PodInitializing" } else { "ContainerCreating" }, "")
+        }
+        Look::PullError => waiting("ErrImagePull", container.error()),
+        Look::PullBackOff => {
+            let error = container.error();
+            let text = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");
+            waiting("ImagePullBackOff", &text)
+        }
+        Look::StartError => waiting("RunContainerError", container.error()),
+        Look::Running { .. } => {
+            let since = container.running().map(|running| rfc3339(running.since));
+            json!({"running": {"startedAt": since}})
+        }
+        Look::Ended | Look::Exited => container.exit().map_or_else(|| json!({}), terminated),
+        Look::BackOff => {
+            let back_off = go_seconds(container.back_off_ms() / 1000);
+            let name = &container.name;
+            let text = format!("back-off {back_off} restarting failed container={name}");
+            waiting("CrashLoopBackOff", &text)
+        }
+    }
+}
+
+fn waiting(reason: &str, message: &str) -> Value {
+    match message {
+        "" => json!({"waiting": {"reason": reason}}),
+        message => json!({"waiting": {"reason": reason, "message": message}}),
+    }
+}
+
+/// As Go prints durations: `10s`, `1m20s`, `5m0s`.
+fn go_seconds(seconds: i64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        _ => format!("{}m{}s", seconds / 60, seconds % 60),
+    }
+}
+
+fn terminated(exit: &Exit) -> Value {
+    json!({"terminated": {
+        "exitCode": exit.code,
+        "reason": exit.reason,
+        "startedAt": rfc3339(exit.started),
+        "finishedAt": rfc3339(exit.finished),
+        "containerID": hash_id(exit.id),
+    }})
+}
+
+/// `nginx` is `docker.io/library/nginx:latest`, as containerd reports it.
+fn full_image(image: &str) -> String {
+    let (registry, rest) = match image.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
+        _ => ("docker.io", image),
+    };
+    let library = if registry == "docker.io" && !rest.contains('/') { "library/" } else { "" };
+    let last = rest.rsplit('/').next().unwrap_or(rest);
+    let tag = if last.contains([':', '@']) { "" } else { ":latest" };
+    format!("{registry}/{library}{rest}{tag}")
+}
+
+fn image_id(image: &str) -> String {
+    let full = full_image(image);
+    let name = full.split('@').next().unwrap_or(&full);
+    let repository = match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    };
+    let digest = full.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let part = |n: u64| digest.wrapping_add(n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("{repository}@sha256:{:016x}{:016x}{:016x}{:016x}", part(1), part(2), part(3), part(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S22: images are reported in containerd's full form.
+    #[test]
+    fn images_are_reported_in_full() {
+        for (image, expected) in [
+            ("nginx", "docker.io/library/nginx:latest"),
+            ("nginx:1.27", "docker.io/library/nginx:1.27"),
+            ("fluent/fluentd:v1", "docker.io/fluent/fluentd:v1"),
+            ("quay.io/a/b:v5", "quay.io/a/b:v5"),
+            ("localhost:5000/x", "localhost:5000/x:latest"),
+        ] {
+            assert_eq!(full_image(image), expected);
+        }
+        assert!(image_id("localhost:5000/x").starts_with("localhost:5000/x@sha256:"));
+    }
+
+    /// S22: back-offs read as Go prints them.
+    #[test]
+    fn back_offs_read_as_go_prints_them() {
+        assert_eq!(go_seconds(10), "10s");
+        assert_eq!(go_seconds(80), "1m20s");
+        assert_eq!(go_seconds(300), "5m0s");
+    }
+}

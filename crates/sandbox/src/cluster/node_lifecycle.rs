@@ -1,0 +1,215 @@
+//! The node lifecycle controller (S23): notices nodes whose lease runs out, marks them and their pods, and keeps the
+//! taints that follow from conditions and from cordoning.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::clock::{self, rfc3339};
+use super::event::{About, Says};
+use super::scheduler::set_condition;
+use super::timer::Timer;
+use super::world::World;
+use crate::nodes::caused_by_condition;
+use crate::store::{Object, text};
+
+#[derive(Debug, Default)]
+pub struct NodeLifecycle {
+    /// The nodes that are watched, by name, with what was last seen of them.
+    nodes: BTreeMap<Arc<str>, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    uid: Arc<str>,
+    ready: Ready,
+}
+
+/// The node's condition Ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    True,
+    False,
+    Unknown,
+}
+
+fn ready(node: &Value) -> Ready {
+    match condition_status(node, "Ready") {
+        "True" => Ready::True,
+        "False" => Ready::False,
+        _ => Ready::Unknown,
+    }
+}
+
+fn condition_status<'a>(node: &'a Value, kind: &str) -> &'a str {
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions
+        .into_iter()
+        .find(|condition| condition["type"] == kind)
+        .map_or("", |condition| text(condition, &["status"]))
+}
+
+impl NodeLifecycle {
+    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+        let ready = ready(node.value());
+        let before = match self.nodes.get_mut(node.name()) {
+            Some(seen) if *seen.uid == *node.uid() => std::mem::replace(&mut seen.ready, ready),
+            _ => {
+                let seen = Seen { uid: node.uid().into(), ready };
+                self.nodes.insert(node.name().into(), seen);
+                let at = Timestamp(world.now.0 + world.settings.node_monitor_grace_ms);
+                world.timers.set(at, Timer::Lease { node: node.name().into() });
+                let message =
+                    format!("Node {0} event: Registered Node {0} in Controller", node.name());
+                record(world, node, "RegisteredNode", &message);
+                ready
+            }
+        };
+        if before != ready {
+            let is = if ready == Ready::True { "NodeReady" } else { "NodeNotReady" };
+            let message = format!("Node {} status is now: {is}", node.name());
+            record(world, node, is, &message);
+            if before == Ready::True {
+                mark_pods_not_ready(world, node.name());
+            }
+        }
+        set_taints(world, node, ready);
+    }
+
+    pub fn delete_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+    }
+
+    /// The time after which the node's lease counts as run out may have come.
+    pub fn fire(&mut self, world: &mut World<'_>, name: &Arc<str>) {
+        let Some(seen) = self.nodes.get(name) else { return };
+        let Some(node) = world.node(name).filter(|node| node.uid() == &*seen.uid) else { return };
+        let grace = world.settings.node_monitor_grace_ms;
+        let renewed = world.lease_renewed_at(name);
+        let alive_until = renewed.map_or(i64::MIN, |renewed| renewed.0 + grace);
+        let next = if alive_until > world.now.0 {
+            alive_until
+        } else {
+            if seen.ready == Ready::True {
+                mark_unknown(world, &node);
+            }
+            // Its recovery is the kubelet's to report; a lease that runs out again is noticed within the grace.
+            world.now.0 + grace
+        };
+        world.timers.set(Timestamp(next), Timer::Lease { node: name.clone() });
+    }
+}
+
+fn record(world: &mut World<'_>, node: &Arc<Object>, reason: &str, message: &str) {
+    let says = Says { component: "node-controller", host: "", warns: false, reason, message };
+    world.record(About::node(node), says);
+}
+
+/// The kubelet says nothing any more: nobody knows how the node is.
+fn mark_unknown(world: &mut World<'_>, node: &Arc<Object>) {
+    let now = rfc3339(world.now);
+    let mut updated = node.value().clone();
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
+        let old = updated["status"]["conditions"].as_array().into_iter().flatten();
+        let heartbeat =
+            old.into_iter().find(|c| c["type"] == kind).map(|c| &c["lastHeartbeatTime"]);
+        let condition = json!({
+            "type": kind,
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+            "lastHeartbeatTime": heartbeat.cloned().unwrap_or_else(|| json!(now)),
+            "lastTransitionTime": now,
+        });
+        set_condition(&mut updated["status"], condition);
+    }
+    world.update_node_status(updated);
+}
+
+/// Nobody can rely on the pods of a node that is not ready.
+fn mark_pods_not_ready(world: &mut World<'_>, node: &str) {
+    for pod in world.pods_on(node).collect::<Vec<_>>() {
+        let conditions = pod.value()["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
+        let Some(ready) = ready.filter(|ready| ready["status"] == "True") else { continue };
+        let mut condition = ready.clone();
+        condition["status"] = json!("False");
+        condition["lastTransitionTime"] = json!(rfc3339(world.now));
+        let mut status = pod.value()["status"].clone();
+        set_condition(&mut status, condition);
+        world.set_pod_status(&pod, status);
+        let says = Says {
+            component: "node-controller",
+            host: "",
+            warns: true,
+            reason: "NodeNotReady",
+            message: "Node is not ready",
+        };
+        world.record(About::pod(&pod), says);
+    }
+}
+
+/// Sets the taints that follow from the node's state, and clears those that don't.
+fn set_taints(world: &mut World<'_>, node: &Arc<Object>, ready: Ready) {
+    let value = node.value();
+    let wanted = wanted_taints(value, ready);
+    let old: Vec<&Value> = value["spec"]["taints"].as_array().into_iter().flatten().collect();
+    let same = |a: &Value, b: &(&str, &str)| a["key"] == b.0 && a["effect"] == b.1;
+    let stays = |taint: &&Value| {
+        !caused_by_condition(text(taint, &["key"])) || wanted.iter().any(|w| same(taint, w))
+    };
+    let mut taints: Vec<Value> = old.iter().copied().filter(stays).cloned().collect();
+    let kept = taints.len();
+    for wanted in &wanted {
+        if !taints.iter().any(|taint| same(taint, wanted)) {
+            let added = rfc3339(world.now);
+            taints.push(json!({"key": wanted.0, "effect": wanted.1, "timeAdded": added}));
+        }
+    }
+    if kept == old.len() && taints.len() == kept {
+        return;
+    }
+    let mut updated = value.clone();
+    match updated["spec"].as_object_mut() {
+        Some(spec) if taints.is_empty() => {
+            spec.remove("taints");
+        }
+        _ => updated["spec"]["taints"] = Value::Array(taints),
+    }
+    world.update_node(updated);
+}
+
+fn wanted_taints(node: &Value, ready: Ready) -> Vec<(&'static str, &'static str)> {
+    let mut wanted = match ready {
+        Ready::True => Vec::new(),
+        Ready::False => vec![
+            ("node.kubernetes.io/not-ready", "NoSchedule"),
+            ("node.kubernetes.io/not-ready", "NoExecute"),
+        ],
+        Ready::Unknown => vec![
+            ("node.kubernetes.io/unreachable", "NoSchedule"),
+            ("node.kubernetes.io/unreachable", "NoExecute"),
+        ],
+    };
+    for (kind, key) in [
+        ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
+        ("DiskPressure", "node.kubernetes.io/disk-pressure"),
+        ("PIDPressure", "node.kubernetes.io/pid-pressure"),
+        ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
+    ] {
+        if condition_status(node, kind) == "True" {
+            wanted.push((key, "NoSchedule"));
+        }
+    }
+    if node["spec"]["unschedulable"] == Value::Bool(true) {
+        wanted.push(("node.kubernetes.io/unschedulable", "NoSchedule"));
+    }
+    wanted
+}
+
+/// When a lease was last renewed.
+pub fn renewed_at(lease: &Value) -> Option<Timestamp> {
+    clock::parse(text(lease, &["spec", "renewTime"]))
+}

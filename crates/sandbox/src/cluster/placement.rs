@@ -1,0 +1,81 @@
+//! Nodes and pod specs of the store in the form that placement decisions take.
+
+use everynode_core::name::NodeName;
+use everynode_core::object::{Labels, Node, Taint, TaintEffect};
+use everynode_core::placement::{
+    NodeSelectorOperator, NodeSelectorTerm, Placement, Toleration, TolerationOperator,
+};
+use serde_json::Value;
+
+use crate::store::text;
+
+/// A Node of the store; taints with an effect that we don't know are left out.
+pub fn node(object: &Value) -> Node {
+    let taints = object["spec"]["taints"].as_array().into_iter().flatten();
+    Node {
+        name: NodeName::new(text(object, &["metadata", "name"])),
+        labels: labels(&object["metadata"]["labels"]),
+        taints: taints.filter_map(taint).collect(),
+    }
+}
+
+/// What a pod's spec asks of its node; what does not parse asks for nothing that there is.
+pub fn placement(spec: &Value) -> Placement {
+    everynode_k8s::convert::placement(spec, "spec").0
+}
+
+/// The one node that a pod with this spec may run on, by matchFields, if there is such a one.
+pub fn pinned_node(placement: &Placement) -> Option<&str> {
+    let [NodeSelectorTerm::Parsed(term)] = placement.required_node_affinity.as_deref()? else {
+        return None;
+    };
+    term.match_fields.iter().find_map(|requirement| match &requirement.operator {
+        NodeSelectorOperator::In(values) if &*requirement.key == "metadata.name" => {
+            values.first().filter(|_| values.len() == 1).map(|name| &**name)
+        }
+        _ => None,
+    })
+}
+
+fn labels(map: &Value) -> Labels {
+    let entries = map.as_object().into_iter().flatten();
+    entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
+}
+
+fn effect(value: &Value) -> Option<TaintEffect> {
+    match value.as_str()? {
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        _ => None,
+    }
+}
+
+/// A taint of a node; `None` if it has an effect that we don't know.
+pub fn taint(value: &Value) -> Option<Taint> {
+    Some(Taint {
+        key: text(value, &["key"]).into(),
+        value: text(value, &["value"]).into(),
+        effect: effect(&value["effect"])?,
+    })
+}
+
+/// A toleration of a pod; `None` if it tolerates nothing that we know.
+pub fn toleration(value: &Value) -> Option<Toleration> {
+    let operator = match text(value, &["operator"]) {
+        "" | "Equal" => TolerationOperator::Equal,
+        "Exists" => TolerationOperator::Exists,
+        "Lt" => TolerationOperator::Lt,
+        "Gt" => TolerationOperator::Gt,
+        _ => return None,
+    };
+    Some(Toleration {
+        key: text(value, &["key"]).into(),
+        operator,
+        value: text(value, &["value"]).into(),
+        effect: match text(value, &["effect"]) {
+            "" => None,
+            _ => Some(effect(&value["effect"])?),
+        },
+    })
+}

@@ -1,0 +1,180 @@
+//! Amounts of resources: what pods request and nodes have.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::quantity::{self, Millis};
+
+/// Amounts by resource: cpu in thousandths of a core, everything else in whole units.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    cpu_millis: i64,
+    memory: i64,
+    ephemeral_storage: i64,
+    /// `nvidia.com/gpu`, `hugepages-2Mi` …, in the order of their names.
+    scalars: Vec<(Arc<str>, i64)>,
+}
+
+impl Resources {
+    /// A ResourceList of the API; `pods` is none of ours. What does not parse counts as nothing.
+    pub fn of_list(list: &Value) -> Resources {
+        let mut resources = Resources::default();
+        for (name, value) in list.as_object().into_iter().flatten() {
+            let Some(quantity) = read(value) else { continue };
+            match name.as_str() {
+                "cpu" => resources.cpu_millis = quantity.milli_value(),
+                "memory" => resources.memory = quantity.value(),
+                "ephemeral-storage" => resources.ephemeral_storage = quantity.value(),
+                "pods" => {}
+                _ => resources.scalars.push((name.as_str().into(), quantity.value())),
+            }
+        }
+        resources.scalars.sort();
+        resources
+    }
+
+    /// Every resource with its amount, in kube-scheduler's order.
+    pub fn iter(&self) -> impl Iterator<Item = (Arc<str>, i64)> {
+        [
+            ("cpu", self.cpu_millis),
+            ("memory", self.memory),
+            ("ephemeral-storage", self.ephemeral_storage),
+        ]
+        .into_iter()
+        .filter(|(_, amount)| *amount != 0)
+        .map(|(name, amount)| (Arc::from(name), amount))
+        .chain(self.scalars.iter().cloned())
+    }
+
+    pub fn amount(&self, resource: &str) -> i64 {
+        match resource {
+            "cpu" => self.cpu_millis,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.ephemeral_storage,
+            _ => self.scalars.iter().find(|(name, _)| &**name == resource).map_or(0, |(_, n)| *n),
+        }
+    }
+
+    pub fn add(&mut self, other: &Resources) {
+        self.combine(other, i64::saturating_add);
+    }
+
+    pub fn subtract(&mut self, other: &Resources) {
+        self.combine(other, i64::saturating_sub);
+    }
+
+    /// The larger of the two amounts of each resource.
+    pub fn raise_to(&mut self, other: &Resources) {
+        self.combine(other, i64::max);
+    }
+
+    fn combine(&mut self, other: &Resources, with: fn(i64, i64) -> i64) {
+        self.cpu_millis = with(self.cpu_millis, other.cpu_millis);
+        self.memory = with(self.memory, other.memory);
+        self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
+        for (name, amount) in &other.scalars {
+            match self.scalars.binary_search_by(|(known, _)| known.cmp(name)) {
+                Ok(at) => self.scalars[at].1 = with(self.scalars[at].1, *amount),
+                Err(at) => self.scalars.insert(at, (name.clone(), with(0, *amount))),
+            }
+        }
+    }
+
+    /// Amounts that are given in `list` replace ours (pod-level requests).
+    fn replace(&mut self, list: &Value) {
+        let given = Resources::of_list(list);
+        if list.get("cpu").is_some() {
+            self.cpu_millis = given.cpu_millis;
+        }
+        if list.get("memory").is_some() {
+            self.memory = given.memory;
+        }
+    }
+}
+
+fn read(value: &Value) -> Option<Millis> {
+    match value {
+        Value::String(text) => quantity::parse(text),
+        Value::Number(number) => quantity::parse(&number.to_string()),
+        _ => None,
+    }
+}
+
+/// A quantity's whole units.
+pub fn quantity_value(value: &Value) -> Option<i64> {
+    read(value).map(Millis::value)
+}
+
+/// What a pod requests, as upstream's `PodRequests`: the sum of its containers and sidecars, or what an init
+/// container needs beside the sidecars before it, whichever is more; then the overhead.
+pub fn pod_requests(spec: &Value) -> Resources {
+    let list = |field: &str| spec[field].as_array().into_iter().flatten();
+    let requests = |container: &Value| Resources::of_list(&container["resources"]["requests"]);
+    let mut total = Resources::default();
+    list("containers").for_each(|container| total.add(&requests(container)));
+    let mut sidecars = Resources::default();
+    let mut initial = Resources::default();
+    for container in list("initContainers") {
+        let mut needed = requests(container);
+        if container["restartPolicy"] == "Always" {
+            total.add(&needed);
+            sidecars.add(&needed);
+            initial.raise_to(&sidecars);
+        } else {
+            needed.add(&sidecars);
+            initial.raise_to(&needed);
+        }
+    }
+    total.raise_to(&initial);
+    total.replace(&spec["resources"]["requests"]);
+    total.add(&Resources::of_list(&spec["overhead"]));
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn container(cpu: &str) -> Value {
+        json!({"resources": {"requests": {"cpu": cpu}}})
+    }
+
+    fn sidecar(cpu: &str) -> Value {
+        json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}})
+    }
+
+    /// S21: requests of containers, init containers, sidecars, overhead and the pod itself.
+    #[test]
+    fn requests_add_up_as_upstream_adds_them() {
+        for (what, spec, expected) in [
+            ("none", json!({"containers": [{}]}), 0),
+            ("containers", json!({"containers": [container("100m"), container("1")]}), 1100),
+            (
+                "a large init container",
+                json!({"containers": [container("1")], "initContainers": [container("3")]}),
+                3000,
+            ),
+            (
+                "an init container after a sidecar",
+                json!({"containers": [container("1")],
+                       "initContainers": [sidecar("500m"), container("3")]}),
+                3500,
+            ),
+            (
+                "a sidecar beside containers",
+                json!({"containers": [container("1")], "initContainers": [sidecar("500m")]}),
+                1500,
+            ),
+            ("overhead", json!({"containers": [container("1")], "overhead": {"cpu": "50m"}}), 1050),
+            (
+                "the pod's own",
+                json!({"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}}),
+                2000,
+            ),
+        ] {
+            assert_eq!(pod_requests(&spec).amount("cpu"), expected, "{what}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The scheduler (S21): binds each pending pod to a node that it fits, the most important first.
+//!
+//! Costs what changed: a pod that a DaemonSet aims at one node is tried on that node alone, and one that fits nowhere is
+//! tried again only when its node changes or a pod leaves it. There is no preemption: a pod that does not fit waits, and
+//! says so in the words in which kube-scheduler says that preemption does not help.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::clock::rfc3339;
+use super::event::{About, Says};
+use super::fit::{Misfit, PodNeeds, Room, Usage};
+use super::key::PodKey;
+use super::placement::{self, pinned_node, placement};
+use super::world::World;
+use crate::store::Object;
+
+const NAME: &str = "default-scheduler";
+
+#[derive(Debug, Default)]
+pub struct Scheduler {
+    nodes: BTreeMap<Arc<str>, Node>,
+    /// How many of `nodes` exist.
+    nodes_known: usize,
+    pods: BTreeMap<Arc<str>, Pod>,
+    queue: BTreeSet<Turn>,
+    /// Pods that fit nowhere and that are aimed at no single node.
+    waiting: BTreeSet<Arc<str>>,
+}
+
+/// A node, or what is known of one that does not exist.
+#[derive(Debug, Default)]
+struct Node {
+    room: Option<Room>,
+    bound: BTreeSet<Arc<str>>,
+    /// Pods that are aimed at this node alone and don't fit.
+    waiting: BTreeSet<Arc<str>>,
+}
+
+#[derive(Debug)]
+enum Pod {
+    Pending { key: PodKey, needs: PodNeeds, pinned: Option<Arc<str>>, turn: Turn },
+    Bound { node: Arc<str>, usage: Usage },
+}
+
+/// By priority, then first come, first served.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    priority: Reverse<i64>,
+    created: Arc<str>,
+    key: PodKey,
+    uid: Arc<str>,
+}
+
+impl Scheduler {
+    pub fn apply_node(&mut self, object: &Object) {
+        let core = placement::node(object.value());
+        let node = self.nodes.entry(object.name().into()).or_default();
+        let changed = match &mut node.room {
+            Some(room) => room.update(core, object.value()),
+            None => {
+                let mut room = Room::new(core, object.value());
+                for uid in &node.bound {
+                    if let Some(Pod::Bound { usage, .. }) = self.pods.get(uid) {
+                        room.add(usage);
+                    }
+                }
+                node.room = Some(room);
+                self.nodes_known += 1;
+                true
+            }
+        };
+        if changed {
+            self.wake(object.name());
+        }
+    }
+
+    pub fn delete_node(&mut self, name: &str) {
+        if let Some(node) = self.nodes.get_mut(name)
+            && node.room.take().is_some()
+        {
+            self.nodes_known -= 1;
+        }
+        self.drop_if_empty(name);
+    }
+
+    pub fn apply_pod(&mut self, object: &Object) {
+        let done = matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed");
+        match (self.pods.get(object.uid()), object.node_name()) {
+            (_, _) if done => self.delete_pod(object.uid()),
+            (Some(Pod::Bound { .. }), _) => {}
+            (Some(Pod::Pending { .. }), "") if object.is_terminating() => {
+                self.delete_pod(object.uid());
+            }
+            (Some(Pod::Pending { .. }), "") => {}
+            (Some(Pod::Pending { .. }) | None, node) if !node.is_empty() => {
+                self.delete_pod(object.uid());
+                self.bind(object.uid().into(), node.into(), Usage::of(object.value()));
+            }
+            (_, _) if is_ours(object) => self.enqueue(object),
+            (_, _) => {}
+        }
+    }
+
+    fn enqueue(&mut self, object: &Object) {
+        let spec = &object.value()["spec"];
+        let turn = Turn {
+            priority: Reverse(spec["priority"].as_i64().unwrap_or(0)),
+            created: object.text(&["metadata", "creationTimestamp"]).into(),
+            key: PodKey::of(object),
+            uid: object.uid().into(),
+        };
+        let needs = PodNeeds { placement: placement(spec), usage: Usage::of(object.value()) };
+        let pinned = pinned_node(&needs.placement).map(Arc::from);
+        self.queue.insert(turn.clone());
+        let pod = Pod::Pending { key: turn.key.clone(), needs, pinned, turn: turn.clone() };
+        self.pods.insert(turn.uid, pod);
+    }
+
+    fn bind(&mut self, uid: Arc<str>, name: Arc<str>, usage: Usage) {
+        let node = self.nodes.entry(name.clone()).or_default();
+        if let Some(room) = &mut node.room {
+            room.add(&usage);
+        }
+        node.bound.insert(uid.clone());
+        self.pods.insert(uid, Pod::Bound { node: name, usage });
+    }
+
+    /// The pod is gone, or uses nothing any more.
+    pub fn delete_pod(&mut self, uid: &str) {
+        match self.pods.remove(uid) {
+            None => {}
+            Some(Pod::Pending { pinned, turn, .. }) => {
+                self.queue.remove(&turn);
+                self.waiting.remove(uid);
+                if let Some(name) = pinned {
+                    if let Some(node) = self.nodes.get_mut(&name) {
+                        node.waiting.remove(uid);
+                    }
+                    self.drop_if_empty(&name);
+                }
+            }
+            Some(Pod::Bound { node: name, usage }) => {
+                if let Some(node) = self.nodes.get_mut(&name) {
+                    node.bound.remove(uid);
+                    if let Some(room) = &mut node.room {
+                        room.remove(&usage);
+                    }
+                }
+                self.wake(&name);
+                self.drop_if_empty(&name);
+            }
+        }
+    }
+
+    /// Forgets all pods but these.
+    pub fn retain(&mut self, uids: &BTreeSet<&str>) {
+        let gone: Vec<Arc<str>> =
+            self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
+        for uid in gone {
+            self.delete_pod(&uid);
+        }
+    }
+
+    fn drop_if_empty(&mut self, name: &str) {
+        let empty =
+            |node: &Node| node.room.is_none() && node.bound.is_empty() && node.waiting.is_empty();
+        if self.nodes.get(name).is_some_and(empty) {
+            self.nodes.remove(name);
+        }
+    }
+
+    /// Something changed on a node: those that wait for it get another turn.
+    fn wake(&mut self, name: &str) {
+        let pinned = self.nodes.get_mut(name).map(|node| std::mem::take(&mut node.waiting));
+        let free = std::mem::take(&mut self.waiting);
+        for uid in pinned.into_iter().flatten().chain(free) {
+            if let Some(Pod::Pending { turn, .. }) = self.pods.get(&uid) {
+                self.queue.insert(turn.clone());
+            }
+        }
+    }
+
+    /// Tries up to `limit` pods. Returns whether more are waiting for their turn.
+    pub fn step(&mut self, world: &mut World<'_>, limit: usize) -> bool {
+        for _ in 0..limit {
+            let Some(turn) = self.queue.pop_first() else { return false };
+            self.try_to_bind(world, &turn.uid);
+        }
+        !self.queue.is_empty()
+    }
+
+    fn try_to_bind(&mut self, world: &mut World<'_>, uid: &Arc<str>) {
+        let Some(Pod::Pending { key, needs, pinned, .. }) = self.pods.get(uid) else { return };
+        let Some(object) = world.pod(key).filter(|object| object.uid() == &**uid) else { return };
+        match self.choose(needs, pinned.as_deref()) {
+            Ok(node) => {
+                let usage = needs.usage.clone();
+                if world.bind(&object, &node) {
+                    let message = format!(
+                        "Successfully assigned {}/{} to {node}",
+                        object.namespace(),
+                        object.name()
+                    );
+                    world.record(About::pod(&object), says(false, "Scheduled", &message));
+                    self.bind(uid.clone(), node, usage);
+                }
+            }
+            Err(message) => {
+                match pinned.clone() {
+                    Some(name) => {
+                        self.nodes.entry(name).or_default().waiting.insert(uid.clone());
+                    }
+                    None => {
+                        self.waiting.insert(uid.clone());
+                    }
+                }
+                report_unschedulable(world, &object, &message);
+            }
+        }
+    }
+
+    /// The node for a pod, or why there is none.
+    fn choose(&self, needs: &PodNeeds, pinned: Option<&str>) -> Result<Arc<str>, String> {
+        let mut reasons = Reasons { nodes: self.nodes_known, ..Reasons::default() };
+        if let Some(name) = pinned {
+            let room = self
+                .nodes
+                .get_key_value(name)
+                .and_then(|(name, node)| Some((name, node.room.as_ref()?)));
+            if let Some((name, room)) = room {
+                let misfits = room.misfits(needs);
+                if misfits.is_empty() {
+                    return Ok(name.clone());
+                }
+                reasons.add(&misfits);
+            }
+            reasons.add_others();
+            return Err(reasons.message());
+        }
+        let mut best: Option<(i64, &Arc<str>)> = None;
+        for (name, node) in &self.nodes {
+            let Some(room) = &node.room else { continue };
+            let misfits = room.misfits(needs);
+            if !misfits.is_empty() {
+                reasons.add(&misfits);
+            } else if best.is_none_or(|(pods, _)| room.pods() < pods) {
+                best = Some((room.pods(), name));
+            }
+        }
+        best.map(|(_, name)| name.clone()).ok_or_else(|| reasons.message())
+    }
+}
+
+/// Whether a pod is to be scheduled, and by us.
+fn is_ours(pod: &Object) -> bool {
+    let spec = &pod.value()["spec"];
+    let gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    pod.node_name().is_empty()
+        && !pod.is_terminating()
+        && !gated
+        && matches!(pod.text(&["spec", "schedulerName"]), "" | NAME)
+}
+
+fn says<'a>(warns: bool, reason: &'a str, message: &'a str) -> Says<'a> {
+    Says { component: NAME, host: "", warns, reason, message }
+}
+
+fn report_unschedulable(world: &mut World<'_>, pod: &Arc<Object>, message: &str) {
+    let conditions = pod.value()["status"]["conditions"].as_array();
+    let old = conditions.into_iter().flatten().find(|c| c["type"] == "PodScheduled");
+    if old.is_some_and(|old| old["status"] == "False" && old["message"] == message) {
+        return;
+    }
+    let since = old.filter(|old| old["status"] == "False").map(|old| &old["lastTransitionTime"]);
+    let generation = pod.value()["metadata"].get("generation");
+    let condition = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "observedGeneration": generation.cloned().unwrap_or(json!(1)),
+        "lastProbeTime": null,
+        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(world.now))),
+    });
+    let mut status = pod.value()["status"].clone();
+    set_condition(&mut status, condition);
+    world.set_pod_status(pod, status);
+    world.record(About::pod(pod), says(true, "FailedScheduling", message));
+}
+
+/// Replaces the condition of the same type, or appends it.
+pub fn set_condition(status: &mut Value, condition: Value) {
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    if let Some(conditions) = status["conditions"].as_array_mut() {
+        match conditions.iter_mut().find(|old| old["type"] == condition["type"]) {
+            Some(old) => *old = condition,
+            None => conditions.push(condition),
+        }
+    }
+}
+
+/// Why a pod fits none of the nodes, counted.
+#[derive(Debug, Default)]
+struct Reasons {
+    nodes: usize,
+    examined: usize,
+    counts: BTreeMap<String, usize>,
+    without_victims: usize,
+}
+
+impl Reasons {
+    fn add(&mut self, misfits: &[Misfit]) {
+        self.examined += 1;
+        self.without_victims += usize::from(misfits.iter().all(Misfit::could_be_resolved));
+        for misfit in misfits {
+            *self.counts.entry(misfit.reason()).or_default() += 1;
+        }
+    }
+
+    /// The nodes that the pod's affinity rules out by name, which are not looked at.
+    fn add_others(&mut self) {
+        let others = self.nodes - self.examined;
+        if others > 0 {
+            self.counts
+                .insert("node(s) didn't satisfy plugin(s) [NodeAffinity]".to_owned(), others);
+        }
+    }
+
+    /// kube-scheduler's words, as of 1.36.
+    fn message(&self) -> String {
+        if self.nodes == 0 {
+            return "no nodes available to schedule pods".to_owned();
+        }
+        let unhelpful = self.nodes - self.without_victims;
+        let mut preemption = BTreeMap::new();
+        if self.without_victims > 0 {
+            let text = "No preemption victims found for incoming pod";
+            preemption.insert(text.to_owned(), self.without_victims);
+        }
+        if unhelpful > 0 {
+            preemption.insert("Preemption is not helpful for scheduling".to_owned(), unhelpful);
+        }
+        let (reasons, preemption) = (self.count(&self.counts), self.count(&preemption));
+        format!("{reasons} preemption: {preemption}")
+    }
+
+    fn count(&self, counts: &BTreeMap<String, usize>) -> String {
+        let mut parts: Vec<String> =
+            counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        parts.sort();
+        format!("0/{} nodes are available: {}.", self.nodes, parts.join(", "))
+    }
+}

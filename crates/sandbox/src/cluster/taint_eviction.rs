@@ -1,0 +1,183 @@
+//! The taint eviction controller (S23): a pod that does not tolerate a NoExecute taint of its node is deleted, one that
+//! tolerates it for some time after that time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everynode_core::object::{Taint, TaintEffect};
+use everynode_core::placement::Toleration;
+use everynode_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::clock::rfc3339;
+use super::event::{About, Says};
+use super::key::PodKey;
+use super::placement;
+use super::scheduler::set_condition;
+use super::timer::Timer;
+use super::world::World;
+use crate::store::Object;
+
+#[derive(Debug, Default)]
+pub struct TaintEviction {
+    /// The NoExecute taints of the nodes that have any.
+    taints: BTreeMap<Arc<str>, Vec<Taint>>,
+    /// Pods that are to go, with their UID, and when.
+    planned: BTreeMap<PodKey, (Arc<str>, Timestamp)>,
+}
+
+/// For how long a pod stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stay {
+    Forever,
+    For { ms: i64 },
+}
+
+impl TaintEviction {
+    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Object) {
+        let all = node.value()["spec"]["taints"].as_array().into_iter().flatten();
+        let taints: Vec<Taint> = all
+            .filter_map(placement::taint)
+            .filter(|taint| taint.effect == TaintEffect::NoExecute)
+            .collect();
+        let before = match taints.is_empty() {
+            true => self.taints.remove(node.name()).unwrap_or_default(),
+            false => self.taints.insert(node.name().into(), taints.clone()).unwrap_or_default(),
+        };
+        if before != taints {
+            for pod in world.pods_on(node.name()).collect::<Vec<_>>() {
+                self.apply_pod(world, &pod);
+            }
+        }
+    }
+
+    pub fn delete_node(&mut self, name: &str) {
+        self.taints.remove(name);
+    }
+
+    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+        let stay = match self.taints.get(pod.node_name()) {
+            Some(taints) if !pod.is_terminating() => stay(pod.value(), taints),
+            Some(_) | None => Stay::Forever,
+        };
+        if self.planned.is_empty() && stay == Stay::Forever {
+            return;
+        }
+        let key = PodKey::of(pod);
+        match stay {
+            Stay::Forever => {
+                self.planned.remove(&key);
+            }
+            Stay::For { ms: 0 } => {
+                self.planned.remove(&key);
+                evict(world, pod);
+            }
+            Stay::For { ms } => {
+                let at = Timestamp(world.now.0 + ms);
+                // A plan that is there goes on: time that has passed counts, unless less is left now.
+                let planned = self.planned.get(&key).filter(|(uid, _)| **uid == *pod.uid());
+                if planned.is_none_or(|(_, planned)| at < *planned) {
+                    self.planned.insert(key.clone(), (pod.uid().into(), at));
+                    world.timers.set(at, Timer::Evict { pod: key });
+                }
+            }
+        }
+    }
+
+    pub fn delete_pod(&mut self, pod: &Object) {
+        if !self.planned.is_empty() {
+            self.planned.remove(&PodKey::of(pod));
+        }
+    }
+
+    pub fn fire(&mut self, world: &mut World<'_>, key: &PodKey) {
+        let due = self.planned.get(key).is_some_and(|(_, at)| *at <= world.now);
+        if !due {
+            return;
+        }
+        if let Some((uid, _)) = self.planned.remove(key)
+            && let Some(pod) = world.pod(key).filter(|pod| pod.uid() == &*uid)
+        {
+            evict(world, &pod);
+        }
+    }
+}
+
+/// The shortest time for which the pod tolerates all the taints.
+fn stay(pod: &Value, taints: &[Taint]) -> Stay {
+    let tolerations: Vec<(Toleration, Option<i64>)> = pod["spec"]["tolerations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|t| Some((placement::toleration(t)?, t["tolerationSeconds"].as_i64())))
+        .collect();
+    let mut shortest: Option<i64> = None;
+    for taint in taints {
+        let mut tolerating = tolerations.iter().filter(|(t, _)| t.tolerates(taint)).peekable();
+        if tolerating.peek().is_none() {
+            return Stay::For { ms: 0 };
+        }
+        for seconds in tolerating.filter_map(|(_, seconds)| *seconds) {
+            let seconds = seconds.max(0);
+            shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
+        }
+    }
+    shortest.map_or(Stay::Forever, |seconds| Stay::For { ms: seconds.saturating_mul(1000) })
+}
+
+fn evict(world: &mut World<'_>, pod: &Arc<Object>) {
+    let condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+        "observedGeneration": pod.value()["metadata"].get("generation").cloned().unwrap_or(json!(1)),
+        "lastProbeTime": null,
+        "lastTransitionTime": rfc3339(world.now),
+    });
+    let mut status = pod.value()["status"].clone();
+    set_condition(&mut status, condition);
+    let message = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
+    let says = Says {
+        component: "taint-eviction-controller",
+        host: "",
+        warns: false,
+        reason: "TaintManagerEviction",
+        message: &message,
+    };
+    world.record(About::pod(pod), says);
+    if let Some(pod) = world.set_pod_status(pod, status) {
+        world.delete_pod(&pod);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S23: a pod stays as long as its tolerations of all taints say, the shortest counts.
+    #[test]
+    fn the_shortest_toleration_counts() {
+        let taint =
+            |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::NoExecute };
+        let check = |tolerations: Value, taints: &[&str], expected: Stay| {
+            let pod = json!({"spec": {"tolerations": tolerations}});
+            let taints: Vec<Taint> = taints.iter().map(|key| taint(key)).collect();
+            assert_eq!(stay(&pod, &taints), expected, "{pod}");
+        };
+        let forever = json!({"key": "a", "operator": "Exists"});
+        let minute = json!({"key": "a", "operator": "Exists", "tolerationSeconds": 60});
+        let second = json!({"key": "b", "operator": "Exists", "tolerationSeconds": 1});
+        check(json!([]), &["a"], Stay::For { ms: 0 });
+        check(json!([forever]), &["a"], Stay::Forever);
+        check(json!([forever, minute]), &["a"], Stay::For { ms: 60_000 });
+        check(json!([minute, second]), &["a", "b"], Stay::For { ms: 1_000 });
+        check(json!([minute]), &["a", "b"], Stay::For { ms: 0 });
+        check(json!([{"operator": "Exists"}]), &["a", "b"], Stay::Forever);
+        check(
+            json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]),
+            &["a"],
+            Stay::For { ms: 0 },
+        );
+    }
+}

@@ -1,0 +1,326 @@
+//! Transcripts of pods' lives.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{Sim, pinned, pod, pod_that};
+
+fn check(pod: Value, ms: i64, expected: &Expect) -> Sim {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pod);
+    expected.assert_eq(&sim.transcript("p", ms));
+    sim
+}
+
+/// S22: the default lifecycle is up at once.
+#[test]
+fn by_default_a_pod_is_ready_at_once() {
+    let sim = check(
+        pod("p"),
+        60_000,
+        &expect![[r#"
+            0 ms      Pending c[ContainerCreating]
+            75 ms     Running c[running ready] Ready
+        "#]],
+    );
+    expect![[r#"
+        Normal Scheduled: Successfully assigned default/p to node-0001
+        Normal Pulling: Pulling image "nginx:1.27"
+        Normal Pulled: Successfully pulled image "nginx:1.27" in 40ms (40ms including waiting). Image size: 52428800 bytes.
+        Normal Created: Container created
+        Normal Started: Container started"#]].assert_eq(&sim.events("p").join("\n"));
+}
+
+/// S22: what a kubelet reports, field by field.
+#[test]
+fn a_running_pod_is_reported_as_kubelets_do() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pod("p"));
+    sim.run_for(1_000);
+    let mut status = sim.pod("p").unwrap()["status"].clone();
+    status["containerStatuses"][0]["containerID"] = json!("…");
+    let mut lines = String::new();
+    for (field, value) in status.as_object().unwrap() {
+        match value.as_array() {
+            Some(items) => {
+                items.iter().for_each(|item| writeln!(lines, "{field}: {item}").unwrap())
+            }
+            None => writeln!(lines, "{field}: {value}").unwrap(),
+        }
+    }
+    expect![[r#"
+        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodReadyToStartContainers"}
+        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Initialized"}
+        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Ready"}
+        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"ContainersReady"}
+        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodScheduled"}
+        containerStatuses: {"containerID":"…","image":"docker.io/library/nginx:1.27","imageID":"docker.io/library/nginx@sha256:191f006a0f8ea4e1b7567a238ed920f6558df3dd0e239d0bf3c56d968d6e1920","lastState":{},"name":"c","ready":true,"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}
+        hostIP: "172.16.0.2"
+        hostIPs: {"ip":"172.16.0.2"}
+        observedGeneration: 1
+        phase: "Running"
+        podIP: "10.64.0.2"
+        podIPs: {"ip":"10.64.0.2"}
+        qosClass: "BestEffort"
+        startTime: "2026-01-01T00:00:00Z"
+    "#]].assert_eq(&lines);
+}
+
+/// S22: a pod may never get ready.
+#[test]
+fn a_pod_may_never_get_ready() {
+    check(
+        pod_that("never-ready"),
+        600_000,
+        &expect![[r#"
+            0 ms      Pending c[ContainerCreating]
+            75 ms     Running c[running unready]
+        "#]],
+    );
+}
+
+/// S22: ready after a time that the annotation says.
+#[test]
+fn a_pod_gets_ready_when_its_annotation_says() {
+    check(
+        pod_that("[{stage: ready, delay: 12s}]"),
+        60_000,
+        &expect![[r#"
+            0 ms      Pending c[ContainerCreating]
+            75 ms     Running c[running unready]
+            12075 ms  Running c[running ready] Ready
+        "#]],
+    );
+}
+
+/// S22: a crash loop backs off, 10 s and doubling.
+#[test]
+fn a_crash_loop_backs_off() {
+    let sim = check(
+        pod_that("crash-loop"),
+        120_000,
+        &expect![[r#"
+            0 ms      Pending c[ContainerCreating]
+            75 ms     Running c[running ready] Ready
+            1427 ms   Running c[exited 1, 1 restarts]
+            1441 ms   Running c[running ready, 1 restarts] Ready
+            2836 ms   Running c[CrashLoopBackOff, 1 restarts]
+            12854 ms  Running c[running ready, 2 restarts] Ready
+            13868 ms  Running c[CrashLoopBackOff, 2 restarts]
+            33890 ms  Running c[running ready, 3 restarts] Ready
+            35451 ms  Running c[CrashLoopBackOff, 3 restarts]
+            75483 ms  Running c[running ready, 4 restarts] Ready
+            77354 ms  Running c[CrashLoopBackOff, 4 restarts]
+        "#]],
+    );
+    expect![[r#"
+        Normal Scheduled: Successfully assigned default/p to node-0001
+        Normal Pulling: Pulling image "nginx:1.27"
+        Normal Pulled: Successfully pulled image "nginx:1.27" in 40ms (40ms including waiting). Image size: 52428800 bytes.
+        Normal Created: Container created
+        Normal Started: Container started
+        Normal Pulled: Container image "nginx:1.27" already present on machine and can be accessed by the pod
+        Warning BackOff: Back-off restarting failed container c in pod p_default(8da9d646-0d14-43e4-824d-1641a7beb562)"#]].assert_eq(&sim.events("p").join("\n"));
+}
+
+/// S22: an image that can't be pulled.
+#[test]
+fn an_image_that_can_not_be_pulled() {
+    let sim = check(
+        pod_that("pull-failure"),
+        60_000,
+        &expect![[r#"
+            0 ms      Pending c[ContainerCreating]
+            200 ms    Pending c[ErrImagePull]
+            1200 ms   Pending c[ImagePullBackOff]
+            11400 ms  Pending c[ErrImagePull]
+            12400 ms  Pending c[ImagePullBackOff]
+            32600 ms  Pending c[ErrImagePull]
+            33600 ms  Pending c[ImagePullBackOff]
+        "#]],
+    );
+    expect![[r#"
+        Normal Scheduled: Successfully assigned default/p to node-0001
+        Normal Pulling: Pulling image "nginx:1.27"
+        Warning Failed: Failed to pull image "nginx:1.27": rpc error: code = NotFound desc = failed to pull and unpack image "nginx:1.27": failed to resolve reference "nginx:1.27": nginx:1.27: not found
+        Warning Failed: Error: ErrImagePull
+        Normal BackOff: Back-off pulling image "nginx:1.27"
+        Warning Failed: Error: ImagePullBackOff"#]].assert_eq(&sim.events("p").join("\n"));
+}
+
+/// S22: a pod that the kubelet turns away.
+#[test]
+fn a_pod_that_the_kubelet_turns_away() {
+    let sim = check(
+        pod_that("admission-failure"),
+        60_000,
+        &expect![[r#"
+            0 ms      Failed (OutOfcpu)
+        "#]],
+    );
+    expect![[r#"
+        Normal Scheduled: Successfully assigned default/p to node-0001
+        Warning OutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 4000, capacity: 4000"#]].assert_eq(&sim.events("p").join("\n"));
+}
+
+/// S22: a container that completes runs again, unless the restart policy says otherwise.
+#[test]
+fn a_container_that_completes_runs_again_if_the_policy_says_so() {
+    check(
+        pod_that("completes"),
+        30_000,
+        &expect![[r#"
+            0 ms      Pending c[ContainerCreating]
+            75 ms     Running c[running ready] Ready
+            2427 ms   Running c[exited 0, 1 restarts]
+            2441 ms   Running c[running ready, 1 restarts] Ready
+            4836 ms   Running c[CrashLoopBackOff, 1 restarts]
+            14854 ms  Running c[running ready, 2 restarts] Ready
+            16868 ms  Running c[CrashLoopBackOff, 2 restarts]
+        "#]],
+    );
+    for (policy, exit, expected) in [
+        ("Never", "completes", "Succeeded"),
+        ("OnFailure", "completes", "Succeeded"),
+        ("Never", "crash-loop", "Failed"),
+        ("OnFailure", "crash-loop", "Running"),
+    ] {
+        let mut sim = Sim::new(1);
+        let mut pod = pod_that(exit);
+        pod["spec"]["restartPolicy"] = json!(policy);
+        sim.create_pod(pod);
+        sim.run_for(5_000);
+        assert_eq!(sim.pod("p").unwrap()["status"]["phase"], expected, "{policy} {exit}");
+    }
+}
+
+/// S22: init containers go one after the other, sidecars stay.
+#[test]
+fn init_containers_go_one_after_the_other() {
+    let mut pod = pod("p");
+    pod["spec"]["initContainers"] = json!([
+        {"name": "first", "image": "a"},
+        {"name": "sidecar", "image": "b", "restartPolicy": "Always"},
+        {"name": "last", "image": "a"},
+    ]);
+    check(
+        pod,
+        10_000,
+        &expect![[r#"
+            0 ms      Pending first[ContainerCreating] sidecar[PodInitializing] last[PodInitializing] c[PodInitializing]
+            75 ms     Pending first[running unready] sidecar[PodInitializing] last[PodInitializing] c[PodInitializing]
+            85 ms     Pending first[exited 0] sidecar[ContainerCreating] last[PodInitializing] c[PodInitializing]
+            160 ms    Pending first[exited 0] sidecar[running ready] last[ContainerCreating] c[PodInitializing]
+            171 ms    Pending first[exited 0] sidecar[running ready] last[running unready] c[PodInitializing]
+            181 ms    Pending first[exited 0] sidecar[running ready] last[exited 0] c[ContainerCreating]
+            223 ms    Running first[exited 0] sidecar[running ready] last[exited 0] c[running ready] Ready
+        "#]],
+    );
+}
+
+/// S22: a well-behaved pod stops soon, one that ignores SIGTERM takes its grace period.
+#[test]
+fn termination_takes_the_time_it_is_told() {
+    for (lifecycle, expected) in [
+        (
+            "default",
+            expect![[r#"
+                0 ms      Running c[running ready] Ready Terminating
+                118 ms    gone
+            "#]],
+        ),
+        (
+            "ignores-sigterm",
+            expect![[r#"
+                0 ms      Running c[running ready] Ready Terminating
+                30000 ms  gone
+            "#]],
+        ),
+        (
+            "[{stage: stop, delay: 3s}]",
+            expect![[r#"
+                0 ms      Running c[running ready] Ready Terminating
+                3000 ms   gone
+            "#]],
+        ),
+        (
+            "pull-failure",
+            expect![[r#"
+                0 ms      gone
+            "#]],
+        ),
+    ] {
+        let mut sim = Sim::new(1);
+        sim.create_pod(pod_that(lifecycle));
+        sim.run_for(1_000);
+        sim.delete_pod("p");
+        expected.assert_eq(&sim.transcript("p", 60_000));
+    }
+}
+
+/// S22: a pod that is bound past the scheduler to a node that is full fails there.
+#[test]
+fn a_pod_that_does_not_fit_its_node_fails() {
+    let bound = |edit: fn(&mut Value)| {
+        let mut pod = pod("p");
+        pod["spec"]["nodeName"] = json!("node-0001");
+        edit(&mut pod);
+        pod
+    };
+    for (pod, expected) in [
+        (
+            bound(|pod| {
+                pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "3"}})
+            }),
+            "OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu, requested: 3000, \
+             used: 2000, capacity: 4000",
+        ),
+        (
+            bound(|pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"})),
+            "NodeAffinity: Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's \
+             node affinity/selector",
+        ),
+        (
+            bound(|pod| {
+                let ports = json!([{"containerPort": 80, "hostPort": 80}]);
+                pod["spec"]["containers"][0]["ports"] = ports;
+            }),
+            "NodePorts: Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for \
+             the requested pod ports",
+        ),
+    ] {
+        let mut sim = Sim::new(1);
+        let mut first = pinned("first", "node-0001");
+        first["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "2"}});
+        first["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+        sim.create_pod(first);
+        sim.create_pod(pod);
+        let status = sim.pod("p").unwrap()["status"].clone();
+        assert_eq!(status["phase"], "Failed");
+        let found = format!(
+            "{}: {}",
+            status["reason"].as_str().unwrap(),
+            status["message"].as_str().unwrap()
+        );
+        assert_eq!(found, expected);
+    }
+}
+
+/// S22: another annotation changes the life of a pod that runs.
+#[test]
+fn another_annotation_changes_a_life() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pod("p"));
+    sim.run_for(1_000);
+    let annotate = |lifecycle: &'static str| {
+        move |pod: &mut Value| {
+            pod["metadata"]["annotations"]["sandbox.everynode.dev/lifecycle"] = json!(lifecycle);
+        }
+    };
+    sim.edit_pod("p", annotate("never-ready"));
+    assert_eq!(sim.line("p"), "Running c[running unready]");
+    sim.edit_pod("p", annotate("default"));
+    assert_eq!(sim.line("p"), "Running c[running ready] Ready");
+}

@@ -1,0 +1,257 @@
+//! Nodes that come, go, fail and return.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Sim, pinned, pod};
+use crate::cluster::DOWN_ANNOTATION;
+use crate::kind::{EVENT, LEASE, POD};
+
+fn ready(sim: &Sim, node: &str) -> String {
+    let node = sim.node(node);
+    let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap();
+    ready["status"].as_str().unwrap().to_owned()
+}
+
+fn taints(sim: &Sim, node: &str) -> Vec<String> {
+    let node = sim.node(node);
+    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    taints.iter().map(|t| format!("{}:{}", text(&t["key"]), text(&t["effect"]))).collect()
+}
+
+fn tolerating(name: &str, tolerations: Value) -> Value {
+    let mut pod = pinned(name, "node-0001");
+    pod["spec"]["tolerations"] = tolerations;
+    pod
+}
+
+/// S23: a node that is told to be down is found out by its lease, and recovers.
+#[test]
+fn a_node_goes_down_and_comes_back() {
+    let mut sim = Sim::new(2);
+    let forever = json!([{"operator": "Exists"}]);
+    sim.create_pod(tolerating("p", forever));
+    sim.run_for(30_000);
+    assert_eq!(
+        (ready(&sim, "node-0001"), sim.line("p")),
+        ("True".into(), "Running c[running ready] Ready".into())
+    );
+
+    sim.annotate_node("node-0001", DOWN_ANNOTATION, Some("true"));
+    sim.run_for(30_000);
+    assert_eq!(ready(&sim, "node-0001"), "Unknown");
+    assert_eq!(ready(&sim, "node-0002"), "True");
+    assert_eq!(
+        taints(&sim, "node-0001"),
+        ["node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"]
+    );
+    assert_eq!(sim.line("p"), "Running c[running ready]");
+    assert!(sim.events("p").iter().any(|e| e == "Warning NodeNotReady: Node is not ready"));
+
+    sim.annotate_node("node-0001", DOWN_ANNOTATION, None);
+    assert_eq!(ready(&sim, "node-0001"), "True");
+    assert_eq!(taints(&sim, "node-0001"), [] as [&str; 0]);
+    assert_eq!(sim.line("p"), "Running c[running ready] Ready");
+    sim.run_for(60_000);
+    assert_eq!(ready(&sim, "node-0001"), "True");
+}
+
+/// S22, S23: a dead node's kubelet does nothing: pods neither start nor stop there until it is back.
+#[test]
+fn pods_of_a_dead_node_neither_start_nor_stop() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pinned("old", "node-0001"));
+    sim.run_for(1_000);
+    sim.annotate_node("node-0001", DOWN_ANNOTATION, Some("true"));
+    let mut new = pod("new");
+    new["spec"]["nodeName"] = json!("node-0001");
+    sim.create_pod(new);
+    sim.delete_pod("old");
+    sim.run_for(5_000);
+    assert_eq!(sim.line("new"), "Pending");
+    assert!(sim.line("old").ends_with("Terminating"));
+    sim.annotate_node("node-0001", DOWN_ANNOTATION, None);
+    sim.run_for(5_000);
+    assert_eq!(sim.line("new"), "Running c[running ready] Ready");
+    assert_eq!(sim.line("old"), "gone");
+}
+
+/// S23: heartbeats are leases, renewed every ten seconds, each node at its own moment.
+#[test]
+fn heartbeats_are_leases() {
+    let mut sim = Sim::new(5);
+    sim.run_for(60_000);
+    let times: BTreeSet<String> = (1..=5)
+        .map(|n| {
+            let name = format!("node-000{n}");
+            let lease = sim.cluster.store().find(&LEASE, "kube-node-lease", &name).unwrap();
+            assert_eq!(lease.text(&["spec", "holderIdentity"]), name);
+            let renewed = super::super::node_lifecycle::renewed_at(lease.value()).unwrap();
+            assert!(sim.now.0 - renewed.0 <= 10_000, "{name}");
+            lease.text(&["spec", "renewTime"]).to_owned()
+        })
+        .collect();
+    assert_eq!(times.len(), 5);
+}
+
+/// S23: cordon adds the unschedulable taint, uncordon removes it; other taints stay.
+#[test]
+fn cordon_adds_a_taint() {
+    let mut sim = Sim::new(1);
+    sim.taint("node-0001", json!([{"key": "k", "effect": "NoSchedule"}]));
+    sim.edit_node("node-0001", |node| node["spec"]["unschedulable"] = json!(true));
+    assert_eq!(
+        taints(&sim, "node-0001"),
+        ["k:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule"]
+    );
+    sim.edit_node("node-0001", |node| {
+        node["spec"].as_object_mut().unwrap().remove("unschedulable");
+    });
+    assert_eq!(taints(&sim, "node-0001"), ["k:NoSchedule"]);
+}
+
+/// S23: a NoExecute taint evicts pods at once, or after as long as they tolerate it.
+#[test]
+fn a_no_execute_taint_evicts() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(tolerating("none", json!([])));
+    sim.create_pod(tolerating(
+        "some",
+        json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}]),
+    ));
+    sim.create_pod(tolerating("all", json!([{"key": "k", "operator": "Exists"}])));
+    sim.run_for(1_000);
+    sim.taint("node-0001", json!([{"key": "k", "effect": "NoExecute"}]));
+    sim.run_for(1_000);
+    let there = |sim: &Sim| ["none", "some", "all"].map(|name| sim.pod(name).is_some());
+    assert_eq!(there(&sim), [false, true, true]);
+    sim.run_for(18_000);
+    assert_eq!(there(&sim), [false, true, true]);
+    sim.run_for(2_000);
+    assert_eq!(there(&sim), [false, false, true]);
+    assert!(sim.events("some").iter().any(|e| e.contains("Marking for deletion Pod default/some")));
+}
+
+/// S23: a taint that goes in time spares the pod.
+#[test]
+fn a_taint_that_goes_in_time_spares_the_pod() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(tolerating(
+        "p",
+        json!([{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}]),
+    ));
+    sim.taint("node-0001", json!([{"key": "k", "effect": "NoExecute"}]));
+    sim.run_for(15_000);
+    sim.taint("node-0001", json!([]));
+    sim.run_for(30_000);
+    assert!(sim.pod("p").is_some());
+}
+
+/// S23: pods of a node that is gone are collected; a node that returns in time keeps them.
+#[test]
+fn pods_of_deleted_nodes_are_collected() {
+    let mut sim = Sim::new(2);
+    sim.create_pod(pinned("p", "node-0001"));
+    sim.create_pod(pinned("q", "node-0002"));
+    sim.run_for(1_000);
+    let node = sim.node("node-0002");
+    sim.delete_node("node-0001");
+    sim.delete_node("node-0002");
+    let mut again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0002"}});
+    again["metadata"]["labels"] = node["metadata"]["labels"].clone();
+    sim.create_node(again);
+    sim.run_for(5_000);
+    assert_eq!(sim.line("p"), "gone");
+    assert_eq!(sim.line("q"), "Running c[running ready, 1 restarts] Ready");
+}
+
+/// S20, S22, S23: a bare node that someone creates gets a kubelet, which completes it.
+#[test]
+fn a_bare_node_gets_a_kubelet() {
+    let mut sim = Sim::new(0);
+    sim.create_node(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mine"}}));
+    let node = sim.node("mine");
+    assert_eq!(ready(&sim, "mine"), "True");
+    assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "mine");
+    assert_eq!(node["status"]["allocatable"]["pods"], "110");
+    assert_eq!(taints(&sim, "mine"), [] as [&str; 0]);
+    sim.create_pod(pinned("p", "mine"));
+    sim.run_for(1_000);
+    assert_eq!(sim.line("p"), "Running c[running ready] Ready");
+    sim.run_for(60_000);
+    assert_eq!(ready(&sim, "mine"), "True");
+}
+
+/// S7, S21, S22: actors that missed changes start over from a list.
+#[test]
+fn missed_changes_are_made_up_for() {
+    let mut sim = Sim::new(2);
+    sim.create_pod(pinned("gone", "node-0001"));
+    sim.run_for(1_000);
+    let options = sim.at();
+    let store = sim.cluster.store_mut();
+    let delete = crate::store::DeleteOptions::now();
+    store.delete(&POD, "default", "gone", &delete, &options).unwrap();
+    store.create(&POD, "default", pinned("new", "node-0002"), &options).unwrap();
+    store.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    let current = store.resource_version();
+    store.compact(current);
+    sim.run_for(1_000);
+    assert_eq!(sim.line("new"), "Running c[running ready] Ready");
+    let progress = *sim.cluster.progress();
+    assert_eq!((progress.nodes, progress.pods, progress.pods_ready), (1, 1, 1));
+}
+
+/// S24: the same seed gives the same history, another one another.
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    let history = |seed| {
+        let mut sim = Sim::with_seed(20, seed);
+        for n in 1..=20 {
+            sim.create_pod(pinned(&format!("p{n}"), &format!("node-{n:04}")));
+        }
+        sim.annotate_node("node-0003", DOWN_ANNOTATION, Some("true"));
+        let lines = sim.transcript("p7", 60_000);
+        let pods: Vec<String> = sim
+            .cluster
+            .store()
+            .iter(&POD, None)
+            .chain(sim.cluster.store().iter(&EVENT, None))
+            .map(|object| object.value().to_string())
+            .collect();
+        (lines, pods, sim.cluster.store().resource_version())
+    };
+    assert_eq!(history(1), history(1));
+    assert_ne!(history(1), history(2));
+}
+
+/// S22: progress counts pods by state.
+#[test]
+fn progress_counts_pods_by_state() {
+    let mut sim = Sim::new(2);
+    sim.create_pod(pinned("waits", "nowhere"));
+    sim.create_pod(pinned("runs", "node-0001"));
+    let progress = *sim.cluster.progress();
+    assert_eq!((progress.nodes, progress.nodes_ready), (2, 2));
+    assert_eq!((progress.pods, progress.pods_unscheduled, progress.pods_starting), (2, 1, 1));
+    sim.run_for(1_000);
+    assert_eq!(sim.cluster.progress().pods_ready, 1);
+    sim.delete_pod("runs");
+    assert_eq!(sim.cluster.progress().pods_terminating, 1);
+    sim.run_for(1_000);
+    assert_eq!(sim.cluster.progress().pods, 1);
+}
+
+/// S25: old events are dropped.
+#[test]
+fn old_events_are_dropped() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pinned("p", "node-0001"));
+    sim.run_for(60_000);
+    assert!(!sim.events("p").is_empty());
+    sim.run_for(3_700_000);
+    assert!(sim.events("p").is_empty());
+}

@@ -1,0 +1,236 @@
+//! What an actor sees of the cluster and may do to it, at one instant.
+//!
+//! Actors write as any client does. A write that fails because someone was faster is no error: the change that made it
+//! fail is on its way to the actor.
+
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+use rand_pcg::Pcg64Mcg;
+use serde_json::{Value, json};
+
+use super::Settings;
+use super::clock::rfc3339_micro;
+use super::event::{About, Recorder, Recording, Says, repeat};
+use super::key::PodKey;
+use super::node_lifecycle::renewed_at;
+use super::timer::Timers;
+use crate::kind::{EVENT, Kind, LEASE, NODE, POD};
+use crate::store::{DeleteOptions, Object, Reason, Status, Store, WriteOptions};
+
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+pub struct World<'a> {
+    pub now: Timestamp,
+    pub store: &'a mut Store,
+    pub rng: &'a mut Pcg64Mcg,
+    pub timers: &'a mut Timers,
+    pub recorder: &'a mut Recorder,
+    pub settings: &'a Settings,
+}
+
+impl World<'_> {
+    pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
+        self.store.find(&POD, &key.namespace, &key.name).cloned()
+    }
+
+    pub fn node(&self, name: &str) -> Option<Arc<Object>> {
+        self.store.find(&NODE, "", name).cloned()
+    }
+
+    /// The pods that are bound to a node, whether or not there is such a node.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
+        self.store.pods_on_node(node).cloned()
+    }
+
+    /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
+    pub fn set_pod_status(&mut self, pod: &Object, status: Value) -> Option<Arc<Object>> {
+        let mut updated = pod.value().clone();
+        updated["status"] = status;
+        let (namespace, name) = (pod.namespace(), pod.name());
+        let written = self.store.update_status(&POD, namespace, name, updated, &self.at());
+        self.settle("pod status", name, written)
+    }
+
+    /// Binds a pod to a node; returns whether it did.
+    pub fn bind(&mut self, pod: &Object, node: &str) -> bool {
+        let (namespace, name) = (pod.namespace(), pod.name());
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": pod.uid()},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let bound = self.store.bind(namespace, name, &binding, &self.at());
+        self.settle("binding", name, bound).is_some()
+    }
+
+    /// Deletes a pod with its own grace period.
+    pub fn delete_pod(&mut self, pod: &Object) {
+        self.delete(pod, &DeleteOptions::default().with_uid(pod.uid()));
+    }
+
+    /// Removes a pod at once: it has stopped, or nobody is left to stop it.
+    pub fn remove_pod(&mut self, pod: &Object) {
+        self.delete(pod, &DeleteOptions::now().with_uid(pod.uid()));
+    }
+
+    fn delete(&mut self, pod: &Object, options: &DeleteOptions) {
+        let (namespace, name) = (pod.namespace(), pod.name());
+        let deleted = self.store.delete(&POD, namespace, name, options, &self.at());
+        self.settle("deletion of pod", name, deleted);
+    }
+
+    pub fn update_node(&mut self, node: Value) -> Option<Arc<Object>> {
+        let name = name_of(&node);
+        let written = self.store.update(&NODE, "", &name, node, &self.at());
+        self.settle("node", &name, written)
+    }
+
+    pub fn update_node_status(&mut self, node: Value) -> Option<Arc<Object>> {
+        let name = name_of(&node);
+        let written = self.store.update_status(&NODE, "", &name, node, &self.at());
+        self.settle("node status", &name, written)
+    }
+
+    /// Renews a node's lease, or takes it.
+    pub fn renew_lease(&mut self, node: &Object) {
+        let name = node.name();
+        let time = json!(rfc3339_micro(self.now));
+        let written = match self.store.find(&LEASE, LEASE_NAMESPACE, name) {
+            Some(lease) => {
+                let mut lease = lease.value().clone();
+                lease["spec"]["renewTime"] = time;
+                self.store.update(&LEASE, LEASE_NAMESPACE, name, lease, &self.at())
+            }
+            None => {
+                let lease = self.lease(node, time);
+                self.store.create(&LEASE, LEASE_NAMESPACE, lease, &self.at())
+            }
+        };
+        self.settle("lease", name, written);
+    }
+
+    fn lease(&self, node: &Object, time: Value) -> Value {
+        let owner =
+            json!({"apiVersion": "v1", "kind": "Node", "name": node.name(), "uid": node.uid()});
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": node.name(), "namespace": LEASE_NAMESPACE, "ownerReferences": [owner],
+            },
+            "spec": {
+                "holderIdentity": node.name(),
+                "leaseDurationSeconds": self.settings.node_monitor_grace_ms / 1000,
+                "renewTime": time,
+            },
+        })
+    }
+
+    /// When a node's lease was last renewed; `None` if it has none.
+    pub fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
+        self.store.find(&LEASE, LEASE_NAMESPACE, node).and_then(|lease| renewed_at(lease.value()))
+    }
+
+    /// Records an event of a node's kubelet.
+    pub fn event(
+        &mut self,
+        about: About<'_>,
+        host: &str,
+        warns: bool,
+        reason: &str,
+        message: &str,
+    ) {
+        self.record(about, Says { component: "kubelet", host, warns, reason, message });
+    }
+
+    pub fn record(&mut self, about: About<'_>, says: Says<'_>) {
+        let namespace = about.namespace();
+        match self.recorder.record(&about, says, self.now) {
+            None => {}
+            Some(Recording::Create(event)) => self.create_event(namespace, event),
+            Some(Recording::Repeat { name, count }) => {
+                match self.store.find(&EVENT, namespace, &name) {
+                    Some(event) => {
+                        let event = repeat(event.value(), count, self.now);
+                        let written =
+                            self.store.update(&EVENT, namespace, &name, event, &self.at());
+                        self.settle("event", &name, written);
+                    }
+                    None => {
+                        let event = Recorder::create(&about, says, &name, self.now);
+                        self.create_event(namespace, event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn create_event(&mut self, namespace: &str, event: Value) {
+        let name = name_of(&event);
+        let written = self.store.create(&EVENT, namespace, event, &self.at());
+        self.settle("event", &name, written);
+    }
+
+    fn at(&self) -> WriteOptions {
+        WriteOptions::at(self.now)
+    }
+
+    /// Tells apart what goes wrong every day from what must not.
+    fn settle<T>(&self, what: &str, name: &str, written: Result<T, Status>) -> Option<T> {
+        match written {
+            Ok(written) => Some(written),
+            Err(status) => {
+                match status.reason {
+                    Reason::Conflict | Reason::NotFound | Reason::AlreadyExists => {}
+                    // Nothing is created in a namespace that is being deleted.
+                    Reason::Forbidden => tracing::debug!(what, name, %status, "refused"),
+                    _ => tracing::warn!(what, name, %status, "an actor's write was refused"),
+                }
+                None
+            }
+        }
+    }
+}
+
+fn name_of(object: &Value) -> String {
+    crate::store::text(object, &["metadata", "name"]).to_owned()
+}
+
+/// Deletes the events that are older than `age_ms`, as etcd's leases do on a real cluster.
+pub fn expire_events(store: &mut Store, now: Timestamp, age_ms: i64) {
+    let limit = super::clock::rfc3339(Timestamp(now.0 - age_ms));
+    let old: Vec<Arc<Object>> = store
+        .iter(&EVENT, None)
+        .filter(|event| last_seen(event) < limit.as_str())
+        .cloned()
+        .collect();
+    for event in old {
+        let (namespace, name) = (event.namespace(), event.name());
+        let options = DeleteOptions::default().with_uid(event.uid());
+        delete_quietly(store, &EVENT, namespace, name, &options, now);
+    }
+}
+
+fn delete_quietly(
+    store: &mut Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+    options: &DeleteOptions,
+    now: Timestamp,
+) {
+    if let Err(status) = store.delete(kind, namespace, name, options, &WriteOptions::at(now)) {
+        tracing::debug!(name, %status, "an old event was not deleted");
+    }
+}
+
+/// RFC 3339 in UTC compares as text.
+fn last_seen(event: &Object) -> &str {
+    [&["series", "lastObservedTime"][..], &["lastTimestamp"], &["eventTime"]]
+        .into_iter()
+        .map(|path| event.text(path))
+        .find(|time| !time.is_empty())
+        .unwrap_or_else(|| event.text(&["metadata", "creationTimestamp"]))
+}
