@@ -20,4 +20,5 @@ mod value;
 pub mod yaml;
 
 pub use api::serve::Limits;
-pub use run::{Error, NodeSource, Options, Sandbox, start};
+pub use cluster::Progress;
+pub use run::{Applied, Error, NodeSource, Options, Outcome, Refusal, Sandbox, start};

@@ -2,13 +2,26 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::serve::{Limits, serve};
+use crate::api::server::Server;
+use crate::api::shared::{Shared, now};
 use crate::api::{kubeconfig, tls};
+use crate::cluster::lifecycle::{self, Lifecycles};
+use crate::cluster::{Cluster, Progress, Settings};
+use crate::nodes;
+use crate::store::{self, Status, Store};
+
+mod manifest;
+
+pub use manifest::{Applied, Outcome, Refusal};
 
 /// Where the simulated nodes come from (S20).
 #[derive(Clone, Debug)]
@@ -56,6 +69,16 @@ pub enum Error {
     Kubeconfig { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Tls(#[from] tls::Error),
+    #[error("read {}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Nodes(#[from] nodes::Error),
+    #[error("{}: {source}", path.display())]
+    NodesFile { path: PathBuf, source: nodes::Error },
+    #[error("{}: {source}", path.display())]
+    Lifecycles { path: PathBuf, source: lifecycle::Error },
+    #[error("create nodes: {0}")]
+    CreateNodes(Status),
 }
 
 /// A running sandbox. Dropping it stops it; `shutdown` also waits for that.
@@ -63,12 +86,15 @@ pub struct Sandbox {
     kubeconfig_path: PathBuf,
     kubeconfig_is_ours: bool,
     server_url: String,
+    shared: Arc<Shared>,
     stop: CancellationToken,
-    server: Option<tokio::task::JoinHandle<()>>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 /// Starts a sandbox on the current tokio runtime. When it returns, the server answers.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
+    let stop = CancellationToken::new();
+    let shared = Arc::new(Shared::new(cluster(&options)?, stop.clone()));
     let address = options.listen;
     let listen_error = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen_error)?;
@@ -83,17 +109,72 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let text = kubeconfig::render(&server_url, &identity.ca_pem, &token);
     kubeconfig::write(&kubeconfig_path, &text)
         .map_err(|source| Error::Kubeconfig { path: kubeconfig_path.clone(), source })?;
-    let stop = CancellationToken::new();
-    let server = tokio::spawn(serve(
-        listener,
-        TlsAcceptor::from(identity.server_config),
-        options.limits,
-        move |_request| async {
-            crate::api::respond::text(http::StatusCode::NOT_FOUND, "404 page not found\n")
-        },
-        stop.clone(),
-    ));
-    Ok(Sandbox { kubeconfig_path, kubeconfig_is_ours, server_url, stop, server: Some(server) })
+    let server = Server::new(Arc::clone(&shared), options.limits, token, address.to_string());
+    let server = Arc::new(server);
+    let tasks = vec![
+        tokio::spawn(act(Arc::clone(&shared))),
+        tokio::spawn(serve(
+            listener,
+            TlsAcceptor::from(identity.server_config),
+            options.limits,
+            move |request| Arc::clone(&server).handle(request),
+            stop.clone(),
+        )),
+    ];
+    Ok(Sandbox { kubeconfig_path, kubeconfig_is_ours, server_url, shared, stop, tasks })
+}
+
+/// The cluster as it is before anyone has spoken to it.
+fn cluster(options: &Options) -> Result<Cluster, Error> {
+    let nodes = nodes(&options.nodes)?;
+    let lifecycles = lifecycles(options.lifecycles.as_deref())?;
+    let now = now();
+    let settings = store::Options { seed: options.seed, ..store::Options::default() };
+    let store = Store::new(&settings, now);
+    let settings = Settings { seed: options.seed, ..Settings::default() };
+    let mut cluster = Cluster::new(store, settings, lifecycles, now);
+    cluster.add_nodes(nodes, now).map_err(Error::CreateNodes)?;
+    Ok(cluster)
+}
+
+fn nodes(source: &NodeSource) -> Result<Vec<Value>, Error> {
+    match source {
+        NodeSource::Generated { nodes, zones } => Ok(nodes::generate(*nodes, *zones)?),
+        NodeSource::File(path) => nodes::parse(&read(path)?)
+            .map_err(|source| Error::NodesFile { path: path.clone(), source }),
+    }
+}
+
+fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
+    let Some(path) = path else { return Ok(Lifecycles::built_in()) };
+    Lifecycles::parse(&read(path)?)
+        .map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
+
+/// Steps the actors: after every write, and when something of theirs is due.
+async fn act(shared: Arc<Shared>) {
+    /// Nothing is due: look again then, in case the machine's clock was set.
+    const IDLE: Duration = Duration::from_secs(60);
+    while !shared.stop.is_cancelled() {
+        let wait = match shared.step() {
+            Some(next) => next.since(now()),
+            None => IDLE,
+        };
+        if wait.is_zero() {
+            // Requests get their turn between two steps.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = shared.written.notified() => {}
+            () = tokio::time::sleep(wait.min(IDLE)) => {}
+        }
+    }
 }
 
 impl Sandbox {
@@ -105,11 +186,24 @@ impl Sandbox {
         &self.server_url
     }
 
+    /// How far nodes and pods are.
+    pub fn progress(&self) -> Progress {
+        self.shared.read_cluster(|cluster| *cluster.progress())
+    }
+
+    /// Applies each document of a manifest (YAML or JSON, lists too), and tells of each what came
+    /// of it: one that is refused does not keep the others.
+    pub fn apply_manifest(&self, text: &str) -> Vec<Applied> {
+        manifest::apply(&self.shared, text)
+    }
+
     /// Stops serving and waits until everything has stopped.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
-        if let Some(server) = self.server.take() {
-            let _ = server.await;
+        for task in std::mem::take(&mut self.tasks) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task of the sandbox failed");
+            }
         }
     }
 }

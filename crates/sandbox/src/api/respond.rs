@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+
+use crate::store::Status;
 
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -30,4 +32,27 @@ pub fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body>
 
 pub fn text(status: StatusCode, text: impl Into<String>) -> Response<Body> {
     full(status, "text/plain; charset=utf-8", text.into())
+}
+
+/// A refusal, as a `Status` document.
+pub fn status(status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, &status.to_value());
+    let retry = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if retry > 0 {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry));
+    }
+    response
+}
+
+/// Adds a `Warning` header for each text (RFC 7234's form, as Kubernetes' clients print it).
+pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    /// Clients read no more than a few kilobytes of headers.
+    const WARNINGS_MAX: usize = 20;
+    for warning in warnings.iter().take(WARNINGS_MAX) {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
 }

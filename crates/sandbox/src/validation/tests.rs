@@ -102,7 +102,7 @@ fn parse_case(block: &str) -> Case {
         .collect();
     let expected = match expected.trim_start() {
         "" => String::new(),
-        lines => format!("{}\n", lines.trim_end()),
+        lines => format!("{lines}\n"),
     };
     Case { text: format!("{text}\n"), verb, base: base.to_owned(), edits, expected }
 }

@@ -1,0 +1,183 @@
+//! Request bodies into JSON trees, with every field that was named twice. Depth is bounded by the
+//! parsers: an endless nest of brackets is an error, not a stack overflow.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::negotiate::Syntax;
+
+/// A body, and what a strict reader would say about it.
+#[derive(Debug, PartialEq)]
+pub struct Decoded {
+    pub value: Value,
+    /// `duplicate field "spec.selector"`: in upstream's words, in the order of the body.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads a body. The error is the parser's, with the place that it stopped at.
+pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
+    let mut duplicates = Vec::new();
+    let value = match syntax {
+        Syntax::Json => json(bytes, &mut duplicates)?,
+        Syntax::Yaml => yaml(bytes)?,
+    };
+    Ok(Decoded { value, duplicates })
+}
+
+fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let seed = Seed { path: &mut String::new(), duplicates };
+    let value = seed.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
+    deserializer.end().map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+/// YAML's parser refuses duplicate keys itself, as upstream's strict one does.
+fn yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+/// More findings than anyone reads; the rest of them is not kept.
+const DUPLICATES_MAX: usize = 100;
+
+struct Seed<'a> {
+    path: &'a mut String,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        let length = self.path.len();
+        loop {
+            self.path.push_str(&format!("[{}]", array.len()));
+            let seed = Seed { path: &mut *self.path, duplicates: &mut *self.duplicates };
+            let item = items.next_element_seed(seed);
+            self.path.truncate(length);
+            match item? {
+                Some(item) => array.push(item),
+                None => return Ok(Value::Array(array)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        let length = self.path.len();
+        while let Some(key) = fields.next_key::<String>()? {
+            if length > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(&key);
+            if object.contains_key(&key) && self.duplicates.len() < DUPLICATES_MAX {
+                self.duplicates.push(format!("duplicate field {:?}", self.path));
+            }
+            let seed = Seed { path: &mut *self.path, duplicates: &mut *self.duplicates };
+            let value = fields.next_value_seed(seed);
+            self.path.truncate(length);
+            object.insert(key, value?);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// S4: a field named twice is found wherever it is; the last one counts.
+    #[test]
+    fn duplicate_fields_are_found_with_their_path() {
+        let body = br#"{"a":1,"b":[{"c":1,"c":2}],"a":3,"d":{"e":null,"e":[]}}"#;
+        let decoded = decode(body, Syntax::Json).expect("valid JSON");
+        assert_eq!(decoded.value, json!({"a": 3, "b": [{"c": 2}], "d": {"e": []}}));
+        assert_eq!(
+            decoded.duplicates,
+            ["duplicate field \"b[0].c\"", "duplicate field \"a\"", "duplicate field \"d.e\"",]
+        );
+    }
+
+    /// S12: bodies that nest without end, stop short or are no text are errors.
+    #[test]
+    fn hostile_bodies_are_errors() {
+        let deep_json = "[".repeat(100_000);
+        let deep_object = "{\"a\":".repeat(100_000);
+        let deep_yaml = "[".repeat(50_000);
+        for (body, syntax) in [
+            (deep_json.as_bytes(), Syntax::Json),
+            (deep_object.as_bytes(), Syntax::Json),
+            (deep_yaml.as_bytes(), Syntax::Yaml),
+            (b"{\"a\":" as &[u8], Syntax::Json),
+            (b"{} {}", Syntax::Json),
+            (b"\"\xff\xfe\"", Syntax::Json),
+            (b"a: \xff", Syntax::Yaml),
+            (b"", Syntax::Json),
+        ] {
+            assert!(decode(body, syntax).is_err(), "{syntax:?}");
+        }
+    }
+
+    /// S4: a body may be YAML.
+    #[test]
+    fn yaml_reads_as_json_does() {
+        let decoded = decode(b"a: 1\nb:\n- c: \"2\"\n- true\n", Syntax::Yaml).expect("valid YAML");
+        assert_eq!(decoded.value, json!({"a": 1, "b": [{"c": "2"}, true]}));
+    }
+
+    proptest! {
+        #[test]
+        fn what_serde_json_reads_is_read_alike(text in "[\\[\\]{}:,\"a-c0-9. ]{0,60}") {
+            let ours = decode(text.as_bytes(), Syntax::Json).ok().map(|decoded| decoded.value);
+            let theirs: Option<Value> = serde_json::from_str(&text).ok();
+            prop_assert_eq!(ours, theirs);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Discovery documents, made from the kind table (S3).
+
+use serde_json::{Value, json};
+
+use crate::kind::{Kind, Kinds, Subresource, Verb};
+
+/// What the server says it is: a Kubernetes version that clients parse, with our name behind it.
+pub const GIT_VERSION: &str = "v1.36.2+everynode";
+
+/// A group and version with its resources, in the order of the table.
+pub struct GroupVersion {
+    pub group: String,
+    pub version: String,
+}
+
+impl GroupVersion {
+    /// `v1`, `apps/v1`.
+    pub fn name(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    fn is_of(&self, kind: &Kind) -> bool {
+        kind.group == self.group && kind.version == self.version
+    }
+}
+
+/// Resources that are answered without being stored: reviews of who may do what.
+pub struct Virtual {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub namespaced: bool,
+}
+
+pub static VIRTUAL: &[Virtual] = &[
+    Virtual {
+        group: "authentication.k8s.io",
+        version: "v1",
+        kind: "SelfSubjectReview",
+        plural: "selfsubjectreviews",
+        singular: "selfsubjectreview",
+        namespaced: false,
+    },
+    Virtual {
+        group: "authorization.k8s.io",
+        version: "v1",
+        kind: "SelfSubjectAccessReview",
+        plural: "selfsubjectaccessreviews",
+        singular: "selfsubjectaccessreview",
+        namespaced: false,
+    },
+    Virtual {
+        group: "authorization.k8s.io",
+        version: "v1",
+        kind: "SelfSubjectRulesReview",
+        plural: "selfsubjectrulesreviews",
+        singular: "selfsubjectrulesreview",
+        namespaced: false,
+    },
+];
+
+/// A group of nothing but the body of `pods/eviction`: where it is missing, `kubectl drain` deletes
+/// pods instead of evicting them.
+const POLICY: (&str, &str) = ("policy", "v1");
+
+/// All groups and versions, the core group first, each once.
+pub fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
+    let mut all: Vec<GroupVersion> = Vec::new();
+    let rows = kinds.iter().map(|kind| (kind.group, kind.version));
+    let virtuals = VIRTUAL.iter().map(|row| (row.group, row.version));
+    for (group, version) in rows.chain(virtuals).chain([POLICY]) {
+        if !all.iter().any(|known| known.group == group && known.version == version) {
+            all.push(GroupVersion { group: group.to_owned(), version: version.to_owned() });
+        }
+    }
+    all
+}
+
+/// `/version`
+pub fn version() -> Value {
+    json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none (Rust)",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, platform()),
+    })
+}
+
+/// The architecture as Go calls it.
+fn platform() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// `/api`
+pub fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
+    let versions: Vec<String> = group_versions(kinds)
+        .into_iter()
+        .filter(|known| known.group.is_empty())
+        .map(|known| known.version)
+        .collect();
+    json!({
+        "kind": "APIVersions",
+        "versions": versions,
+        "serverAddressByClientCIDRs":
+            [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+    })
+}
+
+/// `/apis`
+pub fn groups(kinds: &Kinds) -> Value {
+    let all = group_versions(kinds);
+    let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
+    names.dedup();
+    let groups: Vec<Value> = names
+        .into_iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| group_entry(&all, name))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/GROUP`; None if there is no such group.
+pub fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+    let all = group_versions(kinds);
+    if name.is_empty() || !all.iter().any(|known| known.group == name) {
+        return None;
+    }
+    let mut entry = group_entry(&all, name);
+    entry["kind"] = "APIGroup".into();
+    entry["apiVersion"] = "v1".into();
+    Some(entry)
+}
+
+fn group_entry(all: &[GroupVersion], name: &str) -> Value {
+    let versions: Vec<Value> = all
+        .iter()
+        .filter(|known| known.group == name)
+        .map(|known| json!({"groupVersion": known.name(), "version": known.version}))
+        .collect();
+    json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
+}
+
+/// `/api/v1`, `/apis/GROUP/VERSION`; None if there is no such version.
+pub fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+    let wanted = GroupVersion { group: group.to_owned(), version: version.to_owned() };
+    let mut resources = Vec::new();
+    for kind in kinds.iter().filter(|kind| wanted.is_of(kind)) {
+        resources.push(resource(kind));
+        resources.extend(kind.subresources.iter().map(|name| subresource(kind, *name)));
+    }
+    let virtuals = VIRTUAL.iter().filter(|row| row.group == group && row.version == version);
+    resources.extend(virtuals.map(virtual_resource));
+    let is_known = |known: &GroupVersion| known.group == group && known.version == version;
+    if !group_versions(kinds).iter().any(is_known) {
+        return None;
+    }
+    Some(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": wanted.name(),
+        "resources": resources,
+    }))
+}
+
+fn resource(kind: &Kind) -> Value {
+    let mut entry = json!({
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": verbs(kind),
+        "storageVersionHash": hash(&kind.group_kind()),
+    });
+    if !kind.short_names.is_empty() {
+        entry["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        entry["categories"] = json!(kind.categories);
+    }
+    entry
+}
+
+fn verbs(kind: &Kind) -> Vec<&'static str> {
+    kind.verbs.iter().copied().map(Verb::name).collect()
+}
+
+/// A subresource, and the kind that its bodies are of.
+struct Part {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    verbs: &'static [&'static str],
+}
+
+fn part(kind: &'static str, subresource: Subresource) -> Part {
+    match subresource {
+        Subresource::Status => {
+            Part { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
+        }
+        Subresource::Finalize => Part { group: "", version: "", kind, verbs: &["update"] },
+        Subresource::Binding => {
+            Part { group: "", version: "", kind: "Binding", verbs: &["create"] }
+        }
+        Subresource::Eviction => {
+            Part { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
+        }
+    }
+}
+
+fn subresource(kind: &'static Kind, subresource: Subresource) -> Value {
+    let part = part(kind.kind, subresource);
+    let mut entry = json!({
+        "name": format!("{}/{}", kind.plural, subresource.name()),
+        "singularName": "",
+        "namespaced": kind.namespaced,
+        "kind": part.kind,
+        "verbs": part.verbs,
+    });
+    if !part.version.is_empty() {
+        entry["group"] = part.group.into();
+        entry["version"] = part.version.into();
+    }
+    entry
+}
+
+fn virtual_resource(row: &Virtual) -> Value {
+    json!({
+        "name": row.plural,
+        "singularName": row.singular,
+        "namespaced": row.namespaced,
+        "kind": row.kind,
+        "verbs": ["create"],
+    })
+}
+
+/// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one
+/// document, of `apidiscovery.k8s.io/VERSION`.
+pub fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
+    let all = group_versions(kinds);
+    let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
+    names.dedup();
+    let items: Vec<Value> = names
+        .into_iter()
+        .filter(|name| name.is_empty() == is_core)
+        .map(|name| aggregated_group(kinds, &all, name))
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": format!("apidiscovery.k8s.io/{api_version}"),
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
+    let versions: Vec<Value> = all
+        .iter()
+        .filter(|known| known.group == name)
+        .map(|known| {
+            let mut resources: Vec<Value> =
+                kinds.iter().filter(|kind| known.is_of(kind)).map(aggregated_resource).collect();
+            let virtuals =
+                VIRTUAL.iter().filter(|row| row.group == name && row.version == known.version);
+            resources.extend(virtuals.map(aggregated_virtual));
+            json!({"version": known.version, "freshness": "Current", "resources": resources})
+        })
+        .collect();
+    // The core group has no name, and then no metadata.name either.
+    let metadata = if name.is_empty() {
+        json!({"creationTimestamp": null})
+    } else {
+        json!({"name": name, "creationTimestamp": null})
+    };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_resource(kind: &'static Kind) -> Value {
+    let response_kind =
+        |part: &Part| json!({"group": part.group, "version": part.version, "kind": part.kind});
+    let subresources: Vec<Value> = kind
+        .subresources
+        .iter()
+        .map(|subresource| {
+            let part = part(kind.kind, *subresource);
+            json!({
+                "subresource": subresource.name(),
+                "responseKind": response_kind(&part),
+                "verbs": part.verbs,
+            })
+        })
+        .collect();
+    let mut entry = json!({
+        "resource": kind.plural,
+        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "scope": scope(kind.namespaced),
+        "singularResource": kind.singular,
+        "verbs": verbs(kind),
+    });
+    for (name, list) in [("shortNames", kind.short_names), ("categories", kind.categories)] {
+        if !list.is_empty() {
+            entry[name] = json!(list);
+        }
+    }
+    if !subresources.is_empty() {
+        entry["subresources"] = subresources.into();
+    }
+    entry
+}
+
+fn aggregated_virtual(row: &Virtual) -> Value {
+    json!({
+        "resource": row.plural,
+        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
+        "scope": scope(row.namespaced),
+        "singularResource": row.singular,
+        "verbs": ["create"],
+    })
+}
+
+fn scope(namespaced: bool) -> &'static str {
+    if namespaced { "Namespaced" } else { "Cluster" }
+}
+
+/// Eight bytes of FNV-1a over `text`, in base64: a storage version hash that never changes.
+pub fn hash(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    super::kubeconfig::base64(&hash.to_be_bytes())
+}

@@ -1,0 +1,211 @@
+//! Which form of an answer a client asks for, and which form of body it sends.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+
+use crate::store::{Reason, Status};
+
+/// The shape of a JSON answer (S4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The object or list itself.
+    Object,
+    Table(MetaVersion),
+    PartialObjectMetadata(MetaVersion),
+}
+
+/// Versions of `meta.k8s.io` that tables and partial objects come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVersion {
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+
+    fn parse(version: &str) -> Option<MetaVersion> {
+        match version {
+            "v1" => Some(MetaVersion::V1),
+            "v1beta1" => Some(MetaVersion::V1Beta1),
+            _ => None,
+        }
+    }
+}
+
+/// One entry of an Accept header.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MediaRange {
+    /// `application/json`, in lower case, without parameters.
+    pub essence: String,
+    parameters: Vec<(String, String)>,
+    quality: f32,
+}
+
+impl MediaRange {
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn is(&self, essence: &str) -> bool {
+        let family = essence.split('/').next().unwrap_or_default();
+        self.essence == essence
+            || self.essence == "*/*"
+            || self.essence.strip_suffix("/*") == Some(family)
+    }
+}
+
+/// More entries than any client sends.
+const RANGES_MAX: usize = 64;
+
+/// The entries of the Accept header, best first; `*/*` if there is none.
+pub fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
+    let mut ranges: Vec<MediaRange> = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter(|entry| !entry.trim().is_empty())
+        .take(RANGES_MAX)
+        .map(range)
+        .filter(|range| range.quality > 0.0)
+        .collect();
+    if !headers.contains_key(ACCEPT) {
+        ranges.push(range("*/*"));
+    }
+    // Stable: among equals the client's order counts.
+    ranges.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+    ranges
+}
+
+fn range(entry: &str) -> MediaRange {
+    let mut parts = entry.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let parameters: Vec<(String, String)> = parts
+        .filter_map(|part| part.split_once('='))
+        .map(|(key, value)| (key.trim().to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let quality = parameters
+        .iter()
+        .find(|(key, _)| key == "q")
+        .and_then(|(_, value)| value.parse::<f32>().ok())
+        .unwrap_or(1.0);
+    MediaRange { essence, parameters, quality }
+}
+
+/// The form of an answer about resources, of what the sandbox offers: JSON, as object, table or
+/// partial metadata.
+pub fn form(headers: &HeaderMap) -> Result<Form, Status> {
+    accepted(headers).iter().find_map(offer).ok_or_else(not_acceptable)
+}
+
+fn offer(range: &MediaRange) -> Option<Form> {
+    if !range.is("application/json") {
+        return None;
+    }
+    let Some(kind) = range.parameter("as") else { return Some(Form::Object) };
+    if range.parameter("g") != Some("meta.k8s.io") {
+        return None;
+    }
+    let version = MetaVersion::parse(range.parameter("v")?)?;
+    match kind {
+        "Table" => Some(Form::Table(version)),
+        "PartialObjectMetadata" | "PartialObjectMetadataList" => {
+            Some(Form::PartialObjectMetadata(version))
+        }
+        _ => None,
+    }
+}
+
+/// Refuses a client that does not take plain JSON.
+pub fn require_json(headers: &HeaderMap) -> Result<(), Status> {
+    let is_plain = |range: &MediaRange| range.is("application/json");
+    if accepted(headers).iter().any(is_plain) { Ok(()) } else { Err(not_acceptable()) }
+}
+
+pub fn not_acceptable() -> Status {
+    Status::new(
+        Reason::NotAcceptable,
+        "only the following media types are accepted: application/json, \
+         application/json;as=Table;v=v1;g=meta.k8s.io, \
+         application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    )
+}
+
+/// How a request's body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    Json,
+    Yaml,
+}
+
+/// The syntax of the body of a create, update or delete. An absent content type is JSON.
+pub fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
+    match content_type(headers).as_str() {
+        "" | "application/json" => Ok(Syntax::Json),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Syntax::Yaml),
+        _ => Err(Status::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml",
+        )),
+    }
+}
+
+/// The essence of the Content-Type header, in lower case; empty if there is none.
+pub fn content_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form_of(accept: &str) -> Result<Form, u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().expect("a header"));
+        form(&headers).map_err(|status| status.code())
+    }
+
+    /// S4: the first form that a client likes best, of those there are; 406 if there is none.
+    #[test]
+    fn the_best_form_on_offer_is_taken() {
+        use Form::{Object, PartialObjectMetadata, Table};
+        let cases = [
+            ("application/json", Ok(Object)),
+            ("*/*", Ok(Object)),
+            ("application/*", Ok(Object)),
+            ("application/vnd.kubernetes.protobuf, application/json", Ok(Object)),
+            ("application/vnd.kubernetes.protobuf", Err(406)),
+            ("text/html", Err(406)),
+            (
+                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Ok(Table(MetaVersion::V1)),
+            ),
+            (
+                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+                Ok(Table(MetaVersion::V1Beta1)),
+            ),
+            ("application/json;as=Table;v=v1;g=else", Err(406)),
+            (
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                Ok(PartialObjectMetadata(MetaVersion::V1)),
+            ),
+            (
+                "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io",
+                Ok(Table(MetaVersion::V1)),
+            ),
+            ("application/json;q=0", Err(406)),
+            ("application/json;stream=watch", Ok(Object)),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(form_of(accept), expected, "{accept}");
+        }
+        assert_eq!(form(&HeaderMap::new()).ok(), Some(Object));
+    }
+}

@@ -1,0 +1,206 @@
+//! The documents' frame: paths with their operations, around the schemas.
+
+use serde_json::{Map, Value, json};
+
+use super::schemas;
+use crate::api::discovery::{GIT_VERSION, GroupVersion};
+use crate::kind::{Kind, Kinds, Verb};
+
+/// The whole API as one OpenAPI v2 document.
+pub fn v2(kinds: &Kinds) -> Value {
+    let mut paths = Map::new();
+    for kind in kinds.iter() {
+        add_paths(&mut paths, kind, Version::V2);
+    }
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": GIT_VERSION},
+        "paths": paths,
+        "definitions": schemas::definitions(),
+    })
+}
+
+/// One group and version as an OpenAPI v3 document; `definitions` are those of all types.
+pub fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
+    let mut paths = Map::new();
+    for kind in kinds.iter().filter(|kind| kind.group == of.group && kind.version == of.version) {
+        add_paths(&mut paths, kind, Version::V3);
+    }
+    let roots = schemas::roots_of(definitions, &of.group, &of.version);
+    let mut schemas = schemas::reachable(definitions, roots);
+    for (name, schema) in &mut schemas {
+        to_v3(schema);
+        multiple_types(name, schema);
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": GIT_VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V2,
+    V3,
+}
+
+fn add_paths(paths: &mut Map<String, Value>, kind: &Kind, version: Version) {
+    let root = if kind.group.is_empty() { "/api" } else { "/apis" };
+    let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
+    let collection = format!("{root}/{}{scope}/{}", kind.api_version(), kind.plural);
+    let item = format!("{collection}/{{name}}");
+    for verb in kind.verbs {
+        let (path, method) = match verb {
+            Verb::List => (&collection, "get"),
+            Verb::Create => (&collection, "post"),
+            Verb::DeleteCollection => (&collection, "delete"),
+            Verb::Get => (&item, "get"),
+            Verb::Update => (&item, "put"),
+            Verb::Patch => (&item, "patch"),
+            Verb::Delete => (&item, "delete"),
+            // A parameter of list.
+            Verb::Watch => continue,
+        };
+        let entry = paths.entry(path.clone()).or_insert_with(|| json!({}));
+        entry[method] = operation(kind, *verb, version);
+    }
+}
+
+const PATCH_TYPES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+fn operation(kind: &Kind, verb: Verb, version: Version) -> Value {
+    let parameters: Vec<Value> =
+        parameters(verb).iter().map(|parameter| parameter.document(version)).collect();
+    let mut operation = json!({
+        "description": format!("{} {}", verb.name(), kind.kind),
+        "operationId": format!("{}{}{}", verb.name(), kind.group.replace('.', ""), kind.kind),
+        "parameters": parameters,
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": action(verb),
+        "x-kubernetes-group-version-kind":
+            {"group": kind.group, "version": kind.version, "kind": kind.kind},
+    });
+    if verb == Verb::Patch {
+        match version {
+            Version::V2 => operation["consumes"] = json!(PATCH_TYPES),
+            Version::V3 => {
+                let content: Map<String, Value> = PATCH_TYPES
+                    .iter()
+                    .map(|name| ((*name).to_owned(), json!({"schema": {"type": "object"}})))
+                    .collect();
+                operation["requestBody"] = json!({"content": content, "required": true});
+            }
+        }
+    }
+    operation
+}
+
+fn action(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Create => "post",
+        Verb::Update => "put",
+        other => other.name(),
+    }
+}
+
+struct Parameter {
+    name: &'static str,
+    type_name: &'static str,
+}
+
+impl Parameter {
+    fn document(&self, version: Version) -> Value {
+        match version {
+            Version::V2 => json!({
+                "name": self.name, "in": "query", "type": self.type_name, "uniqueItems": true,
+            }),
+            Version::V3 => json!({
+                "name": self.name, "in": "query",
+                "schema": {"type": self.type_name, "uniqueItems": true},
+            }),
+        }
+    }
+}
+
+const fn text(name: &'static str) -> Parameter {
+    Parameter { name, type_name: "string" }
+}
+
+const fn integer(name: &'static str) -> Parameter {
+    Parameter { name, type_name: "integer" }
+}
+
+const fn boolean(name: &'static str) -> Parameter {
+    Parameter { name, type_name: "boolean" }
+}
+
+static WRITE: &[Parameter] = &[text("dryRun"), text("fieldManager"), text("fieldValidation")];
+
+static DELETE: &[Parameter] = &[
+    text("dryRun"),
+    integer("gracePeriodSeconds"),
+    boolean("orphanDependents"),
+    text("propagationPolicy"),
+];
+
+static LIST: &[Parameter] = &[
+    boolean("allowWatchBookmarks"),
+    text("continue"),
+    text("fieldSelector"),
+    text("labelSelector"),
+    integer("limit"),
+    text("resourceVersion"),
+    text("resourceVersionMatch"),
+    boolean("sendInitialEvents"),
+    integer("timeoutSeconds"),
+    boolean("watch"),
+];
+
+fn parameters(verb: Verb) -> &'static [Parameter] {
+    match verb {
+        Verb::Create | Verb::Update | Verb::Patch => WRITE,
+        Verb::Delete | Verb::DeleteCollection => DELETE,
+        Verb::List | Verb::Watch => LIST,
+        Verb::Get => &[],
+    }
+}
+
+/// A reference must stand alone in v3: what else is said of it goes around it.
+fn to_v3(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(reference)) = fields.get("$ref") {
+                let reference = reference.replace("#/definitions/", "#/components/schemas/");
+                if fields.len() == 1 {
+                    fields.insert("$ref".to_owned(), reference.into());
+                } else {
+                    fields.remove("$ref");
+                    fields.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+                }
+                return;
+            }
+            fields.values_mut().for_each(to_v3);
+        }
+        Value::Array(items) => items.iter_mut().for_each(to_v3),
+        _ => {}
+    }
+}
+
+/// The types that v2 can only call strings.
+fn multiple_types(name: &str, schema: &mut Value) {
+    let other = match name {
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => "integer",
+        "io.k8s.apimachinery.pkg.api.resource.Quantity" => "number",
+        _ => return,
+    };
+    if let Some(fields) = schema.as_object_mut() {
+        fields.remove("type");
+        fields.insert("oneOf".to_owned(), json!([{"type": other}, {"type": "string"}]));
+    }
+}

@@ -1,0 +1,205 @@
+//! Query parameters: read once, typed, and refused as upstream refuses them.
+
+use crate::store::Status;
+
+use super::percent;
+
+/// All parameters that a request may carry; what is absent is None or false.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    pub label_selector: String,
+    pub field_selector: String,
+    pub limit: Option<u64>,
+    pub continue_token: String,
+    pub resource_version: String,
+    pub resource_version_match: String,
+    pub watch: bool,
+    pub allow_watch_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    pub timeout_seconds: Option<u64>,
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+    pub field_manager: String,
+    pub grace_period_seconds: Option<i64>,
+    pub propagation_policy: Option<String>,
+    pub orphan_dependents: Option<bool>,
+    pub include_object: IncludeObject,
+    pub pretty: bool,
+}
+
+/// What to do about fields that the schema does not know, and about those named twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// How much of each object a table row carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+/// More parameters than any client sends.
+const PARAMETERS_MAX: usize = 64;
+
+/// Reads a query string. The last of several values of one name counts as the only one, except
+/// for `dryRun`, of which all must be `All`.
+pub fn parse(query: &str) -> Result<Parameters, Status> {
+    let mut parameters = Parameters::default();
+    for (index, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+        if index == PARAMETERS_MAX {
+            return Err(Status::bad_request("too many query parameters"));
+        }
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(name), Some(value)) = (percent::decode(name, true), percent::decode(value, true))
+        else {
+            return Err(Status::bad_request(format!("invalid URL escape in query {pair:?}")));
+        };
+        set(&mut parameters, &name, value)?;
+    }
+    Ok(parameters)
+}
+
+fn set(parameters: &mut Parameters, name: &str, value: String) -> Result<(), Status> {
+    match name {
+        "labelSelector" => parameters.label_selector = value,
+        "fieldSelector" => parameters.field_selector = value,
+        "limit" => parameters.limit = limit(&value)?,
+        "continue" => parameters.continue_token = value,
+        "resourceVersion" => parameters.resource_version = value,
+        "resourceVersionMatch" => parameters.resource_version_match = value,
+        "watch" => parameters.watch = flag(&value),
+        "allowWatchBookmarks" => parameters.allow_watch_bookmarks = flag(&value),
+        "sendInitialEvents" => parameters.send_initial_events = Some(flag(&value)),
+        "timeoutSeconds" => parameters.timeout_seconds = integer(&value)?.map(clamp),
+        "dryRun" => parameters.dry_run = dry_run(&value)?,
+        "fieldValidation" => parameters.field_validation = field_validation(&value)?,
+        "fieldManager" => parameters.field_manager = value,
+        "gracePeriodSeconds" => parameters.grace_period_seconds = integer(&value)?,
+        "propagationPolicy" => parameters.propagation_policy = Some(value),
+        "orphanDependents" => parameters.orphan_dependents = Some(flag(&value)),
+        "includeObject" => parameters.include_object = include_object(&value)?,
+        "pretty" => parameters.pretty = flag(&value),
+        // A real server ignores what it does not know, too.
+        _ => {}
+    }
+    Ok(())
+}
+
+/// As upstream converts a query's boolean: absent, `false` and `0` are false, all else is true.
+fn flag(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
+}
+
+fn integer(value: &str) -> Result<Option<i64>, Status> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    value.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+        let cause = match error.kind() {
+            std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+                "value out of range"
+            }
+            _ => "invalid syntax",
+        };
+        Status::bad_request(format!("strconv.ParseInt: parsing {value:?}: {cause}"))
+    })
+}
+
+fn limit(value: &str) -> Result<Option<u64>, Status> {
+    Ok(integer(value)?.map(clamp).filter(|limit| *limit > 0))
+}
+
+fn clamp(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn dry_run(value: &str) -> Result<bool, Status> {
+    match value {
+        "All" => Ok(true),
+        "" => Ok(false),
+        other => Err(Status::bad_request(format!(
+            "dryRun: Unsupported value: {other:?}: supported values: \"All\""
+        ))),
+    }
+}
+
+fn field_validation(value: &str) -> Result<FieldValidation, Status> {
+    match value {
+        "Ignore" => Ok(FieldValidation::Ignore),
+        "" | "Warn" => Ok(FieldValidation::Warn),
+        "Strict" => Ok(FieldValidation::Strict),
+        other => Err(Status::bad_request(format!(
+            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Warn\", \"Strict\""
+        ))),
+    }
+}
+
+fn include_object(value: &str) -> Result<IncludeObject, Status> {
+    match value {
+        "None" => Ok(IncludeObject::None),
+        "" | "Metadata" => Ok(IncludeObject::Metadata),
+        "Object" => Ok(IncludeObject::Object),
+        other => Err(Status::bad_request(format!("unrecognized includeObject value: {other}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(query: &str) -> String {
+        parse(query).expect_err(query).message.clone()
+    }
+
+    /// S4, S6, S7: parameters are read by their upstream names.
+    #[test]
+    fn parameters_are_read_by_name() {
+        let parameters = parse(
+            "labelSelector=app%3Dweb,tier+in+(a,b)&limit=500&watch=1&timeoutSeconds=5\
+             &sendInitialEvents=true&fieldValidation=Strict&dryRun=All&unknown=x",
+        )
+        .expect("a good query");
+        assert_eq!(parameters.label_selector, "app=web,tier in (a,b)");
+        assert_eq!(parameters.limit, Some(500));
+        assert!(parameters.watch && parameters.dry_run);
+        assert_eq!(parameters.timeout_seconds, Some(5));
+        assert_eq!(parameters.send_initial_events, Some(true));
+        assert_eq!(parameters.field_validation, FieldValidation::Strict);
+    }
+
+    /// S4, S12: what can't be read is refused by name.
+    #[test]
+    fn what_cannot_be_read_is_refused_by_name() {
+        assert_eq!(message("limit=x"), "strconv.ParseInt: parsing \"x\": invalid syntax");
+        assert_eq!(
+            message("limit=99999999999999999999"),
+            "strconv.ParseInt: parsing \"99999999999999999999\": value out of range"
+        );
+        assert_eq!(
+            message("dryRun=Some"),
+            "dryRun: Unsupported value: \"Some\": supported values: \"All\""
+        );
+        assert!(message("fieldValidation=Maybe").starts_with("fieldValidation: Unsupported value"));
+        assert_eq!(
+            message("labelSelector=%ff"),
+            "invalid URL escape in query \"labelSelector=%ff\""
+        );
+        assert_eq!(message(&"a=b&".repeat(1000)), "too many query parameters");
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_makes_it_panic(query in "\\PC*") {
+            let _ = parse(&query);
+        }
+    }
+}

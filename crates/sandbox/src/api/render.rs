@@ -1,0 +1,195 @@
+//! Objects and lists in the form that the client asked for (S4).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use everynode_core::time::Timestamp;
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::negotiate::{Form, MetaVersion};
+use super::query::IncludeObject;
+use super::respond::{self, Body};
+use super::shared::now;
+use crate::kind::Kind;
+use crate::printer;
+use crate::store::{List, Object};
+
+pub fn object(
+    kind: &Kind,
+    object: &Object,
+    form: Form,
+    include: IncludeObject,
+    code: StatusCode,
+) -> Response<Body> {
+    match form {
+        Form::Object => respond::full(code, respond::JSON, object.json()),
+        Form::Table(version) => {
+            let metadata = json!({"resourceVersion": object.resource_version().to_string()});
+            let rows = vec![row(kind, object, version, include, now())];
+            respond::json(code, &table(kind, version, metadata, rows, Header::Shown))
+        }
+        Form::PartialObjectMetadata(version) => respond::json(code, &partial(object, version)),
+    }
+}
+
+pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Response<Body> {
+    let metadata = list_metadata(list);
+    match form {
+        Form::Object => {
+            let bytes = whole_list(kind, list, &metadata);
+            respond::full(StatusCode::OK, respond::JSON, bytes)
+        }
+        Form::Table(version) => {
+            let now = now();
+            let rows = list.items.iter().map(|item| row(kind, item, version, include, now));
+            let table = table(kind, version, metadata, rows.collect(), Header::Shown);
+            respond::json(StatusCode::OK, &table)
+        }
+        Form::PartialObjectMetadata(version) => {
+            let items: Vec<Value> = list.items.iter().map(|item| partial(item, version)).collect();
+            let document = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": version.api_version(),
+                "metadata": metadata,
+                "items": items,
+            });
+            respond::json(StatusCode::OK, &document)
+        }
+    }
+}
+
+/// Whether a table says what its columns are: a watch says it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    Shown,
+    Left,
+}
+
+/// One object as a watch event carries it.
+pub fn event_object(
+    kind: &Kind,
+    object: &Object,
+    form: Form,
+    include: IncludeObject,
+    header: Header,
+) -> Bytes {
+    match form {
+        Form::Object => object.json(),
+        Form::Table(version) => {
+            let metadata = json!({"resourceVersion": object.resource_version().to_string()});
+            let rows = vec![row(kind, object, version, include, now())];
+            table(kind, version, metadata, rows, header).to_string().into()
+        }
+        Form::PartialObjectMetadata(version) => partial(object, version).to_string().into(),
+    }
+}
+
+/// A bookmark's object: nothing but where the watch is.
+pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bool) -> Value {
+    let mut metadata =
+        json!({"resourceVersion": resource_version.to_string(), "creationTimestamp": null});
+    if ends_initial {
+        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    }
+    match form {
+        Form::Object => {
+            json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
+        }
+        Form::Table(version) => {
+            // The row carries the annotation: a table's own metadata has no room for it.
+            let object = json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": version.api_version(),
+                "metadata": metadata,
+            });
+            let rows = vec![json!({"cells": [], "object": object})];
+            let metadata = json!({"resourceVersion": resource_version.to_string()});
+            table(kind, version, metadata, rows, Header::Left)
+        }
+        Form::PartialObjectMetadata(version) => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": version.api_version(),
+            "metadata": metadata,
+        }),
+    }
+}
+
+fn list_metadata(list: &List) -> Value {
+    let mut metadata = json!({"resourceVersion": list.resource_version.to_string()});
+    if let Some(token) = &list.continue_token {
+        metadata["continue"] = token.as_str().into();
+    }
+    if let Some(count) = list.remaining_item_count {
+        metadata["remainingItemCount"] = count.into();
+    }
+    metadata
+}
+
+/// Strings the objects' own bytes together: they are serialised once, not per list.
+fn whole_list(kind: &Kind, list: &List, metadata: &Value) -> Bytes {
+    let items: Vec<Bytes> = list.items.iter().map(|item| item.json()).collect();
+    let size: usize = items.iter().map(|item| item.len() + 1).sum();
+    let mut bytes = BytesMut::with_capacity(size + 256);
+    let (list_kind, api_version) = (kind.list_kind(), kind.api_version());
+    let head = format!(
+        r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#
+    );
+    bytes.put(head.as_bytes());
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            bytes.put_u8(b',');
+        }
+        bytes.put(&item[..]);
+    }
+    bytes.put(&b"]}\n"[..]);
+    bytes.freeze()
+}
+
+fn table(
+    kind: &Kind,
+    version: MetaVersion,
+    metadata: Value,
+    rows: Vec<Value>,
+    header: Header,
+) -> Value {
+    let columns: Value = match header {
+        Header::Shown => printer::columns(kind).iter().map(printer::Column::to_json).collect(),
+        Header::Left => Value::Null,
+    };
+    json!({
+        "kind": "Table",
+        "apiVersion": version.api_version(),
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+fn row(
+    kind: &Kind,
+    object: &Object,
+    version: MetaVersion,
+    include: IncludeObject,
+    now: Timestamp,
+) -> Value {
+    let mut row = Map::new();
+    row.insert("cells".to_owned(), printer::cells(kind, object.value(), now).into());
+    let conditions = printer::row_conditions(kind, object.value());
+    if !conditions.is_empty() {
+        row.insert("conditions".to_owned(), conditions.into());
+    }
+    let included = match include {
+        IncludeObject::None => Value::Null,
+        IncludeObject::Metadata => partial(object, version),
+        IncludeObject::Object => object.value().clone(),
+    };
+    row.insert("object".to_owned(), included);
+    Value::Object(row)
+}
+
+fn partial(object: &Object, version: MetaVersion) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": version.api_version(),
+        "metadata": object.value()["metadata"],
+    })
+}

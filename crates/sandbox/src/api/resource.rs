@@ -1,0 +1,157 @@
+//! Requests about stored objects: one way for every kind, by the kind table (S2, S4).
+
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use http::{Method, Response};
+
+use super::respond::Body;
+use super::route::ResourcePath;
+use super::server::{Call, method_not_allowed, not_served};
+use super::shared::Shared;
+use crate::kind::{Kind, Subresource, Verb};
+use crate::store::Status;
+
+/// What a request is about.
+pub(super) struct Target<'a> {
+    pub kind: &'static Kind,
+    /// Empty if the kind is cluster-scoped; None for all namespaces.
+    pub namespace: Option<&'a str>,
+    pub name: Option<&'a str>,
+}
+
+impl Target<'_> {
+    /// The namespace of one object.
+    fn namespace(&self) -> &str {
+        self.namespace.unwrap_or_default()
+    }
+}
+
+pub fn answer(
+    shared: &Arc<Shared>,
+    path: &ResourcePath,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let target = target(shared, path)?;
+    match (target.name, path.subresource.as_deref()) {
+        (None, _) => on_collection(shared, &target, call),
+        (Some(name), None) => on_object(shared, &target, name, call),
+        (Some(name), Some(subresource)) => {
+            let subresource = Subresource::parse(subresource)
+                .filter(|subresource| target.kind.subresources.contains(subresource))
+                .ok_or_else(|| no_subresource(target.kind, subresource))?;
+            on_subresource(shared, &target, name, subresource, call)
+        }
+    }
+}
+
+fn target<'a>(shared: &Shared, path: &'a ResourcePath) -> Result<Target<'a>, Status> {
+    let kind = shared
+        .read(|store| store.kinds().by_resource(&path.group, &path.version, &path.plural))
+        .ok_or_else(|| not_served(&resource_name(path)))?;
+    let namespace = match (kind.namespaced, path.namespace.as_deref()) {
+        (true, namespace) => namespace,
+        (false, None) => Some(""),
+        (false, Some(_)) => {
+            return Err(not_served(&format!("{} in a namespace", kind.group_resource())));
+        }
+    };
+    if kind.namespaced && namespace.is_none() && path.name.is_some() {
+        return Err(not_served(&format!("one of {} without its namespace", kind.group_resource())));
+    }
+    Ok(Target { kind, namespace, name: path.name.as_deref() })
+}
+
+fn resource_name(path: &ResourcePath) -> String {
+    if path.group.is_empty() {
+        format!("{} ({})", path.plural, path.version)
+    } else {
+        format!("{}.{} ({})", path.plural, path.group, path.version)
+    }
+}
+
+/// Subresources that real clusters have and this one lacks say why (S12).
+fn no_subresource(kind: &Kind, name: &str) -> Status {
+    let resource = format!("{}/{name}", kind.plural);
+    match name {
+        "log" | "exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers" | "resize" => {
+            not_served(&format!("{resource}: its containers are simulated, nothing runs in them"))
+        }
+        _ => not_served(&resource),
+    }
+}
+
+fn on_collection(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let verb = match call.method {
+        Method::GET if call.parameters.watch => Verb::Watch,
+        Method::GET => Verb::List,
+        Method::POST => Verb::Create,
+        Method::DELETE => Verb::DeleteCollection,
+        _ => return Err(method_not_allowed()),
+    };
+    if !target.kind.supports(verb) {
+        return Err(method_not_allowed());
+    }
+    match verb {
+        Verb::Watch => read::watch(shared, target, call),
+        Verb::List => read::list(shared, target, call),
+        // Of all namespaces at once one may only read.
+        _ if target.namespace.is_none() => Err(method_not_allowed()),
+        Verb::Create => write::create(shared, target, call),
+        _ => write::delete_collection(shared, target, call),
+    }
+}
+
+fn on_object(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let verb = match call.method {
+        Method::GET => Verb::Get,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => return Err(method_not_allowed()),
+    };
+    if !target.kind.supports(verb) {
+        return Err(method_not_allowed());
+    }
+    match verb {
+        Verb::Get => read::get(shared, target, name, call),
+        Verb::Update => write::update(shared, target, name, write::Part::Main, call),
+        Verb::Patch => write::patch(shared, target, name, write::Part::Main, call),
+        _ => write::delete(shared, target, name, call),
+    }
+}
+
+fn on_subresource(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    subresource: Subresource,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    match (subresource, &call.method) {
+        (Subresource::Status, &Method::GET) => read::get(shared, target, name, call),
+        (Subresource::Status, &Method::PUT) => {
+            write::update(shared, target, name, write::Part::Status, call)
+        }
+        (Subresource::Status, &Method::PATCH) => {
+            write::patch(shared, target, name, write::Part::Status, call)
+        }
+        (Subresource::Finalize, &Method::PUT) => {
+            write::update(shared, target, name, write::Part::Finalize, call)
+        }
+        (Subresource::Binding, &Method::POST) => write::bind(shared, target, name, call),
+        (Subresource::Eviction, &Method::POST) => write::evict(shared, target, name, call),
+        _ => Err(method_not_allowed()),
+    }
+}

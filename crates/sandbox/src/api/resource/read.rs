@@ -1,0 +1,138 @@
+//! Get, list and watch.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+
+use super::Target;
+use crate::api::negotiate;
+use crate::api::query::Parameters;
+use crate::api::render;
+use crate::api::respond::Body;
+use crate::api::server::Call;
+use crate::api::shared::Shared;
+use crate::api::watch;
+use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
+use crate::store::{ListOptions, ResourceVersionMatch, Status};
+
+pub fn get(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let form = negotiate::form(&call.headers)?;
+    let object = shared.read(|store| store.get(target.kind, target.namespace(), name))?;
+    let include = call.parameters.include_object;
+    Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
+}
+
+pub fn list(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let form = negotiate::form(&call.headers)?;
+    let options = list_options(target, &call.parameters)?;
+    let list = shared.read(|store| store.list(target.kind, &options))?;
+    Ok(render::list(target.kind, &list, form, call.parameters.include_object))
+}
+
+pub fn watch(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let form = negotiate::form(&call.headers)?;
+    let start = watch::start(&call.parameters)?;
+    let selector = selector(target, &call.parameters)?;
+    selector.fields.check(target.kind, &selector.labels.to_string())?;
+    let parameters = &call.parameters;
+    watch::response(
+        shared,
+        watch::Request {
+            kind: target.kind,
+            selector,
+            form,
+            include_object: parameters.include_object,
+            start,
+            bookmarks: parameters.allow_watch_bookmarks,
+            timeout_seconds: parameters.timeout_seconds,
+        },
+    )
+}
+
+pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<ListOptions, Status> {
+    let resource_version = resource_version(&parameters.resource_version)?;
+    let resource_version_match = match parameters.resource_version_match.as_str() {
+        "" => None,
+        "Exact" => Some(ResourceVersionMatch::Exact),
+        "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
+        other => {
+            return Err(watch::invalid_options(&format!(
+                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+            )));
+        }
+    };
+    check_match(parameters, resource_version, resource_version_match)?;
+    let continue_token = &parameters.continue_token;
+    Ok(ListOptions {
+        selector: selector(target, parameters)?,
+        limit: parameters.limit.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+        continue_token: (!continue_token.is_empty()).then(|| continue_token.clone()),
+        resource_version,
+        resource_version_match,
+    })
+}
+
+/// The combinations that upstream forbids.
+fn check_match(
+    parameters: &Parameters,
+    resource_version: Option<u64>,
+    matching: Option<ResourceVersionMatch>,
+) -> Result<(), Status> {
+    if parameters.send_initial_events.is_some() {
+        return Err(watch::invalid_options(
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+        ));
+    }
+    let Some(matching) = matching else { return Ok(()) };
+    if resource_version.is_none() {
+        return Err(watch::invalid_options(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ));
+    }
+    if !parameters.continue_token.is_empty() {
+        return Err(watch::invalid_options(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        ));
+    }
+    if matching == ResourceVersionMatch::Exact && resource_version == Some(0) {
+        return Err(watch::invalid_options(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ));
+    }
+    Ok(())
+}
+
+/// None if none is given.
+pub fn resource_version(text: &str) -> Result<Option<u64>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        watch::invalid_options(&format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        ))
+    })
+}
+
+pub fn selector(target: &Target<'_>, parameters: &Parameters) -> Result<Selector, Status> {
+    let refuse = |error: SelectorError| Status::bad_request(error.to_string());
+    let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
+    Ok(Selector {
+        namespace: namespace.map(str::to_owned),
+        labels: LabelSelector::parse(&parameters.label_selector).map_err(refuse)?,
+        fields: FieldSelector::parse(&parameters.field_selector).map_err(refuse)?,
+    })
+}

@@ -1,0 +1,307 @@
+//! Create, update, patch, delete, bind and evict.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::{Target, read};
+use crate::api::decode::{self, Decoded};
+use crate::api::negotiate::{self, Syntax};
+use crate::api::query::FieldValidation;
+use crate::api::render;
+use crate::api::respond::{self, Body};
+use crate::api::server::Call;
+use crate::api::shared::Shared;
+use crate::kind::Kind;
+use crate::patch::PatchType;
+use crate::registry::Patch;
+use crate::schema::{self, DecodeError};
+use crate::store::{DeleteOptions, Object, Reason, Status, WriteOptions};
+
+/// The part of an object that a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+    Finalize,
+}
+
+pub fn create(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let body = object_body(target.kind, call)?;
+    let created = shared.write(|store, now| {
+        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
+        store.create(target.kind, target.namespace(), body.value, &options)
+    })?;
+    answer(target.kind, &created, call, StatusCode::CREATED, &body.warnings)
+}
+
+pub fn update(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    part: Part,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let body = object_body(target.kind, call)?;
+    let (kind, namespace) = (target.kind, target.namespace());
+    let updated = shared.write(|store, now| {
+        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
+        match part {
+            Part::Main => store.update(kind, namespace, name, body.value, &options),
+            Part::Status => store.update_status(kind, namespace, name, body.value, &options),
+            Part::Finalize => store.finalize(name, body.value, &options),
+        }
+    })?;
+    answer(kind, &updated, call, StatusCode::OK, &body.warnings)
+}
+
+pub fn patch(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    part: Part,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let patch_type = PatchType::parse(&negotiate::content_type(&call.headers))?;
+    let decoded = decode::decode(&call.body, Syntax::Json)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let (kind, namespace) = (target.kind, target.namespace());
+    let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status };
+    let mut findings = decoded.duplicates;
+    if patch_type != PatchType::Json {
+        findings.extend(schema::unknown_fields(kind, &without_directives(&patch.body)));
+    }
+    let warnings = match call.parameters.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => findings,
+        FieldValidation::Strict if findings.is_empty() => findings,
+        FieldValidation::Strict => return Err(strict_patch(&patch.body, &findings)),
+    };
+    let patched = shared.write(|store, now| {
+        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
+        store.patch(kind, namespace, name, &patch, &options)
+    })?;
+    answer(kind, &patched, call, StatusCode::OK, &warnings)
+}
+
+pub fn delete(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    negotiate::require_json(&call.headers)?;
+    let (delete, dry_run) = delete_options(call)?;
+    let (kind, namespace) = (target.kind, target.namespace());
+    let deleted = shared.write(|store, now| {
+        store.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
+    })?;
+    Ok(respond::json(StatusCode::OK, &deleted.response(kind)))
+}
+
+pub fn delete_collection(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let form = negotiate::form(&call.headers)?;
+    let (delete, dry_run) = delete_options(call)?;
+    let options = read::list_options(target, &call.parameters)?;
+    let deleted = shared.write(|store, now| {
+        store.delete_collection(target.kind, &options, &delete, &WriteOptions { now, dry_run })
+    })?;
+    Ok(render::list(target.kind, &deleted, form, call.parameters.include_object))
+}
+
+pub fn bind(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let binding = sub_body(call)?.value;
+    shared.write(|store, now| {
+        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
+        store.bind(target.namespace(), name, &binding, &options)
+    })?;
+    Ok(success())
+}
+
+pub fn evict(
+    shared: &Arc<Shared>,
+    target: &Target<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let eviction = sub_body(call)?.value;
+    let dry_run = call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
+    shared.write(|store, now| {
+        store.evict(target.namespace(), name, &eviction, &WriteOptions { now, dry_run })
+    })?;
+    Ok(success())
+}
+
+fn answer(
+    kind: &'static Kind,
+    object: &Object,
+    call: &Call,
+    code: StatusCode,
+    warnings: &[String],
+) -> Result<Response<Body>, Status> {
+    let form = negotiate::form(&call.headers)?;
+    let mut response = render::object(kind, object, form, call.parameters.include_object, code);
+    respond::warn(&mut response, warnings);
+    Ok(response)
+}
+
+fn success() -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+    });
+    respond::json(StatusCode::CREATED, &status)
+}
+
+/// An object as it came, checked as far as its kind's schema tells.
+struct ObjectBody {
+    value: Value,
+    warnings: Vec<String>,
+}
+
+fn object_body(kind: &'static Kind, call: &Call) -> Result<ObjectBody, Status> {
+    // A client that can't read the answer must not cause one.
+    negotiate::form(&call.headers)?;
+    let mut decoded = body(kind, call)?;
+    check_type(kind, &mut decoded.value)?;
+    let refuse = |error: DecodeError| Status::bad_request(error.to_string());
+    schema::decode(kind, &decoded.value).map_err(refuse)?;
+    let findings = || {
+        let mut findings = decoded.duplicates;
+        findings.extend(schema::unknown_fields(kind, &decoded.value));
+        findings
+    };
+    let warnings = match call.parameters.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => findings(),
+        FieldValidation::Strict => {
+            let findings = findings();
+            if !findings.is_empty() {
+                return Err(refuse(DecodeError::strict(kind, &findings)));
+            }
+            findings
+        }
+    };
+    Ok(ObjectBody { value: decoded.value, warnings })
+}
+
+fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
+    let syntax = negotiate::body_syntax(&call.headers)?;
+    let decoded = decode::decode(&call.body, syntax).map_err(|error| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error}",
+            kind.kind
+        ))
+    })?;
+    if !decoded.value.is_object() {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): it is no JSON object",
+            kind.kind
+        )));
+    }
+    Ok(decoded)
+}
+
+/// The body of `binding` and `eviction`, whose types the store reads leniently.
+fn sub_body(call: &Call) -> Result<Decoded, Status> {
+    negotiate::require_json(&call.headers)?;
+    let syntax = negotiate::body_syntax(&call.headers)?;
+    let decoded = decode::decode(&call.body, syntax).map_err(Status::bad_request)?;
+    if decoded.value.is_object() {
+        return Ok(decoded);
+    }
+    Err(Status::bad_request("the body of the request is no JSON object"))
+}
+
+/// apiVersion and kind must be those of the path; absent ones are taken from it.
+fn check_type(kind: &Kind, object: &mut Value) -> Result<(), Status> {
+    let api_version = kind.api_version();
+    let sent = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let (sent_version, sent_kind) = (sent("apiVersion"), sent("kind"));
+    if !sent_kind.is_empty() && sent_kind != kind.kind {
+        return Err(Status::bad_request(format!(
+            "{sent_kind} in version {:?} cannot be handled as a {}: no kind {sent_kind:?} is registered for version {sent_version:?} at this path",
+            version_of(&sent_version),
+            kind.kind,
+        )));
+    }
+    if !sent_version.is_empty() && sent_version != api_version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({sent_version}) does not match the expected API version ({api_version})"
+        )));
+    }
+    object["kind"] = kind.kind.into();
+    object["apiVersion"] = api_version.into();
+    Ok(())
+}
+
+fn version_of(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or(api_version)
+}
+
+/// Options of a deletion: from the body if there is one, else from the query.
+fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
+    let parameters = &call.parameters;
+    if call.body.is_empty() {
+        let mut query = Map::new();
+        let mut set = |name: &str, value: Option<Value>| {
+            query.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        set("gracePeriodSeconds", parameters.grace_period_seconds.map(Value::from));
+        set("propagationPolicy", parameters.propagation_policy.clone().map(Value::from));
+        set("orphanDependents", parameters.orphan_dependents.map(Value::from));
+        return Ok((DeleteOptions::parse(&Value::Object(query))?, parameters.dry_run));
+    }
+    let body = sub_body(call)?.value;
+    let dry_run = parameters.dry_run || has_dry_run(&body)?;
+    Ok((DeleteOptions::parse(&body)?, dry_run))
+}
+
+fn has_dry_run(options: &Value) -> Result<bool, Status> {
+    let values = options["dryRun"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    match values.iter().find(|value| **value != "All") {
+        Some(other) => Err(Status::bad_request(format!(
+            "dryRun: Unsupported value: {other}: supported values: \"All\""
+        ))),
+        None => Ok(!values.is_empty()),
+    }
+}
+
+/// A patch without `$patch` and its like, which no schema has.
+fn without_directives(patch: &Value) -> Value {
+    match patch {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(name, _)| !name.starts_with('$'))
+            .map(|(name, value)| (name.clone(), without_directives(value)))
+            .collect::<Map<String, Value>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_directives).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Upstream refuses a patch by strict validation as an invalid one, under no name.
+fn strict_patch(patch: &Value, findings: &[String]) -> Status {
+    let text = patch.to_string();
+    Status::new(
+        Reason::Invalid,
+        format!(
+            " \"\" is invalid: patch: Invalid value: {text:?}: strict decoding error: {}",
+            findings.join(", ")
+        ),
+    )
+}

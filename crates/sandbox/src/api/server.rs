@@ -1,0 +1,202 @@
+//! From a request to its answer: who asks, what for, and who answers.
+
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use subtle::ConstantTimeEq;
+
+use super::body;
+use super::discovery;
+use super::negotiate;
+use super::openapi::OpenApi;
+use super::query;
+use super::resource;
+use super::respond::{self, Body};
+use super::review;
+use super::route::{self, Route};
+use super::serve::Limits;
+use super::shared::Shared;
+use crate::kind::Kinds;
+use crate::store::{Reason, Status};
+
+/// Everything that answering needs.
+pub struct Server {
+    pub shared: Arc<Shared>,
+    pub limits: Limits,
+    token: String,
+    /// `127.0.0.1:6443`, as discovery tells it.
+    address: String,
+    openapi: OpenApi,
+}
+
+/// A request, its body read.
+pub struct Call {
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub parameters: query::Parameters,
+    pub body: bytes::Bytes,
+}
+
+impl Server {
+    pub fn new(shared: Arc<Shared>, limits: Limits, token: String, address: String) -> Server {
+        Server { shared, limits, token, address, openapi: OpenApi::default() }
+    }
+
+    /// Answers any request; a refusal is an answer too.
+    pub async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        match self.answer(request).await {
+            Ok(response) => response,
+            Err(status) => respond::status(&status),
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Status> {
+        let (parts, body) = request.into_parts();
+        let route = route::parse(parts.uri.path())
+            .ok_or_else(|| Status::bad_request("the path is not valid UTF-8"))?;
+        self.authenticate(&parts.headers, &route)?;
+        let parameters = query::parse(parts.uri.query().unwrap_or_default())?;
+        let body = body::read(&parts.headers, body, &self.limits).await?;
+        let path = parts.uri.path().to_owned();
+        let Parts { method, headers, .. } = parts;
+        let call = Call { method, headers, parameters, body };
+        match route {
+            Route::Resource(target) => match review::find(&target) {
+                Some(review) => review::answer(review, &call),
+                None => resource::answer(&self.shared, &target, &call),
+            },
+            route => self.describe(&route, &path, &call),
+        }
+    }
+
+    /// The token must be right where one is sent; health and version need none, as upstream's
+    /// default roles have it.
+    fn authenticate(&self, headers: &HeaderMap, route: &Route) -> Result<(), Status> {
+        let Some(value) = headers.get(AUTHORIZATION) else {
+            return match route {
+                Route::Health | Route::Version => Ok(()),
+                _ => Err(unauthorized()),
+            };
+        };
+        let sent = value.to_str().ok().and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let sent = sent.unwrap_or_default();
+        if bool::from(sent.as_bytes().ct_eq(self.token.as_bytes())) {
+            Ok(())
+        } else {
+            Err(unauthorized())
+        }
+    }
+
+    /// Documents about the server itself.
+    fn describe(&self, route: &Route, path: &str, call: &Call) -> Result<Response<Body>, Status> {
+        if call.method != Method::GET {
+            return Err(method_not_allowed());
+        }
+        let kinds = self.shared.read(|store| store.kinds().clone());
+        let json = |value: serde_json::Value| respond::json(StatusCode::OK, &value);
+        let missing = || not_served(path);
+        match route {
+            Route::Root => Ok(json(root(&kinds))),
+            Route::Health => Ok(respond::text(StatusCode::OK, "ok")),
+            Route::Version => Ok(json(discovery::version())),
+            Route::CoreVersions => match aggregated(call, &kinds, true) {
+                Some(response) => Ok(response),
+                None => plain(call, discovery::core_versions(&kinds, &self.address)),
+            },
+            Route::Groups => match aggregated(call, &kinds, false) {
+                Some(response) => Ok(response),
+                None => plain(call, discovery::groups(&kinds)),
+            },
+            Route::Group(name) => plain(call, discovery::group(&kinds, name).ok_or_else(missing)?),
+            Route::GroupVersion { group, version } => {
+                plain(call, discovery::resources(&kinds, group, version).ok_or_else(missing)?)
+            }
+            Route::OpenApiV2 => self.openapi_v2(call, &kinds),
+            Route::OpenApiV3 => Ok(json(self.openapi.v3_index(&kinds))),
+            Route::OpenApiV3Document(path) => {
+                let document = self.openapi.v3_document(&kinds, path).ok_or_else(missing)?;
+                Ok(respond::full(StatusCode::OK, respond::JSON, document))
+            }
+            Route::Resource(_) | Route::Unknown => Err(missing()),
+        }
+    }
+
+    fn openapi_v2(&self, call: &Call, kinds: &Kinds) -> Result<Response<Body>, Status> {
+        for range in negotiate::accepted(&call.headers) {
+            match range.essence.as_str() {
+                "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+                | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf" => {
+                    let bytes = self.openapi.v2_protobuf(kinds);
+                    return Ok(respond::full(StatusCode::OK, &range.essence, bytes));
+                }
+                "application/json" | "application/*" | "*/*" => {
+                    let bytes = self.openapi.v2_json(kinds);
+                    return Ok(respond::full(StatusCode::OK, respond::JSON, bytes));
+                }
+                _ => {}
+            }
+        }
+        Err(negotiate::not_acceptable())
+    }
+}
+
+/// The aggregated discovery document, if that is what the client likes best.
+fn aggregated(call: &Call, kinds: &Kinds, is_core: bool) -> Option<Response<Body>> {
+    let ranges = negotiate::accepted(&call.headers);
+    let best = ranges.iter().find(|range| range.essence == "application/json")?;
+    let version = match (best.parameter("g"), best.parameter("as"), best.parameter("v")) {
+        (Some("apidiscovery.k8s.io"), Some("APIGroupDiscoveryList"), Some("v2")) => "v2",
+        (Some("apidiscovery.k8s.io"), Some("APIGroupDiscoveryList"), Some("v2beta1")) => "v2beta1",
+        _ => return None,
+    };
+    let content_type =
+        format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+    let document = discovery::aggregated(kinds, is_core, version);
+    Some(respond::full(StatusCode::OK, &content_type, document.to_string()))
+}
+
+fn plain(call: &Call, document: serde_json::Value) -> Result<Response<Body>, Status> {
+    negotiate::require_json(&call.headers)?;
+    Ok(respond::json(StatusCode::OK, &document))
+}
+
+/// `/`: what can be asked for.
+fn root(kinds: &Kinds) -> serde_json::Value {
+    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+    for known in discovery::group_versions(kinds) {
+        if known.group.is_empty() {
+            paths.push(format!("/api/{}", known.version));
+        } else {
+            paths.push(format!("/apis/{}", known.group));
+            paths.push(format!("/apis/{}", known.name()));
+        }
+    }
+    for path in ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+        paths.push(path.to_owned());
+    }
+    paths.sort();
+    paths.dedup();
+    serde_json::json!({"paths": paths})
+}
+
+pub fn unauthorized() -> Status {
+    Status::new(Reason::Unauthorized, "Unauthorized")
+}
+
+pub fn method_not_allowed() -> Status {
+    Status::new(
+        Reason::MethodNotAllowed,
+        "the server does not allow this method on the requested resource",
+    )
+}
+
+/// What is not there, by name (S12).
+pub fn not_served(what: &str) -> Status {
+    Status::new(Reason::NotFound, format!("the sandbox does not serve {what}"))
+}

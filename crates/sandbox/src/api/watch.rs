@@ -1,0 +1,248 @@
+//! Watches: streams of changes over the store's shared log (S7).
+//!
+//! A watcher is a position in the log and nothing more: no buffer fills up behind a slow one. It
+//! reads on when its client has taken what it was sent; one that the log's window has passed is
+//! told so (410) and cut off.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use tokio::time::Instant;
+
+use super::negotiate::Form;
+use super::query::{IncludeObject, Parameters};
+use super::render::{self, Header};
+use super::respond::{self, Body};
+use super::shared::Shared;
+use crate::kind::Kind;
+use crate::selector::Selector;
+use crate::store::{Action, ListOptions, Object, Reason, Status, watch_event};
+
+/// A watch as it was asked for.
+pub struct Request {
+    pub kind: &'static Kind,
+    pub selector: Selector,
+    pub form: Form,
+    pub include_object: IncludeObject,
+    pub start: Start,
+    pub bookmarks: bool,
+    pub timeout_seconds: Option<u64>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// After this resourceVersion.
+    After(u64),
+    /// With what there is, as ADDED events; then, if `marked`, a bookmark that says so.
+    Everything { marked: bool },
+    /// With the next write.
+    Now,
+}
+
+/// A watch that says nothing about it ends after this, as upstream's do after half an hour or more.
+const TIMEOUT_SECONDS: u64 = 45 * 60;
+/// Longer than anyone waits, and short enough to add to an instant.
+const TIMEOUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// What one read of the log takes.
+const CHANGES_PER_READ: usize = 256;
+/// A chunk is sent off when it has grown to this.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Where the parameters say that the watch begins.
+pub fn start(parameters: &Parameters) -> Result<Start, Status> {
+    let asked = match parameters.resource_version.as_str() {
+        "" => None,
+        text => Some(text.parse::<u64>().map_err(|_| {
+            invalid_options(&format!(
+                "resourceVersion: Invalid value: {text:?}: invalid resourceVersion"
+            ))
+        })?),
+    };
+    let matching = parameters.resource_version_match.as_str();
+    match parameters.send_initial_events {
+        None if !matching.is_empty() => Err(invalid_options(
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )),
+        None => Ok(match asked {
+            None | Some(0) => Start::Everything { marked: false },
+            Some(asked) => Start::After(asked),
+        }),
+        Some(_) if matching.is_empty() => Err(invalid_options(
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )),
+        Some(_) if matching != "NotOlderThan" => Err(invalid_options(&format!(
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, not {matching:?}"
+        ))),
+        Some(true) => Ok(Start::Everything { marked: true }),
+        Some(false) => Ok(asked.filter(|asked| *asked > 0).map_or(Start::Now, Start::After)),
+    }
+}
+
+/// 422 about the options of a list or watch.
+pub fn invalid_options(cause: &str) -> Status {
+    Status::new(Reason::Invalid, format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}"))
+}
+
+/// The stream that answers a watch.
+pub fn response(shared: &Arc<Shared>, request: Request) -> Result<Response<Body>, Status> {
+    let watcher = Watcher::new(shared, request)?;
+    let chunks = stream::unfold(watcher, |mut watcher| async move {
+        let chunk = watcher.next().await?;
+        Some((Ok(Frame::data(chunk)), watcher))
+    });
+    let mut response = respond::full(StatusCode::OK, respond::JSON, Bytes::new());
+    *response.body_mut() = StreamBody::new(chunks).boxed_unsync();
+    Ok(response)
+}
+
+/// One client's watch.
+pub struct Watcher {
+    shared: Arc<Shared>,
+    request: Request,
+    news: tokio::sync::watch::Receiver<u64>,
+    /// What there was at the start and has not been sent yet.
+    initial: VecDeque<Arc<Object>>,
+    /// The bookmark after the initial events is still to be sent.
+    owes_mark: bool,
+    /// Everything up to this resourceVersion has been seen.
+    position: u64,
+    header: Header,
+    deadline: Instant,
+    next_bookmark: Instant,
+    finished: bool,
+}
+
+impl Watcher {
+    pub fn new(shared: &Arc<Shared>, request: Request) -> Result<Watcher, Status> {
+        // Before the position is read, so that no write falls in between.
+        let news = shared.subscribe(request.kind);
+        let (position, initial) = match request.start {
+            Start::After(position) => (position, VecDeque::new()),
+            Start::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
+            Start::Everything { .. } => {
+                let options =
+                    ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
+                let list = shared.read(|store| store.list(request.kind, &options))?;
+                (list.resource_version, list.items.into())
+            }
+        };
+        let seconds = request.timeout_seconds.filter(|seconds| *seconds > 0);
+        let seconds = seconds.unwrap_or(TIMEOUT_SECONDS).min(TIMEOUT_SECONDS_MAX);
+        let now = Instant::now();
+        Ok(Watcher {
+            shared: Arc::clone(shared),
+            news,
+            initial,
+            owes_mark: request.start == Start::Everything { marked: true } && request.bookmarks,
+            position,
+            header: Header::Shown,
+            deadline: now + Duration::from_secs(seconds),
+            next_bookmark: now + BOOKMARK_INTERVAL,
+            finished: false,
+            request,
+        })
+    }
+
+    /// The next piece of the stream; None when the watch is over.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        loop {
+            if self.finished || self.shared.stop.is_cancelled() {
+                return None;
+            }
+            self.news.borrow_and_update();
+            if self.fill(&mut chunk) || !chunk.is_empty() {
+                return Some(chunk.freeze());
+            }
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                // The sender lives as long as the server: an error means that it stops.
+                changed = self.news.changed() => changed.ok()?,
+                () = shared.stop.cancelled() => return None,
+                () = tokio::time::sleep_until(self.deadline) => return None,
+                () = tokio::time::sleep_until(self.next_bookmark), if self.request.bookmarks => {
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    self.bookmark(&mut chunk, false);
+                }
+            }
+        }
+    }
+
+    /// Writes what there is to send; true once the chunk should go.
+    fn fill(&mut self, chunk: &mut BytesMut) -> bool {
+        while let Some(object) = self.initial.pop_front() {
+            self.event(chunk, Action::Added, &object);
+            if chunk.len() >= CHUNK_BYTES {
+                return true;
+            }
+        }
+        if std::mem::take(&mut self.owes_mark) {
+            self.bookmark(chunk, true);
+        }
+        loop {
+            let changes = self.shared.read(|store| {
+                let newest = store.resource_version();
+                store
+                    .changes_since(self.request.kind, self.position, CHANGES_PER_READ)
+                    .map(|changes| (changes, newest))
+            });
+            let (changes, newest) = match changes {
+                Ok(found) => found,
+                Err(expired) => {
+                    self.finished = true;
+                    let status = Status::expired(expired.to_string());
+                    event_frame(chunk, "ERROR", status.to_value().to_string().as_bytes());
+                    return true;
+                }
+            };
+            if changes.is_empty() {
+                self.position = self.position.max(newest);
+                return false;
+            }
+            for change in &changes {
+                self.position = change.resource_version;
+                if let Some(event) = watch_event(change, &self.request.selector) {
+                    self.event(chunk, event.action, &event.object);
+                }
+                if chunk.len() >= CHUNK_BYTES {
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, chunk: &mut BytesMut, action: Action, object: &Object) {
+        let Request { kind, form, include_object, .. } = &self.request;
+        let bytes = render::event_object(kind, object, *form, *include_object, self.header);
+        self.header = Header::Left;
+        let name = match action {
+            Action::Added => "ADDED",
+            Action::Modified => "MODIFIED",
+            Action::Deleted => "DELETED",
+        };
+        event_frame(chunk, name, &bytes);
+    }
+
+    fn bookmark(&mut self, chunk: &mut BytesMut, ends_initial: bool) {
+        let Request { kind, form, .. } = &self.request;
+        let object = render::bookmark(kind, *form, self.position, ends_initial);
+        event_frame(chunk, "BOOKMARK", object.to_string().as_bytes());
+    }
+}
+
+fn event_frame(chunk: &mut BytesMut, name: &str, object: &[u8]) {
+    chunk.reserve(object.len() + 40);
+    chunk.put(&b"{\"type\":\""[..]);
+    chunk.put(name.as_bytes());
+    chunk.put(&b"\",\"object\":"[..]);
+    chunk.put(object);
+    chunk.put(&b"}\n"[..]);
+}

@@ -1,0 +1,188 @@
+//! Applies manifests of many documents: what can be applied is, and each document that can't is
+//! told by its number, kind and name.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::api::shared::Shared;
+use crate::kind::Kind;
+use crate::patch::PatchType;
+use crate::registry::Patch;
+use crate::schema::{self, DecodeError};
+use crate::store::{Reason, Status, Store, WriteOptions};
+
+/// What came of one object of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Counted from 1.
+    pub document: usize,
+    /// `daemonset.apps/fluentd`, or as much as could be read of it.
+    pub object: String,
+    pub result: Result<Outcome, Refusal>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Created,
+    Configured,
+    Unchanged,
+}
+
+/// Why an object was not applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("is no YAML or JSON: {0}")]
+    Syntax(String),
+    #[error("has no {0}")]
+    Missing(&'static str),
+    #[error("the sandbox does not serve the kind {kind} of {api_version}")]
+    NotServed { kind: String, api_version: String },
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Applied { document, object, result } = self;
+        let object = if object.is_empty() { String::new() } else { format!(" {object}") };
+        match result {
+            Ok(Outcome::Created) => write!(formatter, "document {document}:{object} created"),
+            Ok(Outcome::Configured) => write!(formatter, "document {document}:{object} configured"),
+            Ok(Outcome::Unchanged) => write!(formatter, "document {document}:{object} unchanged"),
+            Err(refusal @ (Refusal::Syntax(_) | Refusal::Missing(_))) => {
+                write!(formatter, "document {document}{object} {refusal}")
+            }
+            Err(refusal) => write!(formatter, "document {document}{object}: {refusal}"),
+        }
+    }
+}
+
+/// Applies every document of `text`, in order, as `kubectl apply` would.
+pub fn apply(shared: &Shared, text: &str) -> Vec<Applied> {
+    let mut applied = Vec::new();
+    for (index, document) in documents(text).iter().enumerate() {
+        let document_number = index + 1;
+        match serde_saphyr::from_str::<Value>(document) {
+            Err(error) => {
+                let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();
+                applied.push(Applied {
+                    document: document_number,
+                    object: String::new(),
+                    result: Err(Refusal::Syntax(first_line)),
+                });
+            }
+            Ok(Value::Null) => {}
+            Ok(value) => apply_value(shared, document_number, value, &mut applied),
+        }
+    }
+    applied
+}
+
+/// The documents of a stream: a line that starts with `---` ends one.
+fn documents(text: &str) -> Vec<String> {
+    let mut documents = vec![String::new()];
+    for line in text.lines() {
+        match line.strip_prefix("---") {
+            Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => {
+                documents.push(rest.trim_start_matches([' ', '\t']).to_owned());
+            }
+            _ => {
+                let document = documents.last_mut().expect("there is one from the start");
+                document.push_str(line);
+            }
+        }
+        documents.last_mut().expect("there is one from the start").push('\n');
+    }
+    let is_content = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    documents.retain(|document| document.lines().any(is_content));
+    documents
+}
+
+fn apply_value(shared: &Shared, document: usize, mut value: Value, applied: &mut Vec<Applied>) {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    if let (true, Some(items)) = (is_list, value.get_mut("items").and_then(Value::as_array_mut)) {
+        for item in std::mem::take(items) {
+            apply_value(shared, document, item, applied);
+        }
+        return;
+    }
+    let object = describe(&value);
+    let result = apply_object(shared, value);
+    applied.push(Applied { document, object, result });
+}
+
+fn describe(value: &Value) -> String {
+    let field = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let group = field(&value["apiVersion"]);
+    let group = group.split_once('/').map_or("", |(group, _)| group);
+    let kind = field(&value["kind"]).to_ascii_lowercase();
+    let kind = if group.is_empty() { kind } else { format!("{kind}.{group}") };
+    match field(&value["metadata"]["name"]).as_str() {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    }
+}
+
+fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let api_version = text(&value["apiVersion"]).ok_or(Refusal::Missing("apiVersion"))?;
+    let kind = text(&value["kind"]).ok_or(Refusal::Missing("kind"))?;
+    let name = text(&value["metadata"]["name"]).ok_or(Refusal::Missing("metadata.name"))?;
+    let row = shared
+        .read(|store| store.kinds().by_api_version(&api_version, &kind))
+        .ok_or(Refusal::NotServed { kind, api_version })?;
+    let refuse = |error: DecodeError| Refusal::Refused(error.to_string());
+    schema::decode(row, &value).map_err(refuse)?;
+    let unknown = schema::unknown_fields(row, &value);
+    if !unknown.is_empty() {
+        return Err(refuse(DecodeError::strict(row, &unknown)));
+    }
+    let namespace = match (row.namespaced, text(&value["metadata"]["namespace"])) {
+        (true, named) => named.unwrap_or_else(|| "default".to_owned()),
+        (false, _) => String::new(),
+    };
+    let written = shared.write(|store, now| {
+        create_or_patch(store, row, &namespace, &name, remembered(value), &WriteOptions::at(now))
+    });
+    written.map_err(|status| Refusal::Refused(status.message.clone()))
+}
+
+fn create_or_patch(
+    store: &mut Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Outcome, Status> {
+    match store.create(kind, namespace, object.clone(), options) {
+        Ok(_) => return Ok(Outcome::Created),
+        Err(status) if status.reason == Reason::AlreadyExists => {}
+        Err(status) => return Err(status),
+    }
+    let patch_type = match kind.stored_as {
+        None => PatchType::StrategicMerge,
+        Some(_) => PatchType::Merge,
+    };
+    let before = store.get(kind, namespace, name)?.resource_version();
+    let patch = Patch { patch_type, body: object, status: false };
+    let after = store.patch(kind, namespace, name, &patch, options)?.resource_version();
+    Ok(if before == after { Outcome::Unchanged } else { Outcome::Configured })
+}
+
+/// With the annotation by which a later `kubectl apply` knows what this one set.
+fn remembered(mut object: Value) -> Value {
+    const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let Some(metadata) = object["metadata"].as_object_mut() else { return object };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.remove(LAST_APPLIED);
+    }
+    let text = format!("{object}\n");
+    object["metadata"]["annotations"][LAST_APPLIED] = text.into();
+    object
+}
