@@ -86,23 +86,6 @@ impl Reason {
     }
 }
 
-/// The message of the 422 Status that `causes` make: `DaemonSet.apps "x" is invalid: …`.
-pub fn invalid_message(kind: &Kind, name: &str, causes: &[Cause]) -> String {
-    let mut errors: Vec<String> = Vec::new();
-    for cause in causes {
-        let error = format!("{}: {}", cause.field, cause.message);
-        if !errors.contains(&error) {
-            errors.push(error);
-        }
-    }
-    let subject = format!("{} {} is invalid", kind.group_kind(), field::go_quote(name));
-    match errors.as_slice() {
-        [] => subject,
-        [error] => format!("{subject}: {error}"),
-        _ => format!("{subject}: [{}]", errors.join(", ")),
-    }
-}
-
 /// What keeps `object` from being created.
 pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();

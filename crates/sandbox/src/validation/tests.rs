@@ -6,10 +6,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use everynode_core::time::Timestamp;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::Value;
 
 use crate::kind::{BUILT_IN, Kind};
-use crate::{defaults, validation};
+use crate::{defaults, printer, validation};
 
 /// What a case does with the object that its edits make.
 #[derive(Clone, Copy, PartialEq)]
@@ -69,6 +72,113 @@ fn defaults_applied_twice_are_the_defaults_applied_once() {
         defaults::apply(kind, &mut twice);
         assert_eq!(once, twice, "{}", kind.kind);
         assert_eq!(validation::on_create(kind, &once), vec![], "{}", kind.kind);
+    }
+}
+
+/// Any small JSON value, strings among it that mean something somewhere.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[-a-z0-9./%=]{0,70}".prop_map(Value::from),
+        ".{0,10}".prop_map(Value::from),
+        prop::sample::select(vec![
+            "Always",
+            "In",
+            "Exists",
+            "NoExecute",
+            "1Gi",
+            "-1",
+            "101%",
+            "RollingUpdate",
+            "default"
+        ])
+        .prop_map(Value::from),
+    ];
+    let field = prop::sample::select(vec![
+        "name",
+        "key",
+        "value",
+        "operator",
+        "values",
+        "effect",
+        "spec",
+        "metadata",
+        "labels",
+        "containers",
+        "ports",
+        "emptyDir",
+        "projected",
+        "sources",
+        "httpGet",
+        "limits",
+        "requests",
+        "cpu",
+        "matchLabels",
+        "template",
+    ]);
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(field.clone().prop_map(str::to_owned), inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// The pointers to every value of a tree.
+fn pointers(value: &Value, path: &str, found: &mut Vec<String>) {
+    found.push(path.to_owned());
+    match value {
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| pointers(item, &format!("{path}/{index}"), found));
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                pointers(field, &format!("{path}/{}", name.replace('/', "~1")), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    /// S9: whatever stands where in an object: it is decoded or refused, defaulted, validated and printed without a
+    /// panic, and what was decoded and defaulted is not changed by being defaulted again.
+    #[test]
+    fn no_object_breaks_the_rules_of_its_kind(
+        base in any::<Index>(),
+        edits in prop::collection::vec((any::<Index>(), any_json()), 1..4),
+    ) {
+        let bases = bases();
+        let (_, original) = &bases[base.index(bases.len())];
+        let kind = kind_of(original);
+        let mut old = original.clone();
+        defaults::apply(kind, &mut old);
+        let mut new = old.clone();
+        for (place, value) in edits {
+            let mut found = Vec::new();
+            pointers(&new, "", &mut found);
+            *new.pointer_mut(&found[place.index(found.len())]).expect("it was just found") = value;
+        }
+        let decoded = validation::decode(kind, &new).is_ok();
+        validation::unknown_fields(kind, &new);
+        printer::cells(kind, &new, Timestamp::from_seconds(0));
+        defaults::apply(kind, &mut new);
+        validation::on_create(kind, &new);
+        validation::on_update(kind, &new, &old);
+        validation::on_update(kind, &old, &new);
+        validation::on_status_update(kind, &new, &old);
+        if decoded {
+            let once = new.clone();
+            defaults::apply(kind, &mut new);
+            prop_assert_eq!(once, new);
+        }
     }
 }
 
