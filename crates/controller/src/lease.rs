@@ -45,9 +45,9 @@ pub enum Leadership {
 #[derive(Debug, thiserror::Error)]
 #[error("lease {namespace}/{name}: not renewed within {renew_deadline:?}, no longer leading")]
 pub struct Lost {
-    namespace: String,
-    name: String,
-    renew_deadline: Duration,
+    pub namespace: String,
+    pub name: String,
+    pub renew_deadline: Duration,
 }
 
 /// Tells writers whether they may still write. Cheap to clone and to ask.

@@ -1,9 +1,24 @@
 //! Drives a cluster: watches in, decisions of the core, writes out.
+//!
+//! One task owns all state and matches one closed [`event::Event`]; what it knows is an [`index`], what
+//! it looks at next a [`queue`], both sans-IO. Writes run beside it and report back.
 
 #![forbid(unsafe_code)]
 
+pub mod api;
+pub mod client;
+pub mod control;
+mod decode;
+pub mod event;
+pub mod index;
 pub mod lease;
 pub mod metrics;
+mod orphans;
+pub mod queue;
 pub mod recorder;
+mod run;
 pub mod serve;
 pub mod watch;
+pub mod write;
+
+pub use run::{Error, LeaderElection, Options, run};

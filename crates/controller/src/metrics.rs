@@ -1,7 +1,10 @@
 //! What Prometheus is told. The work queue goes by upstream's names, so that existing dashboards keep working; the rest
 //! is named after this program.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -10,8 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
+use everynode_core::daemon_set::Tally;
 use everynode_core::name::DaemonSetKey;
-use everynode_core::object::Status;
 
 /// `name` of our work queue, as in kube-controller-manager.
 const QUEUE: &str = "daemonset";
@@ -31,6 +34,8 @@ pub struct Metrics {
     pub watch_restarts: Family<ResourceLabels, Counter>,
     pub leader: Gauge,
     daemon_sets: DaemonSetMetrics,
+    /// DaemonSets that are worked on, and since when.
+    working: Mutex<BTreeMap<DaemonSetKey, Instant>>,
 }
 
 /// The `workqueue_*` family.
@@ -43,6 +48,8 @@ pub struct QueueMetrics {
     pub queue_seconds: Histogram,
     /// From being taken to being done.
     pub work_seconds: Histogram,
+    unfinished_seconds: Gauge<f64, AtomicU64>,
+    longest_running_seconds: Gauge<f64, AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +116,7 @@ impl Metrics {
         Self {
             queue,
             daemon_sets,
+            working: Mutex::default(),
             syncs: register(r, "syncs", "Syncs of a DaemonSet, by result", Family::default()),
             sync_seconds: register(
                 r,
@@ -162,22 +170,43 @@ impl Metrics {
     /// # Errors
     /// Only if a metric can't be encoded, which would be a bug.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
+        let running: Vec<f64> =
+            self.working().values().map(|since| since.elapsed().as_secs_f64()).collect();
+        self.queue.unfinished_seconds.set(running.iter().fold(0.0, |sum, seconds| sum + seconds));
+        self.queue.longest_running_seconds.set(running.iter().copied().fold(0.0, f64::max));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
     }
 
-    /// Shows what a DaemonSet's status says.
-    pub fn show(&self, key: &DaemonSetKey, status: &Status) {
-        for (family, value) in [
-            (&self.daemon_sets.desired, status.desired_number_scheduled),
-            (&self.daemon_sets.ready, status.number_ready),
-            (&self.daemon_sets.available, status.number_available),
-            (&self.daemon_sets.updated, status.updated_number_scheduled),
-            (&self.daemon_sets.misscheduled, status.number_misscheduled),
-        ] {
-            family.get_or_create(&labels(key)).set(i64::from(value));
+    /// A DaemonSet was taken off the queue, after this wait.
+    pub fn taken(&self, key: &DaemonSetKey, after: Duration) {
+        self.queue.taken(after);
+        self.working().insert(key.clone(), Instant::now());
+    }
+
+    /// All that was planned for it has been written.
+    pub fn finished(&self, key: &DaemonSetKey) {
+        if let Some(since) = self.working().remove(key) {
+            self.queue.done(since.elapsed());
         }
+    }
+
+    /// Shows how a DaemonSet does.
+    pub fn show(&self, key: &DaemonSetKey, tally: &Tally) {
+        for (family, value) in [
+            (&self.daemon_sets.desired, tally.desired),
+            (&self.daemon_sets.ready, tally.ready),
+            (&self.daemon_sets.available, tally.available),
+            (&self.daemon_sets.updated, tally.updated),
+            (&self.daemon_sets.misscheduled, tally.misscheduled),
+        ] {
+            family.get_or_create(&labels(key)).set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn working(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, Instant>> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stops showing a DaemonSet that is gone.
@@ -223,6 +252,18 @@ impl QueueMetrics {
                 "workqueue_work_duration_seconds",
                 "How long in seconds processing an item from workqueue takes",
                 seconds(),
+            ),
+            unfinished_seconds: register(
+                r,
+                "workqueue_unfinished_work_seconds",
+                "How many seconds of work has been done that is in progress",
+                Gauge::default(),
+            ),
+            longest_running_seconds: register(
+                r,
+                "workqueue_longest_running_processor_seconds",
+                "How many seconds has the longest running processor for workqueue been running",
+                Gauge::default(),
             ),
         }
     }
@@ -284,6 +325,7 @@ mod tests {
             "workqueue_retries_total{name=\"daemonset\"} 0",
             "workqueue_queue_duration_seconds_count{name=\"daemonset\"} 1",
             "workqueue_work_duration_seconds_count{name=\"daemonset\"} 0",
+            "workqueue_unfinished_work_seconds{name=\"daemonset\"} 0.0",
             "everynode_leader 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
@@ -294,8 +336,7 @@ mod tests {
     fn a_daemon_set_that_is_gone_is_not_shown() {
         let metrics = Metrics::new();
         let key = DaemonSetKey::new("kube-system", "agent");
-        let status = Status { desired_number_scheduled: 3, ..Status::default() };
-        metrics.show(&key, &status);
+        metrics.show(&key, &Tally { desired: 3, ..Tally::default() });
         let line = "everynode_daemonset_desired{namespace=\"kube-system\",daemonset=\"agent\"} 3";
         assert!(metrics.text().unwrap().contains(line));
         metrics.forget(&key);

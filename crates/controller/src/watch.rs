@@ -37,8 +37,16 @@ pub struct Resource {
     pub path: String,
 }
 
+impl Resource {
+    /// Up to where parameters are added: the path may have some of its own.
+    fn query(&self) -> String {
+        let separator = if self.path.contains('?') { '&' } else { '?' };
+        format!("{}{separator}", self.path)
+    }
+}
+
 /// Turns an object's JSON into what decisions read of it.
-pub trait Decode: Send {
+pub trait Decode: Send + Sync {
     type Item: Send;
 
     /// # Errors
@@ -102,7 +110,7 @@ impl<D: Decode, E> Watch<D, E> {
     }
 
     async fn page(&mut self, continue_token: Option<String>) -> Result<Page<D::Item>, Error> {
-        let mut uri = format!("{}?limit={PAGE_LIMIT}", self.resource.path);
+        let mut uri = format!("{}limit={PAGE_LIMIT}", self.resource.query());
         if let Some(token) = continue_token {
             let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
             uri.push_str("&continue=");
@@ -128,8 +136,8 @@ impl<D: Decode, E> Watch<D, E> {
     ) -> Result<(), Error> {
         let lasts = WATCH_LASTS.mul_f64(1.0 + rand::random::<f64>());
         let uri = format!(
-            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{query}",
-            self.resource.path,
+            "{}watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{query}",
+            self.resource.query(),
             lasts.as_secs()
         );
         let until = Instant::now() + lasts + WATCH_GRACE;

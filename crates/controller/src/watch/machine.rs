@@ -27,6 +27,18 @@ pub enum Change<T> {
     Reached(ResourceVersion),
 }
 
+impl<T> Change<T> {
+    /// How far the watch has come with it.
+    pub const fn version(&self) -> ResourceVersion {
+        match self {
+            Self::Reset { version, .. }
+            | Self::Applied { version, .. }
+            | Self::Deleted { version, .. }
+            | Self::Reached(version) => *version,
+        }
+    }
+}
+
 /// What to ask the API server for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

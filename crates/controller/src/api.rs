@@ -1,0 +1,330 @@
+//! Requests to the API server, as bytes in and bytes out.
+//!
+//! Whatever changes something passes the [`Fence`] first (C63). Of failures only the refusals that say
+//! "not now" are repeated here: of anything else it is not known whether it has happened, and what
+//! follows from it is the core's to decide.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::client::one_line;
+use crate::lease::Fence;
+
+/// Why a request failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The server's answer.
+    #[error("{message}")]
+    Refused { code: u16, reason: String, message: String, causes: Vec<String> },
+    /// It may have arrived, or not.
+    #[error("{0}")]
+    Transport(String),
+    /// Not sent, or given up: the lease could have expired.
+    #[error("not sent: the lease could have expired")]
+    Fenced,
+}
+
+impl Error {
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            Self::Transport(_) | Self::Fenced => None,
+        }
+    }
+
+    pub fn is_reason(&self, wanted: &str) -> bool {
+        matches!(self, Self::Refused { reason, .. } if reason == wanted)
+    }
+
+    /// Refused because the namespace is being deleted (C28).
+    pub fn is_namespace_terminating(&self) -> bool {
+        matches!(self, Self::Refused { causes, .. } if causes.iter().any(|c| c == "NamespaceTerminating"))
+    }
+
+    /// In one word, for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused { code: 404, .. } => "not_found",
+            Self::Refused { code: 409, .. } => "conflict",
+            Self::Refused { .. } => "refused",
+            Self::Transport(_) => "unreachable",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
+/// How a write's body is to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Json,
+    MergePatch,
+    StrategicMergePatch,
+}
+
+impl Content {
+    const fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::MergePatch => "application/merge-patch+json",
+            Self::StrategicMergePatch => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A list may take the server long.
+const LIST_TIMEOUT: Duration = Duration::from_secs(120);
+const RETRIES_MAX: u32 = 5;
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
+
+/// `--kube-api-qps` and `--kube-api-burst`: a bucket of requests that fills steadily.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    interval: Duration,
+    burst: u32,
+    /// When the bucket is, or was, full.
+    full_at: Option<Instant>,
+}
+
+impl RateLimit {
+    pub fn new(requests_per_second: f64, burst: u32) -> Self {
+        let interval = Duration::from_secs_f64(1.0 / requests_per_second.max(0.001));
+        Self { interval, burst: burst.max(1), full_at: None }
+    }
+
+    /// How long to wait for the turn that is taken.
+    fn take(&mut self, now: Instant) -> Duration {
+        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
+        self.full_at = Some(full_at);
+        full_at.saturating_duration_since(now).saturating_sub(self.interval * self.burst)
+    }
+}
+
+/// So many requests are under way at most; the others wait.
+const REQUESTS_MAX: usize = 256;
+
+/// The API server, for reading and fenced writing.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    fence: Fence,
+    requests: Arc<Semaphore>,
+    limit: Option<Arc<Mutex<RateLimit>>>,
+}
+
+impl Api {
+    pub fn new(client: Client, fence: Fence, limit: Option<RateLimit>) -> Self {
+        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        Self { client, fence, requests, limit: limit.map(|limit| Arc::new(Mutex::new(limit))) }
+    }
+
+    /// # Errors
+    /// As the server refused it, or did not answer.
+    pub async fn get(&self, path: &str) -> Result<Bytes, Error> {
+        let send = || self.exchange(Method::GET, path, Content::Json, Bytes::new());
+        let _turn = self.turn().await;
+        within(LIST_TIMEOUT, repeated(send)).await
+    }
+
+    /// # Errors
+    /// As the server refused it, or did not answer, or the fence is closed.
+    pub async fn write(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content,
+        body: impl Into<Bytes>,
+    ) -> Result<Bytes, Error> {
+        let body = body.into();
+        let send = || async {
+            if !self.fence.permits_writes() {
+                return Err(Error::Fenced.into());
+            }
+            self.exchange(method.clone(), path, content, body.clone()).await
+        };
+        let _turn = self.turn().await;
+        within(REQUEST_TIMEOUT, self.while_permitted(repeated(send))).await
+    }
+
+    /// Waits for our own limits.
+    async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        if let Some(limit) = &self.limit {
+            let wait = limit.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+            sleep(wait).await;
+        }
+        self.requests.acquire().await.ok()
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content,
+        body: Bytes,
+    ) -> Result<Bytes, Refusal> {
+        let response = self.send(request(method, path, content, body)).await?;
+        let (parts, body) = response.into_parts();
+        let body = collected(body).await?;
+        if parts.status.is_success() {
+            return Ok(body);
+        }
+        Err(Refusal { error: refusal(parts.status, &body), retry_after: retry_after(&parts) })
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
+        self.client.send(request).await.map_err(|error| Error::Transport(one_line(&error)))
+    }
+
+    /// Gives a write up when the fence closes under it.
+    async fn while_permitted<T>(
+        &self,
+        write: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut write = pin!(write);
+        std::future::poll_fn(|context| {
+            if !self.fence.permits_writes() {
+                return std::task::Poll::Ready(Err(Error::Fenced));
+            }
+            write.as_mut().poll(context)
+        })
+        .await
+    }
+}
+
+/// An error, and when the server would hear of it again.
+struct Refusal {
+    error: Error,
+    retry_after: Option<Duration>,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+/// Repeats what the server refused to look at: it asked for that (429), and it has not happened.
+async fn repeated<T, F>(mut send: impl FnMut() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Refusal>>,
+{
+    for _ in 0..RETRIES_MAX {
+        match send().await {
+            Ok(answer) => return Ok(answer),
+            Err(Refusal { retry_after: Some(pause), .. }) => sleep(pause).await,
+            Err(Refusal { error, retry_after: None }) => return Err(error),
+        }
+    }
+    send().await.map_err(|refusal| refusal.error)
+}
+
+fn retry_after(parts: &http::response::Parts) -> Option<Duration> {
+    if parts.status != StatusCode::TOO_MANY_REQUESTS {
+        return None;
+    }
+    let seconds = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let pause = seconds.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    Some(pause.unwrap_or(RETRY_AFTER_DEFAULT).min(RETRY_AFTER_MAX))
+}
+
+async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let timed_out = |_| Error::Transport(format!("no answer within {limit:?}"));
+    timeout(limit, request).await.map_err(timed_out)?
+}
+
+fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request<Body> {
+    let mut request = Request::new(Body::from(Vec::from(body.clone())));
+    let has_body = !body.is_empty();
+    *request.method_mut() = method;
+    *request.uri_mut() = path.parse().expect("paths are made of checked names and encoded queries");
+    let headers = request.headers_mut();
+    headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
+    headers.insert(header::USER_AGENT, header::HeaderValue::from_static(USER_AGENT));
+    if has_body {
+        let media_type = header::HeaderValue::from_static(content.media_type());
+        headers.insert(header::CONTENT_TYPE, media_type);
+    }
+    request
+}
+
+const USER_AGENT: &str = concat!("everynode/", env!("CARGO_PKG_VERSION"));
+
+async fn collected(body: Body) -> Result<Bytes, Error> {
+    let body = body.collect().await.map_err(|error| Error::Transport(one_line(&error)))?;
+    Ok(body.to_bytes())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireStatus {
+    code: u16,
+    reason: String,
+    message: String,
+    details: Option<WireDetails>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireDetails {
+    causes: Option<Vec<WireCause>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireCause {
+    reason: String,
+}
+
+fn refusal(status: StatusCode, body: &[u8]) -> Error {
+    let wire: WireStatus = serde_json::from_slice(body).unwrap_or_default();
+    let message = if wire.message.is_empty() { status.to_string() } else { wire.message };
+    let causes = wire.details.and_then(|details| details.causes).unwrap_or_default();
+    Error::Refused {
+        code: status.as_u16(),
+        reason: wire.reason,
+        message,
+        causes: causes.into_iter().map(|cause| cause.reason).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C72: a client limit lets a burst through, then spreads the rest.
+    #[test]
+    fn a_rate_limit_spreads_what_exceeds_the_burst() {
+        let mut limit = RateLimit::new(10.0, 3);
+        let now = Instant::now();
+        let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 100, 200]);
+        assert_eq!(limit.take(now + Duration::from_secs(9)).as_millis(), 0);
+    }
+
+    /// C28: a refusal for a namespace that goes is told from others.
+    #[test]
+    fn a_terminating_namespace_is_recognized() {
+        let body = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"no",
+            "details":{"causes":[{"reason":"NamespaceTerminating","field":"metadata.namespace"}]}}"#;
+        let error = refusal(StatusCode::FORBIDDEN, body);
+        assert!(error.is_namespace_terminating());
+        assert!(error.is_reason("Forbidden"));
+        assert_eq!(error.to_string(), "no");
+        assert!(!refusal(StatusCode::FORBIDDEN, b"<html>").is_namespace_terminating());
+    }
+}

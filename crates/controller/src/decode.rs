@@ -1,0 +1,79 @@
+//! The decoders of what is watched.
+
+use std::collections::BTreeMap;
+
+use everynode_core::name::DaemonSetKey;
+use everynode_core::object::Node;
+use everynode_k8s::convert::{
+    self, DaemonSetObject, Error, Interner, NamespaceObject, PodObject, RevisionObject,
+};
+
+use crate::watch::Decode;
+
+#[derive(Default)]
+pub struct Nodes(Interner);
+
+#[derive(Default)]
+pub struct Namespaces(Interner);
+
+#[derive(Default)]
+pub struct Pods(Interner);
+
+#[derive(Default)]
+pub struct Revisions(Interner);
+
+/// Keeps each DaemonSet's last state, so that a template is read anew only when its text has changed.
+#[derive(Default)]
+pub struct DaemonSets(BTreeMap<DaemonSetKey, DaemonSetObject>);
+
+/// Of so many DaemonSets the last state is kept.
+const DAEMON_SETS_MAX: usize = 10_000;
+
+impl Decode for Nodes {
+    type Item = Node;
+
+    fn decode(&mut self, json: &[u8]) -> Result<Node, Error> {
+        convert::node(json, &mut self.0)
+    }
+}
+
+impl Decode for Namespaces {
+    type Item = NamespaceObject;
+
+    fn decode(&mut self, json: &[u8]) -> Result<NamespaceObject, Error> {
+        convert::namespace(json, &mut self.0)
+    }
+}
+
+impl Decode for Pods {
+    type Item = PodObject;
+
+    fn decode(&mut self, json: &[u8]) -> Result<PodObject, Error> {
+        convert::pod(json, &mut self.0)
+    }
+}
+
+impl Decode for Revisions {
+    type Item = RevisionObject;
+
+    fn decode(&mut self, json: &[u8]) -> Result<RevisionObject, Error> {
+        convert::revision(json, &mut self.0)
+    }
+}
+
+impl Decode for DaemonSets {
+    type Item = DaemonSetObject;
+
+    fn decode(&mut self, json: &[u8]) -> Result<DaemonSetObject, Error> {
+        let key = convert::meta(json)
+            .ok()
+            .map(|meta| DaemonSetKey::new(meta.namespace.unwrap_or_default(), meta.name));
+        let previous = key.and_then(|key| self.0.get(&key));
+        let daemon_set = convert::daemon_set(json, previous)?;
+        if self.0.len() >= DAEMON_SETS_MAX {
+            self.0.clear();
+        }
+        self.0.insert(daemon_set.raw.key.clone(), daemon_set.clone());
+        Ok(daemon_set)
+    }
+}

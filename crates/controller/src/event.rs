@@ -1,0 +1,31 @@
+//! All that can happen to the loop, in one closed enum.
+
+use everynode_core::name::{DaemonSetKey, Namespace, Uid};
+use everynode_core::object::{Node, Pod};
+use everynode_core::plan::WriteResult;
+use everynode_k8s::convert::{DaemonSetObject, NamespaceObject, PodObject, RevisionObject};
+
+use crate::watch::Change;
+
+/// What the loop is told.
+#[derive(Debug)]
+pub enum Event {
+    /// A watch saw something.
+    Observed(Observation),
+    /// What became of one write of a plan.
+    Written { key: DaemonSetKey, uid: Uid, result: WriteResult },
+    /// All writes of a plan have been reported.
+    Executed { key: DaemonSetKey },
+    /// The orphan pods that a new DaemonSet may adopt, read live.
+    Orphans { namespace: Namespace, pods: Vec<Pod> },
+}
+
+/// What a watch saw, of whichever kind.
+#[derive(Debug)]
+pub enum Observation {
+    Node(Change<Node>),
+    DaemonSet(Change<DaemonSetObject>),
+    Pod(Change<PodObject>),
+    Revision(Change<RevisionObject>),
+    Namespace(Change<NamespaceObject>),
+}

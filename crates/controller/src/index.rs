@@ -1,0 +1,334 @@
+//! What is known of the cluster, and whom each observation concerns: a plain struct, sans-IO.
+//!
+//! Everything but nodes lives in a namespace, and so does every decision about it. An observation is
+//! handed to the DaemonSets that it concerns, and the keys of those that it changed come back. Nothing
+//! is decided here: that is [`DaemonSetState`]'s.
+
+mod space;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everynode_core::daemon_set::{Config, DaemonSetState, Tally};
+use everynode_core::name::{DaemonSetKey, Namespace, ResourceVersion, Uid};
+use everynode_core::nodes::{NodeId, Nodes};
+use everynode_core::object::{LabelSelector, Node, Pod, Revision};
+use everynode_core::plan::{Plan, Watermarks, WriteResult};
+use everynode_core::time::Timestamp;
+use everynode_k8s::convert::{
+    DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
+};
+
+use crate::event::Observation;
+use crate::watch::Change;
+use space::Space;
+
+/// What follows from an observation.
+#[derive(Debug, Default, PartialEq)]
+pub struct Effects {
+    /// DaemonSets for which a plan is due.
+    pub changed: BTreeSet<DaemonSetKey>,
+    /// DaemonSets that are no more.
+    pub gone: BTreeSet<DaemonSetKey>,
+    /// Orphan pods that have to be read live: they may have been dropped when nobody selected them (C3).
+    pub orphan_lists: Vec<OrphanList>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrphanList {
+    pub namespace: Namespace,
+    pub selector: LabelSelector,
+}
+
+/// A plan, and what its writes are made from.
+#[derive(Debug)]
+pub struct Planned {
+    pub plan: Plan,
+    pub raw: Arc<RawDaemonSet>,
+}
+
+/// The index.
+#[derive(Debug, Default)]
+pub struct Index {
+    config: Config,
+    nodes: Nodes,
+    spaces: BTreeMap<Namespace, Space>,
+    watermarks: Watermarks,
+    /// DaemonSets whose last plan waited for something to be seen (C60).
+    waiting: BTreeSet<DaemonSetKey>,
+    /// Whether pods have been listed: before that there are none to have been dropped.
+    has_pods: bool,
+}
+
+impl Index {
+    pub fn new(config: Config) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Takes what a watch saw.
+    pub fn observe(&mut self, observation: Observation) -> Effects {
+        let mut effects = Effects::default();
+        let before = self.watermarks;
+        match observation {
+            Observation::Node(change) => self.observe_node(change, &mut effects),
+            Observation::Namespace(change) => self.observe_namespace(change, &mut effects),
+            Observation::DaemonSet(change) => {
+                advance(&mut self.watermarks.daemon_sets, change.version());
+                self.observe_daemon_set(change, &mut effects);
+            }
+            Observation::Pod(change) => {
+                advance(&mut self.watermarks.pods, change.version());
+                self.observe_pod(change, &mut effects);
+            }
+            Observation::Revision(change) => {
+                advance(&mut self.watermarks.revisions, change.version());
+                self.observe_revision(change, &mut effects);
+            }
+        }
+        if self.watermarks != before {
+            effects.changed.extend(self.waiting.iter().cloned());
+        }
+        effects
+    }
+
+    /// Takes the answer to an [`OrphanList`]: pods that are not known and not known to be gone.
+    pub fn observe_orphans(&mut self, namespace: &Namespace, pods: Vec<Pod>) -> Effects {
+        let mut effects = Effects::default();
+        if let Some(space) = self.spaces.get_mut(namespace) {
+            for pod in space.end_listing(pods) {
+                space.apply_pod(pod, &mut self.nodes, &mut effects.changed);
+            }
+        }
+        effects
+    }
+
+    /// What is to be done for a DaemonSet now; `None` if there is no such one.
+    pub fn plan(&mut self, key: &DaemonSetKey, now: Timestamp) -> Option<Planned> {
+        let entry = self.spaces.get_mut(&key.namespace)?.daemon_sets.get_mut(&key.name)?;
+        let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
+        if plan.waiting.is_some() {
+            self.waiting.insert(key.clone());
+        } else {
+            self.waiting.remove(key);
+        }
+        Some(Planned { plan, raw: entry.raw.clone() })
+    }
+
+    /// Takes what became of a write. One of a DaemonSet that has been replaced since is of no account.
+    pub fn written(&mut self, key: &DaemonSetKey, uid: &Uid, result: WriteResult, now: Timestamp) {
+        let space = self.spaces.get_mut(&key.namespace);
+        if let Some(entry) = space.and_then(|space| space.daemon_sets.get_mut(&key.name))
+            && entry.state.uid() == uid
+        {
+            entry.state.observe(result, now);
+        }
+    }
+
+    pub fn tally(&self, key: &DaemonSetKey) -> Option<&Tally> {
+        let entry = self.spaces.get(&key.namespace)?.daemon_sets.get(&key.name)?;
+        Some(entry.state.tally())
+    }
+
+    pub fn state(&self, key: &DaemonSetKey) -> Option<&DaemonSetState> {
+        Some(&self.spaces.get(&key.namespace)?.daemon_sets.get(&key.name)?.state)
+    }
+
+    pub const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    fn observe_node(&mut self, change: Change<Node>, effects: &mut Effects) {
+        let changed: BTreeSet<NodeId> = match change {
+            Change::Reset { items: nodes, .. } => self.nodes.reset(nodes),
+            Change::Applied { item: node, .. } => self.nodes.apply(node).into_iter().collect(),
+            Change::Deleted { item: node, .. } => {
+                self.nodes.delete(&node.name).into_iter().collect()
+            }
+            Change::Reached(_) => BTreeSet::new(),
+        };
+        for space in self.spaces.values_mut() {
+            space.apply_nodes(&changed, &self.nodes, &mut effects.changed);
+        }
+        for id in changed {
+            self.nodes.collect(id);
+        }
+    }
+
+    fn observe_namespace(&mut self, change: Change<NamespaceObject>, effects: &mut Effects) {
+        match change {
+            Change::Reset { items: namespaces, .. } => {
+                for namespace in namespaces {
+                    self.apply_namespace(namespace, effects);
+                }
+            }
+            Change::Applied { item: namespace, .. } => self.apply_namespace(namespace, effects),
+            Change::Deleted { .. } | Change::Reached(_) => {}
+        }
+    }
+
+    fn apply_namespace(&mut self, namespace: NamespaceObject, effects: &mut Effects) {
+        let NamespaceObject { name, node_selector } = namespace;
+        let node_selector = node_selector.unwrap_or_else(|cause| {
+            tracing::warn!(namespace = %name, %cause, "the namespace's node selector does not parse");
+            Default::default()
+        });
+        if node_selector.is_empty() && !self.spaces.contains_key(&name) {
+            return;
+        }
+        let space = self.spaces.entry(name).or_default();
+        space.apply_node_selector(node_selector, &self.nodes, &mut effects.changed);
+    }
+
+    fn observe_daemon_set(&mut self, change: Change<DaemonSetObject>, effects: &mut Effects) {
+        match change {
+            Change::Reset { items: daemon_sets, .. } => {
+                self.reset_daemon_sets(daemon_sets, effects)
+            }
+            Change::Applied { item: daemon_set, .. } => self.apply_daemon_set(daemon_set, effects),
+            Change::Deleted { item: daemon_set, .. } => {
+                self.delete_daemon_set(&daemon_set.raw.key, effects)
+            }
+            Change::Reached(_) => {}
+        }
+    }
+
+    fn reset_daemon_sets(&mut self, daemon_sets: Vec<DaemonSetObject>, effects: &mut Effects) {
+        let mut gone: BTreeSet<DaemonSetKey> = self.keys().collect();
+        for daemon_set in daemon_sets {
+            gone.remove(&daemon_set.raw.key);
+            self.apply_daemon_set(daemon_set, effects);
+        }
+        for key in gone {
+            self.delete_daemon_set(&key, effects);
+        }
+    }
+
+    fn apply_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
+        let key = daemon_set.raw.key.clone();
+        let space = self.spaces.entry(key.namespace.clone()).or_default();
+        let is_new = space.apply_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
+        if is_new
+            && self.has_pods
+            && let Some(list) = space.begin_listing(&key)
+        {
+            effects.orphan_lists.push(list);
+        }
+    }
+
+    fn delete_daemon_set(&mut self, key: &DaemonSetKey, effects: &mut Effects) {
+        let Some(space) = self.spaces.get_mut(&key.namespace) else { return };
+        if space.delete_daemon_set(key, &mut self.nodes) {
+            self.waiting.remove(key);
+            effects.changed.remove(key);
+            effects.gone.insert(key.clone());
+        }
+    }
+
+    fn observe_pod(&mut self, change: Change<PodObject>, effects: &mut Effects) {
+        match change {
+            Change::Reset { items: pods, .. } => self.reset_pods(pods, effects),
+            Change::Applied { item: PodObject::Pod(pod), .. } => {
+                let space = self.spaces.entry(pod.namespace.clone()).or_default();
+                space.apply_pod(pod, &mut self.nodes, &mut effects.changed);
+            }
+            Change::Applied { item: PodObject::Foreign { namespace, uid }, .. }
+            | Change::Deleted { item: PodObject::Foreign { namespace, uid }, .. } => {
+                self.delete_pod(&namespace, &uid, None, effects);
+            }
+            Change::Deleted { item: PodObject::Pod(pod), .. } => {
+                let (namespace, uid) = (pod.namespace.clone(), pod.uid.clone());
+                self.delete_pod(&namespace, &uid, Some(pod), effects);
+            }
+            Change::Reached(_) => {}
+        }
+    }
+
+    fn delete_pod(
+        &mut self,
+        namespace: &Namespace,
+        uid: &Uid,
+        last: Option<Pod>,
+        effects: &mut Effects,
+    ) {
+        if let Some(space) = self.spaces.get_mut(namespace) {
+            space.delete_pod(uid, last, &mut self.nodes, &mut effects.changed);
+        }
+    }
+
+    fn reset_pods(&mut self, pods: Vec<PodObject>, effects: &mut Effects) {
+        self.has_pods = true;
+        let mut by_namespace: BTreeMap<Namespace, Vec<Pod>> = BTreeMap::new();
+        for pod in pods {
+            match pod {
+                PodObject::Pod(pod) => {
+                    by_namespace.entry(pod.namespace.clone()).or_default().push(pod);
+                }
+                PodObject::Foreign { .. } => {}
+            }
+        }
+        for namespace in by_namespace.keys() {
+            self.spaces.entry(namespace.clone()).or_default();
+        }
+        for (namespace, space) in &mut self.spaces {
+            let pods = by_namespace.remove(namespace).unwrap_or_default();
+            space.reset_pods(pods, &mut self.nodes, &mut effects.changed);
+        }
+        self.spaces.retain(|_, space| !space.is_empty());
+    }
+
+    fn observe_revision(&mut self, change: Change<RevisionObject>, effects: &mut Effects) {
+        match change {
+            Change::Reset { items: revisions, .. } => self.reset_revisions(revisions, effects),
+            Change::Applied { item: RevisionObject::Revision { namespace, revision }, .. } => {
+                let space = self.spaces.entry(namespace).or_default();
+                space.apply_revision(revision, &mut effects.changed);
+            }
+            Change::Deleted { item: RevisionObject::Revision { namespace, revision }, .. } => {
+                self.delete_revision(&namespace, &revision.uid, effects);
+            }
+            Change::Applied { item: RevisionObject::Foreign { namespace, uid }, .. }
+            | Change::Deleted { item: RevisionObject::Foreign { namespace, uid }, .. } => {
+                self.delete_revision(&namespace, &uid, effects);
+            }
+            Change::Reached(_) => {}
+        }
+    }
+
+    fn delete_revision(&mut self, namespace: &Namespace, uid: &Uid, effects: &mut Effects) {
+        if let Some(space) = self.spaces.get_mut(namespace) {
+            space.delete_revision(uid, &mut effects.changed);
+        }
+    }
+
+    fn reset_revisions(&mut self, revisions: Vec<RevisionObject>, effects: &mut Effects) {
+        let mut by_namespace: BTreeMap<Namespace, Vec<Revision>> = BTreeMap::new();
+        for revision in revisions {
+            match revision {
+                RevisionObject::Revision { namespace, revision } => {
+                    by_namespace.entry(namespace).or_default().push(revision);
+                }
+                RevisionObject::Foreign { .. } => {}
+            }
+        }
+        for namespace in by_namespace.keys() {
+            self.spaces.entry(namespace.clone()).or_default();
+        }
+        for (namespace, space) in &mut self.spaces {
+            let revisions = by_namespace.remove(namespace).unwrap_or_default();
+            space.reset_revisions(revisions, &mut effects.changed);
+        }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = DaemonSetKey> {
+        let entries = self.spaces.values().flat_map(|space| space.daemon_sets.values());
+        entries.map(|entry| entry.raw.key.clone())
+    }
+}
+
+/// A watch only ever moves on.
+fn advance(watermark: &mut ResourceVersion, version: ResourceVersion) {
+    *watermark = version.max(*watermark);
+}
+
+#[cfg(test)]
+mod tests;

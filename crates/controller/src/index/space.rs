@@ -1,0 +1,268 @@
+//! One namespace: its DaemonSets, the pods and revisions that are theirs, and the orphans that they
+//! could adopt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::name::{DaemonSetKey, DaemonSetName, Uid};
+use everynode_core::nodes::{NodeId, Nodes};
+use everynode_core::object::{Labels, Pod, Revision};
+use everynode_k8s::convert::{DaemonSetObject, RawDaemonSet};
+
+use super::{Effects, OrphanList};
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub state: DaemonSetState,
+    pub raw: Arc<RawDaemonSet>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Space {
+    pub daemon_sets: BTreeMap<DaemonSetName, Entry>,
+    node_selector: Labels,
+    pods: BTreeMap<Uid, Pod>,
+    revisions: BTreeMap<Uid, Revision>,
+    /// While orphans are being listed live.
+    listing: Option<Listing>,
+}
+
+/// Of what a list may still hold although it is gone, or somebody else's, by now.
+#[derive(Debug, Default)]
+struct Listing {
+    lists: usize,
+    gone: BTreeSet<Uid>,
+}
+
+type Changed = BTreeSet<DaemonSetKey>;
+
+impl Space {
+    #[cfg(test)]
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.daemon_sets.is_empty()
+            && self.pods.is_empty()
+            && self.revisions.is_empty()
+            && self.node_selector.is_empty()
+            && self.listing.is_none()
+    }
+
+    /// Returns whether the DaemonSet is new here, or one whose selector is.
+    pub fn apply_daemon_set(
+        &mut self,
+        config: Config,
+        daemon_set: DaemonSetObject,
+        nodes: &mut Nodes,
+        effects: &mut Effects,
+    ) -> bool {
+        let DaemonSetObject { daemon_set, raw } = daemon_set;
+        let key = raw.key.clone();
+        if let Some(entry) = self.daemon_sets.get_mut(&key.name)
+            && entry.state.is_of(&daemon_set)
+        {
+            if daemon_set.resource_version >= entry.state.daemon_set().resource_version {
+                entry.raw = raw;
+            }
+            if entry.state.apply_daemon_set(daemon_set, nodes) {
+                effects.changed.insert(key);
+            }
+            return false;
+        }
+        if let Some(old) = self.daemon_sets.remove(&key.name) {
+            old.state.detach(nodes);
+            effects.gone.insert(key.clone());
+        }
+        let mut state = DaemonSetState::new(config, daemon_set, nodes);
+        state.apply_namespace_node_selector(self.node_selector.clone(), nodes);
+        let pods: Vec<&Pod> = self.pods.values().filter(|pod| concerns_pod(&state, pod)).collect();
+        state.reset_pods(pods, nodes);
+        for revision in self.revisions.values() {
+            if concerns_revision(&state, revision) {
+                state.apply_revision(revision.clone());
+            }
+        }
+        effects.changed.insert(key.clone());
+        self.daemon_sets.insert(key.name, Entry { state, raw });
+        true
+    }
+
+    pub fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut Nodes) -> bool {
+        let Some(entry) = self.daemon_sets.remove(&key.name) else { return false };
+        entry.state.detach(nodes);
+        let Self { daemon_sets, pods, .. } = self;
+        pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
+        true
+    }
+
+    pub fn apply_node_selector(&mut self, selector: Labels, nodes: &Nodes, changed: &mut Changed) {
+        self.node_selector = selector;
+        for entry in self.daemon_sets.values_mut() {
+            if entry.state.apply_namespace_node_selector(self.node_selector.clone(), nodes) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+    }
+
+    pub fn apply_nodes(&mut self, ids: &BTreeSet<NodeId>, nodes: &Nodes, changed: &mut Changed) {
+        for entry in self.daemon_sets.values_mut() {
+            let mut is_changed = false;
+            for id in ids {
+                is_changed |= entry.state.apply_node(*id, nodes);
+            }
+            if is_changed {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+    }
+
+    pub fn apply_pod(&mut self, pod: Pod, nodes: &mut Nodes, changed: &mut Changed) {
+        let old = self.pods.get(&pod.uid);
+        if old == Some(&pod) {
+            return;
+        }
+        let mut is_wanted = pod.controller.is_some() || self.listing.is_some();
+        for entry in self.daemon_sets.values_mut() {
+            let concerns = concerns_pod(&entry.state, &pod);
+            is_wanted |= concerns;
+            if (concerns || old.is_some_and(|old| concerns_pod(&entry.state, old)))
+                && entry.state.apply_pod(&pod, nodes)
+            {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+        if is_wanted {
+            self.pods.insert(pod.uid.clone(), pod);
+        } else {
+            self.pods.remove(&pod.uid);
+        }
+    }
+
+    pub fn delete_pod(
+        &mut self,
+        uid: &Uid,
+        last: Option<Pod>,
+        nodes: &mut Nodes,
+        changed: &mut Changed,
+    ) {
+        if let Some(listing) = &mut self.listing {
+            listing.gone.insert(uid.clone());
+        }
+        let Some(pod) = self.pods.remove(uid).or(last) else { return };
+        for entry in self.daemon_sets.values_mut() {
+            if concerns_pod(&entry.state, &pod) && entry.state.delete_pod(&pod, nodes) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+    }
+
+    /// One pass over pods and DaemonSets, not over pairs of them.
+    pub fn reset_pods(&mut self, pods: Vec<Pod>, nodes: &mut Nodes, changed: &mut Changed) {
+        let mut owned: BTreeMap<&Uid, Vec<&Pod>> = BTreeMap::new();
+        let mut orphans = Vec::new();
+        for pod in &pods {
+            match &pod.controller {
+                Some(controller) => owned.entry(controller).or_default().push(pod),
+                None => orphans.push(pod),
+            }
+        }
+        for entry in self.daemon_sets.values_mut() {
+            let owned = owned.remove(entry.state.uid()).unwrap_or_default();
+            let orphans: Vec<&Pod> =
+                orphans.iter().copied().filter(|pod| entry.state.selects(&pod.labels)).collect();
+            if entry.state.reset_pods(owned.into_iter().chain(orphans), nodes) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+        let Self { daemon_sets, listing, .. } = self;
+        let is_wanted = |pod: &Pod| {
+            pod.controller.is_some() || listing.is_some() || is_selected(daemon_sets, &pod.labels)
+        };
+        let wanted = pods.into_iter().filter(is_wanted);
+        let wanted: BTreeMap<Uid, Pod> = wanted.map(|pod| (pod.uid.clone(), pod)).collect();
+        let old = std::mem::replace(&mut self.pods, wanted);
+        if let Some(listing) = &mut self.listing {
+            listing.gone.extend(old.into_keys().filter(|uid| !self.pods.contains_key(uid)));
+        }
+    }
+
+    pub fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {
+        let old = self.revisions.insert(revision.uid.clone(), revision.clone());
+        for entry in self.daemon_sets.values_mut() {
+            let concerns = concerns_revision(&entry.state, &revision)
+                || old.as_ref().is_some_and(|old| concerns_revision(&entry.state, old));
+            if concerns && entry.state.apply_revision(revision.clone()) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+    }
+
+    pub fn delete_revision(&mut self, uid: &Uid, changed: &mut Changed) {
+        let Some(revision) = self.revisions.remove(uid) else { return };
+        for entry in self.daemon_sets.values_mut() {
+            if concerns_revision(&entry.state, &revision) && entry.state.delete_revision(&revision)
+            {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+    }
+
+    pub fn reset_revisions(&mut self, revisions: Vec<Revision>, changed: &mut Changed) {
+        for entry in self.daemon_sets.values_mut() {
+            let concerned =
+                revisions.iter().filter(|r| concerns_revision(&entry.state, r)).cloned();
+            let concerned: Vec<Revision> = concerned.collect();
+            if entry.state.reset_revisions(concerned) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+        self.revisions = revisions.into_iter().map(|r| (r.uid.clone(), r)).collect();
+    }
+
+    /// From now until [`end_listing`](Self::end_listing) no orphan is dropped, and those that go are
+    /// remembered.
+    pub fn begin_listing(&mut self, key: &DaemonSetKey) -> Option<OrphanList> {
+        let state = &self.daemon_sets.get(&key.name)?.state;
+        let selector =
+            state.daemon_set().selector.clone().filter(|selector| !selector.is_empty())?;
+        self.listing.get_or_insert_default().lists += 1;
+        Some(OrphanList { namespace: key.namespace.clone(), selector })
+    }
+
+    /// Returns the pods of the list that are news: neither known already nor known to be gone.
+    pub fn end_listing(&mut self, pods: Vec<Pod>) -> Vec<Pod> {
+        let Some(listing) = &mut self.listing else { return Vec::new() };
+        let is_news =
+            |pod: &Pod| !listing.gone.contains(&pod.uid) && !self.pods.contains_key(&pod.uid);
+        let pods = pods.into_iter().filter(is_news).collect();
+        listing.lists -= 1;
+        if listing.lists == 0 {
+            self.listing = None;
+            let Self { daemon_sets, pods, .. } = self;
+            pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
+        }
+        pods
+    }
+}
+
+/// Ours, or an orphan that could become ours.
+fn concerns_pod(state: &DaemonSetState, pod: &Pod) -> bool {
+    match &pod.controller {
+        Some(controller) => controller == state.uid(),
+        None => state.selects(&pod.labels),
+    }
+}
+
+fn concerns_revision(state: &DaemonSetState, revision: &Revision) -> bool {
+    match &revision.controller {
+        Some(controller) => controller == state.uid(),
+        None => state.selects(&revision.labels),
+    }
+}
+
+fn is_selected(daemon_sets: &BTreeMap<DaemonSetName, Entry>, labels: &Labels) -> bool {
+    daemon_sets.values().any(|entry| entry.state.selects(labels))
+}

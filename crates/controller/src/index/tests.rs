@@ -1,0 +1,181 @@
+use everynode_core::name::ResourceVersion;
+use everynode_core::plan::Write;
+use everynode_k8s::convert::{self, Interner};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn version(number: u64) -> ResourceVersion {
+    ResourceVersion(number)
+}
+
+fn node(name: &str) -> Node {
+    let json = json!({ "metadata": { "name": name } }).to_string();
+    convert::node(json.as_bytes(), &mut Interner::default()).unwrap()
+}
+
+fn daemon_set(name: &str, app: &str) -> DaemonSetObject {
+    let json = json!({
+        "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "1", "generation": 1 },
+        "spec": {
+            "selector": { "matchLabels": { "app": app } },
+            "template": { "metadata": { "labels": { "app": app } }, "spec": { "containers": [{ "name": "c" }] } },
+        },
+    });
+    convert::daemon_set(json.to_string().as_bytes(), None).unwrap()
+}
+
+fn pod_object(name: &str, app: &str, owner: Option<(&str, &str)>) -> PodObject {
+    let owners: Vec<Value> = owner
+        .iter()
+        .map(|(kind, uid)| {
+            json!({ "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": uid, "controller": true })
+        })
+        .collect();
+    let json = json!({
+        "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}"),
+            "labels": { "app": app }, "ownerReferences": owners,
+            "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "nodeName": "n1" },
+        "status": { "phase": "Running" },
+    });
+    convert::pod(json.to_string().as_bytes(), &mut Interner::default()).unwrap()
+}
+
+fn applied<T>(item: T, number: u64) -> Change<T> {
+    Change::Applied { item, version: version(number) }
+}
+
+fn reset<T>(items: Vec<T>, number: u64) -> Change<T> {
+    Change::Reset { items, version: version(number) }
+}
+
+/// All lists complete: node n1, the DaemonSets `a` (app=a) and `b` (app=b), and these pods.
+fn index(pods: Vec<PodObject>) -> Index {
+    let mut index = Index::new(Config::default());
+    index.observe(Observation::Node(reset(vec![node("n1")], 1)));
+    let daemon_sets = vec![daemon_set("a", "a"), daemon_set("b", "b")];
+    index.observe(Observation::DaemonSet(reset(daemon_sets, 1)));
+    index.observe(Observation::Revision(reset(vec![], 1)));
+    index.observe(Observation::Pod(reset(pods, 1)));
+    index
+}
+
+fn changed(effects: &Effects) -> Vec<&str> {
+    effects.changed.iter().map(|key| key.name.as_str()).collect()
+}
+
+fn pods(index: &Index) -> Vec<&str> {
+    let pods = index.spaces.values().flat_map(|space| space.pods());
+    pods.map(|pod| pod.name.as_str()).collect()
+}
+
+/// C16, C80: a node concerns every DaemonSet, and its heartbeat none.
+#[test]
+fn a_node_concerns_all_and_its_heartbeat_none() {
+    let mut index = index(vec![]);
+    let effects = index.observe(Observation::Node(applied(node("n2"), 2)));
+    assert_eq!(changed(&effects), ["a", "b"]);
+    let effects = index.observe(Observation::Node(applied(node("n2"), 3)));
+    assert_eq!(effects, Effects::default());
+    let gone = Change::Deleted { item: node("n2"), version: version(4) };
+    assert_eq!(changed(&index.observe(Observation::Node(gone))), ["a", "b"]);
+}
+
+/// C21: a pod goes to the DaemonSet that owns it, an orphan to the one whose selector it matches.
+#[test]
+fn a_pod_goes_to_whom_it_concerns() {
+    let mut index = index(vec![]);
+    let owned = pod_object("p", "whatever", Some(("DaemonSet", "uid-a")));
+    assert_eq!(changed(&index.observe(Observation::Pod(applied(owned.clone(), 2)))), ["a"]);
+    assert_eq!(index.observe(Observation::Pod(applied(owned, 3))), Effects::default());
+    let orphan = pod_object("q", "b", None);
+    assert_eq!(changed(&index.observe(Observation::Pod(applied(orphan, 4)))), ["b"]);
+    assert_eq!(pods(&index), ["p", "q"]);
+}
+
+/// C3: orphans that nobody selects and pods of other controllers are not kept.
+#[test]
+fn what_concerns_nobody_is_dropped() {
+    let stray = pod_object("s", "nobody", None);
+    let foreign = pod_object("f", "a", Some(("ReplicaSet", "uid-a")));
+    let mut index = index(vec![stray.clone(), foreign.clone()]);
+    assert!(pods(&index).is_empty());
+    for pod in [stray, foreign] {
+        assert_eq!(index.observe(Observation::Pod(applied(pod, 2))), Effects::default());
+    }
+    assert!(pods(&index).is_empty());
+}
+
+/// C21: a pod that leaves and rejoins by its labels, or changes hands, is told to both sides.
+#[test]
+fn a_pod_that_changes_sides_concerns_both() {
+    let mut index = index(vec![pod_object("p", "a", None)]);
+    let moved = pod_object("p", "b", None);
+    assert_eq!(changed(&index.observe(Observation::Pod(applied(moved, 2)))), ["a", "b"]);
+    let taken = pod_object("p", "b", Some(("ReplicaSet", "rs")));
+    assert_eq!(changed(&index.observe(Observation::Pod(applied(taken, 3)))), ["b"]);
+    assert!(pods(&index).is_empty());
+}
+
+/// C1: a complete list takes the place of what was known; what is not in it is gone.
+#[test]
+fn a_list_takes_the_place_of_what_was_known() {
+    let owned = |name: &str, uid: &str| pod_object(name, "x", Some(("DaemonSet", uid)));
+    let mut index = index(vec![owned("p", "uid-a"), owned("q", "uid-b")]);
+    let effects = index.observe(Observation::Pod(reset(vec![owned("q", "uid-b")], 9)));
+    assert_eq!(changed(&effects), ["a"]);
+    assert_eq!(pods(&index), ["q"]);
+    let effects = index.observe(Observation::DaemonSet(reset(vec![daemon_set("b", "b")], 9)));
+    assert_eq!(effects.gone.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert!(index.plan(&DaemonSetKey::new("ns", "a"), Timestamp(0)).is_none());
+}
+
+/// C3, C21: a new DaemonSet has the orphans listed that were dropped before; what went meanwhile, or is
+/// known by now, is not taken from the list.
+#[test]
+fn orphans_that_were_dropped_are_listed_for_a_new_daemon_set() {
+    let mut index = index(vec![pod_object("early", "c", None)]);
+    assert!(pods(&index).is_empty());
+    let effects = index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 2)));
+    assert_eq!(effects.orphan_lists.len(), 1);
+    let went = Change::Deleted { item: pod_object("went", "c", None), version: version(3) };
+    index.observe(Observation::Pod(went));
+    index.observe(Observation::Pod(applied(pod_object("seen", "c", None), 4)));
+    let listed = ["early", "went", "seen"].map(|name| match pod_object(name, "c", None) {
+        PodObject::Pod(pod) => pod,
+        PodObject::Foreign { .. } => unreachable!(),
+    });
+    let effects = index.observe_orphans(&"ns".into(), listed.to_vec());
+    assert_eq!(changed(&effects), ["c"]);
+    assert_eq!(pods(&index), ["early", "seen"]);
+}
+
+/// C60: who waits for a watch to catch up is looked at again when it has moved.
+#[test]
+fn who_waits_is_woken_when_a_watch_moves() {
+    let mut index = index(vec![]);
+    let key = DaemonSetKey::new("ns", "a");
+    let planned = index.plan(&key, Timestamp(0)).unwrap();
+    assert!(matches!(planned.plan.writes[..], [Write::CreateRevision(_), ..]));
+    assert!(index.plan(&key, Timestamp(1)).unwrap().plan.waiting.is_some());
+    let effects = index.observe(Observation::Pod(Change::Reached(version(50))));
+    assert_eq!(changed(&effects), ["a"]);
+}
+
+/// C15: a namespace's node selector reaches its DaemonSets, those that come later too.
+#[test]
+fn a_namespaces_node_selector_reaches_its_daemon_sets() {
+    let mut index = index(vec![]);
+    let namespace = NamespaceObject {
+        name: "ns".into(),
+        node_selector: Ok([("pool", "x")].into_iter().collect()),
+    };
+    assert_eq!(changed(&index.observe(Observation::Namespace(applied(namespace, 2)))), ["a", "b"]);
+    index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 3)));
+    for name in ["a", "c"] {
+        let state = index.state(&DaemonSetKey::new("ns", name)).unwrap();
+        let node = index.nodes().id(&"n1".into()).unwrap();
+        assert_eq!(state.reasons_against(node, index.nodes()).len(), 1);
+    }
+}

@@ -1,0 +1,242 @@
+//! Which DaemonSet is to be looked at next, and when: a work queue, sans-IO.
+//!
+//! A key is in it once, however often it is added. One that is being worked on and added meanwhile
+//! comes back when that is done. Upstream: client-go's `workqueue` with its default rate limiter (C72).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use everynode_core::name::DaemonSetKey;
+use everynode_core::time::Timestamp;
+
+const BACKOFF_BASE: Duration = Duration::from_millis(5);
+const BACKOFF_MAX: Duration = Duration::from_secs(1000);
+const BUCKET_SIZE: u32 = 100;
+const BUCKET_REFILL: Duration = Duration::from_millis(100);
+
+/// The queue.
+#[derive(Debug, Default)]
+pub struct Queue {
+    ready: VecDeque<DaemonSetKey>,
+    /// In `ready`, and since when; or to be once it is no longer worked on.
+    dirty: BTreeMap<DaemonSetKey, Timestamp>,
+    processing: BTreeSet<DaemonSetKey>,
+    timers: BTreeSet<(Timestamp, DaemonSetKey)>,
+    /// The earliest timer of each key.
+    due: BTreeMap<DaemonSetKey, Timestamp>,
+    failures: BTreeMap<DaemonSetKey, u32>,
+    /// Of those that are worked on, the ones for which something has failed.
+    failing: BTreeSet<DaemonSetKey>,
+    bucket: Bucket,
+}
+
+impl Queue {
+    /// To be looked at as soon as possible. Returns whether it was not in the queue yet.
+    pub fn add(&mut self, key: DaemonSetKey, now: Timestamp) -> bool {
+        if self.dirty.contains_key(&key) {
+            return false;
+        }
+        self.dirty.insert(key.clone(), now);
+        if !self.processing.contains(&key) {
+            self.ready.push_back(key);
+        }
+        true
+    }
+
+    /// To be looked at then, at the latest.
+    pub fn add_at(&mut self, key: DaemonSetKey, at: Timestamp) {
+        if let Some(&known) = self.due.get(&key) {
+            if known <= at {
+                return;
+            }
+            self.timers.remove(&(known, key.clone()));
+        }
+        self.due.insert(key.clone(), at);
+        self.timers.insert((at, key));
+    }
+
+    /// To be looked at again after a failure: later with each that the key has had, and not more than ten
+    /// a second of all keys after the first hundred (C72). Returns when.
+    pub fn add_after_failure(&mut self, key: DaemonSetKey, now: Timestamp) -> Timestamp {
+        let failures = self.failures.entry(key.clone()).or_default();
+        let backoff = backoff(*failures);
+        *failures += 1;
+        let at = now + backoff.max(self.bucket.take(now));
+        self.add_at(key, at);
+        at
+    }
+
+    /// Something failed while the key is being worked on.
+    pub fn failed(&mut self, key: &DaemonSetKey) {
+        self.failing.insert(key.clone());
+    }
+
+    /// Whether something has failed since the last time that this was asked.
+    pub fn has_failed(&mut self, key: &DaemonSetKey) -> bool {
+        self.failing.remove(key)
+    }
+
+    /// The key has had no failure: the next one counts as its first.
+    pub fn forget_failures(&mut self, key: &DaemonSetKey) {
+        self.failures.remove(key);
+    }
+
+    /// The key is no more.
+    pub fn remove(&mut self, key: &DaemonSetKey) {
+        self.failures.remove(key);
+        self.failing.remove(key);
+        if let Some(at) = self.due.remove(key) {
+            self.timers.remove(&(at, key.clone()));
+        }
+    }
+
+    /// Takes the next key, and how long it waited. It is being worked on until [`done`](Self::done).
+    pub fn pop(&mut self, now: Timestamp) -> Option<(DaemonSetKey, Duration)> {
+        self.ripen(now);
+        let key = self.ready.pop_front()?;
+        let since = self.dirty.remove(&key).unwrap_or(now);
+        self.processing.insert(key.clone());
+        Some((key, now.since(since)))
+    }
+
+    pub fn done(&mut self, key: &DaemonSetKey) {
+        self.processing.remove(key);
+        if self.dirty.contains_key(key) {
+            self.ready.push_back(key.clone());
+        }
+    }
+
+    /// When [`pop`](Self::pop) will have something, if nothing is added.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        match self.ready.front() {
+            Some(key) => self.dirty.get(key).copied(),
+            None => self.timers.first().map(|(at, _)| *at),
+        }
+    }
+
+    /// Keys that wait to be worked on.
+    pub fn len(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    fn ripen(&mut self, now: Timestamp) {
+        while let Some((at, _)) = self.timers.first()
+            && *at <= now
+        {
+            let (_, key) = self.timers.pop_first().expect("there is a first one");
+            self.due.remove(&key);
+            self.add(key, now);
+        }
+    }
+}
+
+fn backoff(failures: u32) -> Duration {
+    2u32.checked_pow(failures).map_or(BACKOFF_MAX, |factor| {
+        BACKOFF_BASE.checked_mul(factor).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
+    })
+}
+
+/// Hands out a hundred turns at once, then one every 100 ms.
+#[derive(Debug, Default)]
+struct Bucket {
+    /// When the bucket is, or was, full.
+    full_at: Timestamp,
+}
+
+impl Bucket {
+    /// How long to wait for the turn that is taken.
+    fn take(&mut self, now: Timestamp) -> Duration {
+        self.full_at = self.full_at.max(now) + BUCKET_REFILL;
+        let room = BUCKET_REFILL * BUCKET_SIZE;
+        self.full_at.since(now).saturating_sub(room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> DaemonSetKey {
+        DaemonSetKey::new("ns", name)
+    }
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp(millis)
+    }
+
+    fn popped(queue: &mut Queue, now: i64) -> Option<String> {
+        queue.pop(at(now)).map(|(key, _)| key.name.to_string())
+    }
+
+    /// C72: a key is worked on by one at a time, and once for however many changes.
+    #[test]
+    fn a_key_is_queued_once_and_comes_back_if_it_changes_while_worked_on() {
+        let mut queue = Queue::default();
+        assert!(queue.add(key("a"), at(0)));
+        assert!(!queue.add(key("a"), at(1)));
+        queue.add(key("b"), at(2));
+        assert_eq!(queue.pop(at(5)), Some((key("a"), Duration::from_millis(5))));
+        queue.add(key("a"), at(6));
+        assert_eq!(popped(&mut queue, 6).as_deref(), Some("b"));
+        assert_eq!(popped(&mut queue, 6), None);
+        queue.done(&key("a"));
+        assert_eq!(popped(&mut queue, 7).as_deref(), Some("a"));
+        queue.done(&key("a"));
+        assert_eq!(popped(&mut queue, 8), None);
+    }
+
+    /// C54: of several times the earliest counts, and the others are dropped.
+    #[test]
+    fn the_earliest_time_counts() {
+        let mut queue = Queue::default();
+        queue.add_at(key("a"), at(50));
+        queue.add_at(key("a"), at(20));
+        queue.add_at(key("a"), at(30));
+        assert_eq!(queue.next_at(), Some(at(20)));
+        assert_eq!(popped(&mut queue, 19), None);
+        assert_eq!(popped(&mut queue, 20).as_deref(), Some("a"));
+        queue.done(&key("a"));
+        assert_eq!(queue.next_at(), None);
+    }
+
+    /// C72: errors requeue with 5 ms doubling to 1,000 s per DaemonSet.
+    #[test]
+    fn failures_back_off_up_to_a_thousand_seconds() {
+        let mut queue = Queue::default();
+        let mut waits = Vec::new();
+        for i in 0..20i64 {
+            let now = at(i * 10_000_000);
+            waits.push(queue.add_after_failure(key("a"), now).since(now).as_millis());
+            queue.remove_timer(&key("a"));
+        }
+        assert_eq!(&waits[..4], [5, 10, 20, 40]);
+        assert_eq!(waits[17..], [655_360, 1_000_000, 1_000_000]);
+        queue.forget_failures(&key("a"));
+        let again = queue.add_after_failure(key("a"), at(0));
+        assert!(again >= at(5));
+    }
+
+    /// C72: over all DaemonSets a hundred retries at once, then ten a second.
+    #[test]
+    fn retries_of_all_keys_share_a_bucket() {
+        let mut queue = Queue::default();
+        let waits: Vec<u128> = (0..120)
+            .map(|i| queue.add_after_failure(key(&i.to_string()), at(0)).since(at(0)).as_millis())
+            .collect();
+        assert!(waits[..100].iter().all(|&wait| wait == 5));
+        assert_eq!(waits[100..103], [100, 200, 300]);
+        assert_eq!(waits[119], 2000);
+    }
+
+    impl Queue {
+        fn remove_timer(&mut self, key: &DaemonSetKey) {
+            let failures = self.failures.clone();
+            self.remove(key);
+            self.failures = failures;
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! From options to a running controller, and back to none.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everynode_core::daemon_set::Config;
+use everynode_core::plan::ScheduleBy;
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{Api, RateLimit};
+use crate::client::{self, Location};
+use crate::control::{Control, Kind};
+use crate::event::{Event, Observation};
+use crate::index::Index;
+use crate::lease::{self, Fence, Leadership, Timing};
+use crate::metrics::Metrics;
+use crate::queue::Queue;
+use crate::serve::{self, Health};
+use crate::watch::{Change, Decode, Resource, Watch};
+use crate::write::Executor;
+use crate::{decode, recorder};
+
+/// All that can be told to a controller.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Else `$KUBECONFIG`, `~/.kube/config`, or what a pod has in a cluster.
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+    /// Only DaemonSets of this namespace; nodes are read all the same.
+    pub namespace: Option<String>,
+    /// `None`: this is the only replica, or so the user says.
+    pub leader_election: Option<LeaderElection>,
+    /// At most so many pods are created, and so many deleted, in one sync (C28).
+    pub burst_replicas: usize,
+    pub schedule_by: ScheduleBy,
+    /// Requests per second; `None`: as many as the server takes.
+    pub kube_api_qps: Option<f64>,
+    /// Requests beyond that at once.
+    pub kube_api_burst: u32,
+    /// Where `/livez`, `/readyz` and `/metrics` are served.
+    pub http: Option<SocketAddr>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let Config { burst_replicas, schedule_by } = Config::default();
+        Self {
+            kubeconfig: None,
+            context: None,
+            namespace: None,
+            leader_election: None,
+            burst_replicas,
+            schedule_by,
+            kube_api_qps: None,
+            kube_api_burst: 30,
+            http: None,
+        }
+    }
+}
+
+/// Where the Lease is and how it is kept (C63).
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    pub namespace: String,
+    pub name: String,
+    pub timing: Timing,
+}
+
+impl Default for LeaderElection {
+    fn default() -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            name: "everynode".to_owned(),
+            timing: Timing::default(),
+        }
+    }
+}
+
+/// Why the controller ended, or did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Option(String),
+    #[error(transparent)]
+    Config(#[from] client::Error),
+    #[error("cluster {server} is not reachable: {cause}")]
+    Unreachable { server: String, cause: String },
+    #[error("cluster {server} refuses us: {cause}")]
+    Refused { server: String, cause: String },
+    #[error(transparent)]
+    Listen(#[from] serve::ListenError),
+    #[error(transparent)]
+    LostLease(#[from] lease::Lost),
+}
+
+/// How long the first request may take.
+const FIRST_ANSWER: Duration = Duration::from_secs(8);
+/// How long writes in flight get on shutdown, and after that the release of the lease.
+const WRITES_FINISH: Duration = Duration::from_millis(2500);
+const LEASE_RELEASE: Duration = Duration::from_millis(1500);
+/// Events that wait for the loop. Watches and writes wait when it is full.
+const EVENTS_WAITING_MAX: usize = 1024;
+
+/// Runs a controller until `shutdown`.
+///
+/// # Errors
+/// If there is no cluster to run against, or the lease is lost.
+pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+    let replica = Replica::start(options, &shutdown).await?;
+    let result = replica.work(&shutdown).await;
+    replica.end().await;
+    result
+}
+
+/// One replica: what lives from its start to its end.
+struct Replica {
+    options: Options,
+    client: Client,
+    metrics: Arc<Metrics>,
+    fence: Fence,
+    role: watch::Receiver<Leadership>,
+    synced: watch::Sender<bool>,
+    recorder: recorder::Recorder,
+    /// Cancelled when the last event may be written and the last page served.
+    farewell: CancellationToken,
+    /// Cancelled when the lease may be given up.
+    release: CancellationToken,
+    lost: watch::Receiver<bool>,
+    election: Option<JoinHandle<Result<(), lease::Lost>>>,
+    helpers: TaskTracker,
+}
+
+impl Replica {
+    async fn start(options: Options, shutdown: &CancellationToken) -> Result<Self, Error> {
+        if let Some(election) = &options.leader_election {
+            election.timing.check().map_err(Error::Option)?;
+        }
+        let location =
+            Location { kubeconfig: options.kubeconfig.clone(), context: options.context.clone() };
+        let config = client::config(&location).await?;
+        let listener = match options.http {
+            Some(address) => Some(serve::listen(address).await?),
+            None => None,
+        };
+        let client = client::client(&config)?;
+        let server = config.cluster_url.to_string();
+        if let Some(answer) = shutdown.run_until_cancelled(greet(&client, &server)).await {
+            answer?;
+        }
+        let metrics = Arc::new(Metrics::new());
+        let helpers = TaskTracker::new();
+        let farewell = CancellationToken::new();
+        let (recorder, writer) =
+            recorder::recorder(client.clone(), identity(), farewell.child_token());
+        helpers.spawn(writer);
+        let (synced, is_synced) = watch::channel(false);
+        let (role_sender, role) = watch::channel(Leadership::Unknown);
+        if let Some(listener) = listener {
+            let role = options.leader_election.is_some().then(|| role.clone());
+            let health = Health { synced: is_synced, role };
+            let page = serve::serve(listener, health, metrics.clone(), farewell.child_token());
+            helpers.spawn(page);
+        }
+        let mut replica = Self {
+            client,
+            metrics,
+            fence: Fence::open(),
+            role,
+            synced,
+            recorder,
+            farewell,
+            release: CancellationToken::new(),
+            lost: watch::channel(false).1,
+            election: None,
+            helpers,
+            options,
+        };
+        if let Some(election) = replica.options.leader_election.clone() {
+            // Renewals have a connection of their own, so that nothing else can hold them up.
+            replica.compete(client::client(&config)?, election, role_sender);
+        } else {
+            role_sender.send_replace(Leadership::Leading);
+        }
+        Ok(replica)
+    }
+
+    fn compete(
+        &mut self,
+        client: Client,
+        election: LeaderElection,
+        role: watch::Sender<Leadership>,
+    ) {
+        self.fence = Fence::closed();
+        let config = lease::Config {
+            namespace: election.namespace,
+            name: election.name,
+            identity: identity(),
+            timing: election.timing,
+        };
+        let (lost_sender, lost) = watch::channel(false);
+        self.lost = lost;
+        let held = lease::hold(client, config, self.fence.clone(), role, self.release.clone());
+        self.election = Some(tokio::spawn(async move {
+            let result = held.await;
+            lost_sender.send_replace(result.is_err());
+            result
+        }));
+    }
+
+    /// Waits to lead, then leads until `shutdown` or the loss of the lease.
+    async fn work(&self, shutdown: &CancellationToken) -> Result<(), Error> {
+        let mut role = self.role.clone();
+        let mut lost = self.lost.clone();
+        tokio::select! {
+            _ = role.wait_for(|role| *role == Leadership::Leading) => {}
+            () = shutdown.cancelled() => return Ok(()),
+        }
+        self.metrics.leader.set(1);
+        let stop = shutdown.child_token();
+        let stopped = stop.clone();
+        let watchdog = async move {
+            let Ok(_) = lost.wait_for(|lost| *lost).await else {
+                return std::future::pending().await;
+            };
+            stopped.cancel();
+        };
+        tokio::select! {
+            () = self.lead(&stop) => {}
+            () = watchdog => {}
+        }
+        self.metrics.leader.set(0);
+        self.synced.send_replace(false);
+        match *self.lost.borrow() {
+            true => Err(self.loss()),
+            false => Ok(()),
+        }
+    }
+
+    fn loss(&self) -> Error {
+        let LeaderElection { namespace, name, timing } =
+            self.options.leader_election.clone().unwrap_or_default();
+        lease::Lost { namespace, name, renew_deadline: timing.renew_deadline }.into()
+    }
+
+    async fn lead(&self, stop: &CancellationToken) {
+        let (sender, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let tasks = TaskTracker::new();
+        let watches = CancellationToken::new();
+        let mut control = self.control(sender.clone(), &tasks, stop).await;
+        let watcher = Watcher {
+            client: self.client.clone(),
+            sender,
+            metrics: self.metrics.clone(),
+            namespace: self.options.namespace.clone(),
+            stop: watches.clone(),
+        };
+        watcher.watch_all_but_pods(control.unlisted.contains(&Kind::Namespace));
+        control.watch_pods = Some(Box::new(move || watcher.watch_pods()));
+        control.run(&mut events, stop).await;
+        watches.cancel();
+        drop(events);
+        tasks.close();
+        if timeout(WRITES_FINISH, tasks.wait()).await.is_err() {
+            tracing::warn!("some writes did not finish in time");
+        }
+    }
+
+    async fn control(
+        &self,
+        events: mpsc::Sender<Event>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Control {
+        let limit = self.options.kube_api_qps;
+        let limit = limit.map(|qps| RateLimit::new(qps, self.options.kube_api_burst));
+        let api = Api::new(self.client.clone(), self.fence.clone(), limit);
+        let mut unlisted = [Kind::Node, Kind::DaemonSet, Kind::Revision, Kind::Pod].into();
+        if may_read_namespaces(&api, self.options.namespace.as_deref()).await {
+            std::collections::BTreeSet::insert(&mut unlisted, Kind::Namespace);
+        }
+        Control {
+            index: Index::new(Config {
+                burst_replicas: self.options.burst_replicas,
+                schedule_by: self.options.schedule_by,
+            }),
+            executor: Executor {
+                api,
+                events,
+                recorder: self.recorder.clone(),
+                metrics: self.metrics.clone(),
+                stop: stop.clone(),
+            },
+            recorder: self.recorder.clone(),
+            metrics: self.metrics.clone(),
+            tasks: tasks.clone(),
+            unlisted,
+            watch_pods: None,
+            synced: self.synced.clone(),
+            queue: Queue::default(),
+        }
+    }
+
+    /// Gives up the lease, then says goodbye.
+    async fn end(mut self) {
+        self.release.cancel();
+        if let Some(election) = self.election.take()
+            && timeout(LEASE_RELEASE, election).await.is_err()
+        {
+            tracing::warn!("the lease was not released in time");
+        }
+        self.farewell.cancel();
+        self.helpers.close();
+        if timeout(Duration::from_secs(1), self.helpers.wait()).await.is_err() {
+            tracing::debug!("some connections were cut");
+        }
+    }
+}
+
+/// Starts watches.
+struct Watcher {
+    client: Client,
+    sender: mpsc::Sender<Event>,
+    metrics: Arc<Metrics>,
+    namespace: Option<String>,
+    stop: CancellationToken,
+}
+
+impl Watcher {
+    fn watch_all_but_pods(&self, namespaces: bool) {
+        let path = "/api/v1/nodes".to_owned();
+        self.watch("nodes", path, decode::Nodes::default(), |change| {
+            Event::Observed(Observation::Node(change))
+        });
+        let path = self.path("apis/apps/v1", "daemonsets");
+        self.watch("daemonsets", path, decode::DaemonSets::default(), |change| {
+            Event::Observed(Observation::DaemonSet(change))
+        });
+        let path = self.path("apis/apps/v1", "controllerrevisions");
+        self.watch("controllerrevisions", path, decode::Revisions::default(), |change| {
+            Event::Observed(Observation::Revision(change))
+        });
+        if namespaces {
+            let path = namespaces_path(self.namespace.as_deref());
+            self.watch("namespaces", path, decode::Namespaces::default(), |change| {
+                Event::Observed(Observation::Namespace(change))
+            });
+        }
+    }
+
+    fn watch_pods(&self) {
+        let path = self.path("api/v1", "pods");
+        self.watch("pods", path, decode::Pods::default(), |change| {
+            Event::Observed(Observation::Pod(change))
+        });
+    }
+
+    fn path(&self, group: &str, plural: &str) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("/{group}/namespaces/{namespace}/{plural}"),
+            None => format!("/{group}/{plural}"),
+        }
+    }
+
+    fn watch<D: Decode + 'static>(
+        &self,
+        name: &'static str,
+        path: String,
+        decoder: D,
+        wrap: fn(Change<D::Item>) -> Event,
+    ) {
+        let watch = Watch {
+            client: self.client.clone(),
+            resource: Resource { name, path },
+            decoder,
+            sender: self.sender.clone(),
+            wrap,
+            metrics: self.metrics.clone(),
+        };
+        let stop = self.stop.clone();
+        tokio::spawn(async move { stop.run_until_cancelled(watch.run()).await });
+    }
+}
+
+fn namespaces_path(namespace: Option<&str>) -> String {
+    match namespace {
+        Some(name) => format!("/api/v1/namespaces?fieldSelector=metadata.name%3D{name}"),
+        None => "/api/v1/namespaces".to_owned(),
+    }
+}
+
+/// C15: namespaces are watched only if we may.
+async fn may_read_namespaces(api: &Api, namespace: Option<&str>) -> bool {
+    let path = namespaces_path(namespace);
+    let separator = if path.contains('?') { '&' } else { '?' };
+    match api.get(&format!("{path}{separator}limit=1")).await {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "namespaces can't be read: their node selectors are not taken into account"
+            );
+            false
+        }
+    }
+}
+
+/// Asks once before anything else: a cluster that is not there is said so at once.
+async fn greet(client: &Client, server: &str) -> Result<(), Error> {
+    let unreachable = |cause: String| Error::Unreachable { server: server.to_owned(), cause };
+    let request = http::Request::get("/version").body(Vec::new()).expect("it is a valid request");
+    match timeout(FIRST_ANSWER, client.request_text(request)).await {
+        Err(_) => Err(unreachable(format!("no answer within {FIRST_ANSWER:?}"))),
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(kube::Error::Api(status))) if status.code == 401 => {
+            Err(Error::Refused { server: server.to_owned(), cause: status.message.clone() })
+        }
+        // Whoever answers is there; what it lets us do shows later.
+        Ok(Err(kube::Error::Api(_))) => Ok(()),
+        Ok(Err(error)) => Err(unreachable(client::root_cause(&error))),
+    }
+}
+
+/// Different for every process that ever ran.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map(|host| host.trim().to_owned())
+        .filter(|host| !host.is_empty())
+        .unwrap_or_else(|| "everynode".to_owned());
+    format!("{host}_{:016x}", rand::random::<u64>())
+}

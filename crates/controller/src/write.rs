@@ -1,0 +1,316 @@
+//! Executes plans beside the loop: sends what they say, and reports what became of each write.
+//!
+//! Nothing is decided here. Every write comes back exactly once, whatever happens to it; one that fails
+//! holds up no other (C29), except that creations go in batches that grow only while they succeed (C28).
+
+mod answer;
+mod request;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Write, WriteResult};
+use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject, resource_version};
+use everynode_k8s::patch::{self, Owner};
+use everynode_k8s::pod_template;
+use futures::StreamExt;
+use futures::stream;
+use http::Method;
+use serde_json::Value;
+use tokio::sync::{OnceCell, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Api, Content, Error};
+use crate::event::Event;
+use crate::metrics::{self, Metrics, WriteLabels};
+use crate::recorder::{Occurrence, Recorder, Regarding, Severity};
+use request::Request;
+
+/// The first batch of creations; each next one is twice as large (C28).
+const BATCH_FIRST: usize = 1;
+/// Other writes of a plan that are under way at once.
+const WRITES_AT_ONCE: usize = 64;
+
+/// What executions share.
+#[derive(Clone)]
+pub struct Executor {
+    pub api: Api,
+    pub events: mpsc::Sender<Event>,
+    pub recorder: Recorder,
+    pub metrics: Arc<Metrics>,
+    /// Once cancelled, nothing more is begun.
+    pub stop: CancellationToken,
+}
+
+impl Executor {
+    /// Executes a plan, and reports every write of it, then that it is over.
+    pub async fn execute(self, plan: Plan, raw: Arc<RawDaemonSet>) {
+        let key = raw.key.clone();
+        let execution = Execution {
+            executor: &self,
+            template: raw.template(),
+            raw: &raw,
+            adoption: OnceCell::new(),
+        };
+        let (creations, others): (Vec<Write>, Vec<Write>) =
+            plan.writes.into_iter().partition(|write| matches!(write, Write::CreatePod(_)));
+        let others = stream::iter(others.into_iter().map(|write| execution.perform(write)))
+            .buffer_unordered(WRITES_AT_ONCE)
+            .for_each(|_| std::future::ready(()));
+        futures::join!(execution.create_pods(creations), others);
+        self.tell(Event::Executed { key }).await;
+    }
+
+    async fn tell(&self, event: Event) {
+        if self.events.send(event).await.is_err() {
+            tracing::debug!("a write was not reported: the loop has ended");
+        }
+    }
+}
+
+/// The execution of one plan.
+struct Execution<'a> {
+    executor: &'a Executor,
+    raw: &'a RawDaemonSet,
+    template: Value,
+    /// Whether a live read confirmed that the DaemonSet may adopt: read once for a plan (C21).
+    adoption: OnceCell<Result<(), String>>,
+}
+
+impl Execution<'_> {
+    /// C28: batches of 1, 2, 4, …; the first one with an error is the last.
+    async fn create_pods(&self, creations: Vec<Write>) {
+        let mut rest = creations;
+        let mut size = BATCH_FIRST;
+        while !rest.is_empty() {
+            let next = rest.split_off(size.min(rest.len()));
+            let batch = std::mem::replace(&mut rest, next);
+            let outcomes = futures::future::join_all(batch.into_iter().map(|w| self.perform(w)));
+            if outcomes.await.contains(&false) {
+                break;
+            }
+            size *= 2;
+        }
+        for write in rest {
+            self.report(write, Outcome::Skipped).await;
+        }
+    }
+
+    /// Does one write and reports it. Returns whether it went as it should.
+    async fn perform(&self, write: Write) -> bool {
+        let outcome = if self.executor.stop.is_cancelled() {
+            Outcome::Skipped
+        } else {
+            self.outcome(&write).await
+        };
+        let went_well = match &outcome {
+            Outcome::Written { .. } | Outcome::Gone | Outcome::RevisionExists { .. } => true,
+            Outcome::NamespaceTerminating | Outcome::Skipped | Outcome::Failed { .. } => false,
+        };
+        self.report(write, outcome).await;
+        went_well
+    }
+
+    async fn report(&self, write: Write, outcome: Outcome) {
+        let result = WriteResult { write, outcome };
+        let (key, uid) = (self.raw.key.clone(), self.raw.uid.clone());
+        self.executor.tell(Event::Written { key, uid, result }).await;
+    }
+
+    async fn outcome(&self, write: &Write) -> Outcome {
+        match write {
+            Write::CreatePod(new) => self.create_pod(new).await,
+            Write::CreateRevision(new) => self.create_revision(new).await,
+            Write::AdoptPod(_) | Write::AdoptRevision(_) => match self.may_adopt().await {
+                Ok(()) => self.update(write).await,
+                Err(message) => Outcome::Failed { message },
+            },
+            Write::DeletePod(_) => {
+                let outcome = self.update(write).await;
+                self.tell_of_deletion(write, &outcome);
+                outcome
+            }
+            Write::ReleasePod(_)
+            | Write::ReleaseRevision(_)
+            | Write::LabelRevision { .. }
+            | Write::RaiseRevision { .. }
+            | Write::RaiseCollisionCount { .. }
+            | Write::RelabelPod { .. }
+            | Write::DeleteRevision(_)
+            | Write::UpdateStatus { .. } => self.update(write).await,
+        }
+    }
+
+    async fn create_pod(&self, new: &NewPod) -> Outcome {
+        let body = pod_template::pod(&self.owner(), &self.template, new).to_string();
+        let path = request::collection(&self.raw.key.namespace, "pods");
+        match self.send(Method::POST, &path, Content::Json, body.into()).await {
+            Ok(body) => {
+                let name = convert::meta(&body).map_or_else(|_| String::new(), |meta| meta.name);
+                let note = format!("Created pod: {name}");
+                self.record(Severity::Normal, "SuccessfulCreate", "Create", note);
+                answer::written(&body)
+            }
+            Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
+            Err(error) => {
+                let note = format!("Error creating: {error}");
+                self.record(Severity::Warning, "FailedCreate", "Create", note);
+                Outcome::Failed { message: format!("create pod on {}: {error}", new.node) }
+            }
+        }
+    }
+
+    fn tell_of_deletion(&self, write: &Write, outcome: &Outcome) {
+        let Write::DeletePod(pod) = write else { return };
+        match outcome {
+            Outcome::Written { .. } => {
+                let note = format!("Deleted pod: {}", pod.name);
+                self.record(Severity::Normal, "SuccessfulDelete", "Delete", note);
+            }
+            Outcome::Failed { message } => {
+                let note = format!("Error deleting: {message}");
+                self.record(Severity::Warning, "FailedDelete", "Delete", note);
+            }
+            Outcome::Gone
+            | Outcome::Skipped
+            | Outcome::NamespaceTerminating
+            | Outcome::RevisionExists { .. } => {}
+        }
+    }
+
+    /// C40, C43: a name that is taken is read live, with the DaemonSet, for the core to judge.
+    async fn create_revision(&self, new: &NewRevision) -> Outcome {
+        let body = patch::revision(&self.owner(), &self.template, &self.raw.annotations, new);
+        let path = request::collection(&self.raw.key.namespace, "controllerrevisions");
+        match self.send(Method::POST, &path, Content::Json, body.into()).await {
+            Ok(body) => answer::written(&body),
+            Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
+            Err(error) if error.is_reason("AlreadyExists") => {
+                self.existing_revision(new).await.unwrap_or_else(|error| Outcome::Failed {
+                    message: format!("read revision {}: {error}", new.name),
+                })
+            }
+            Err(error) => {
+                Outcome::Failed { message: format!("create revision {}: {error}", new.name) }
+            }
+        }
+    }
+
+    async fn existing_revision(&self, new: &NewRevision) -> Result<Outcome, Error> {
+        let path = request::revision(&self.raw.key.namespace, &new.name);
+        let revision = self.executor.api.get(&path).await?;
+        let daemon_set = self.executor.api.get(&request::daemon_set(&self.raw.key)).await?;
+        let revision = convert::revision(&revision, &mut Interner::default());
+        let daemon_set = convert::daemon_set(&daemon_set, None);
+        Ok(match (revision, daemon_set) {
+            (Ok(RevisionObject::Revision { revision, .. }), Ok(daemon_set)) => {
+                Outcome::RevisionExists {
+                    revision: Box::new(revision),
+                    collision_count: daemon_set.daemon_set.status.collision_count,
+                }
+            }
+            (Ok(RevisionObject::Foreign { .. }), _) => Outcome::Failed {
+                message: format!("revision {} belongs to another controller", new.name),
+            },
+            (Err(error), _) | (_, Err(error)) => Outcome::Failed { message: error.to_string() },
+        })
+    }
+
+    /// C21: the DaemonSet as it is now is ours and stays.
+    async fn may_adopt(&self) -> Result<(), String> {
+        let confirm = || async {
+            let body = self.executor.api.get(&request::daemon_set(&self.raw.key)).await;
+            let body = body.map_err(|error| format!("can't confirm the DaemonSet: {error}"))?;
+            let live = convert::meta(&body).map_err(|error| error.to_string())?;
+            match () {
+                () if live.uid != self.raw.uid => Err("the DaemonSet has been replaced".to_owned()),
+                () if live.terminating => Err("the DaemonSet has just been deleted".to_owned()),
+                () => Ok(()),
+            }
+        };
+        self.adoption.get_or_init(confirm).await.clone()
+    }
+
+    /// Sends a write of something that exists.
+    async fn update(&self, write: &Write) -> Outcome {
+        let Some(request) = Request::of(write, &self.owner()) else {
+            return Outcome::Failed { message: format!("{} is no update", write.verb()) };
+        };
+        match self.send_request(&request).await {
+            Ok(body) => answer::written(&body),
+            Err(error) => self.settle(write, &request, error).await,
+        }
+    }
+
+    /// Finds out what a refusal means: the object may be gone, or another one by now (C61).
+    async fn settle(&self, write: &Write, request: &Request, error: Error) -> Outcome {
+        let failed = |error: &Error| Outcome::Failed { message: format!("{write}: {error}") };
+        match error.code() {
+            Some(404) => return Outcome::Gone,
+            Some(409 | 422) => {}
+            Some(_) | None => return failed(&error),
+        }
+        let live = match self.executor.api.get(&request.object).await {
+            Ok(body) => convert::meta(&body),
+            Err(error) if error.code() == Some(404) => return Outcome::Gone,
+            Err(error) => return failed(&error),
+        };
+        match live {
+            Ok(live) if live.uid != request.uid => Outcome::Gone,
+            Ok(live) => match request.repeated_with(&live.resource_version) {
+                Some(again) if error.code() == Some(409) => match self.send_request(&again).await {
+                    Ok(body) => answer::written(&body),
+                    Err(error) => failed(&error),
+                },
+                Some(_) | None => failed(&error),
+            },
+            Err(error) => Outcome::Failed { message: error.to_string() },
+        }
+    }
+
+    async fn send_request(&self, request: &Request) -> Result<Bytes, Error> {
+        let body = request.body.to_string().into();
+        self.send(request.method.clone(), &request.path, request.content, body).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content,
+        body: Bytes,
+    ) -> Result<Bytes, Error> {
+        let verb = request::verb(&method);
+        let result = self.executor.api.write(method, path, content, body).await;
+        let labels = WriteLabels {
+            verb,
+            resource: request::resource(path),
+            result: metrics::Outcome::of(&result),
+        };
+        self.executor.metrics.writes.get_or_create(&labels).inc();
+        result
+    }
+
+    fn record(&self, severity: Severity, reason: &'static str, action: &'static str, note: String) {
+        let regarding = regarding(&self.raw.key, &self.raw.uid);
+        let occurrence = Occurrence { regarding, severity, reason, action, note };
+        if !self.executor.recorder.record(occurrence) {
+            self.executor.metrics.events_dropped.inc();
+        }
+    }
+
+    fn owner(&self) -> Owner<'_> {
+        let DaemonSetKey { namespace, name } = &self.raw.key;
+        Owner { namespace: namespace.as_str(), name: name.as_str(), uid: &self.raw.uid }
+    }
+}
+
+/// The DaemonSet that an event is about.
+pub(crate) fn regarding(key: &DaemonSetKey, uid: &Uid) -> Regarding {
+    Regarding {
+        namespace: key.namespace.as_str().into(),
+        name: key.name.as_str().into(),
+        uid: uid.to_string().into(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Writes of what exists, as requests: sans-IO.
+
+use everynode_core::name::{DaemonSetKey, Namespace, RevisionName, Uid};
+use everynode_core::plan::{PodReference, RevisionReference, Write};
+use everynode_k8s::patch::{self, Owner};
+use http::Method;
+use serde_json::Value;
+
+use crate::api::Content;
+
+/// One request, and which object it is meant for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub method: Method,
+    pub path: String,
+    pub content: Content,
+    pub body: Value,
+    /// The object's own path, to read it.
+    pub object: String,
+    pub uid: Uid,
+    /// Whether a conflict is overcome by sending it again with the live resourceVersion: what it says
+    /// stays right whatever else has changed.
+    repeats: bool,
+}
+
+impl Request {
+    /// `None` for creations.
+    pub fn of(write: &Write, owner: &Owner) -> Option<Self> {
+        let pod = |pod: &PodReference, content, body| {
+            let path = format!("{}/{}", collection_text(owner.namespace, "pods"), pod.name);
+            Self::patch(path, &pod.uid, content, body)
+        };
+        let revision = |revision: &RevisionReference, content, body| {
+            let path = revision_text(owner.namespace, &revision.name);
+            Self::patch(path, &revision.uid, content, body)
+        };
+        let status = |body, repeats| {
+            let object =
+                format!("{}/{}", collection_text(owner.namespace, "daemonsets"), owner.name);
+            let path = format!("{object}/status");
+            let content = Content::MergePatch;
+            let (method, uid) = (Method::PATCH, owner.uid.clone());
+            Self { method, path, content, body, object, uid, repeats }
+        };
+        Some(match write {
+            Write::CreatePod(_) | Write::CreateRevision(_) => return None,
+            Write::AdoptPod(p) => pod(p, Content::StrategicMergePatch, patch::adopt(owner, &p.uid)),
+            Write::ReleasePod(p) => {
+                pod(p, Content::StrategicMergePatch, patch::release(owner, &p.uid))
+            }
+            Write::RelabelPod { pod: p, hash } => {
+                pod(p, Content::MergePatch, patch::relabel_pod(p, hash.as_str()))
+            }
+            Write::DeletePod(p) => {
+                pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
+            }
+            Write::AdoptRevision(r) => {
+                revision(r, Content::StrategicMergePatch, patch::adopt(owner, &r.uid))
+            }
+            Write::ReleaseRevision(r) => {
+                revision(r, Content::StrategicMergePatch, patch::release(owner, &r.uid))
+            }
+            Write::LabelRevision { revision: r, hash } => {
+                revision(r, Content::MergePatch, patch::label_revision(r, hash.as_str()))
+                    .repeating()
+            }
+            Write::RaiseRevision { revision: r, number } => {
+                revision(r, Content::MergePatch, patch::raise_revision(r, *number)).repeating()
+            }
+            Write::DeleteRevision(r) => revision(r, Content::Json, patch::delete_options(&r.uid))
+                .with_method(Method::DELETE),
+            Write::UpdateStatus { resource_version, status: counts } => {
+                status(patch::status(owner.uid, &resource_version.to_string(), counts), true)
+            }
+            Write::RaiseCollisionCount { resource_version, collision_count } => {
+                let version = resource_version.to_string();
+                status(patch::collision_count(owner.uid, &version, *collision_count), false)
+            }
+        })
+    }
+
+    /// The same with another resourceVersion, if it may be repeated.
+    pub fn repeated_with(&self, resource_version: &str) -> Option<Self> {
+        let mut again = self.clone();
+        again.body["metadata"]["resourceVersion"] = resource_version.into();
+        self.repeats.then_some(again)
+    }
+
+    fn patch(path: String, uid: &Uid, content: Content, body: Value) -> Self {
+        let (method, object, uid) = (Method::PATCH, path.clone(), uid.clone());
+        Self { method, path, content, body, object, uid, repeats: false }
+    }
+
+    fn with_method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    fn repeating(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+}
+
+pub(super) fn collection(namespace: &Namespace, plural: &str) -> String {
+    collection_text(namespace.as_str(), plural)
+}
+
+pub(super) fn revision(namespace: &Namespace, name: &RevisionName) -> String {
+    revision_text(namespace.as_str(), name)
+}
+
+pub(super) fn daemon_set(key: &DaemonSetKey) -> String {
+    format!("{}/{}", collection(&key.namespace, "daemonsets"), key.name)
+}
+
+/// For metrics.
+pub(super) fn verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "POST" => "create",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "other",
+    }
+}
+
+/// For metrics: the plural, with its subresource.
+pub(super) fn resource(path: &str) -> &'static str {
+    match () {
+        () if path.ends_with("/status") => "daemonsets/status",
+        () if path.contains("/controllerrevisions") => "controllerrevisions",
+        () if path.starts_with("/api/v1/") => "pods",
+        () => "other",
+    }
+}
+
+fn collection_text(namespace: &str, plural: &str) -> String {
+    let group = if plural == "pods" { "api/v1" } else { "apis/apps/v1" };
+    format!("/{group}/namespaces/{namespace}/{plural}")
+}
+
+fn revision_text(namespace: &str, name: &RevisionName) -> String {
+    format!("{}/{name}", collection_text(namespace, "controllerrevisions"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everynode_core::name::ResourceVersion;
+    use everynode_core::object::Status;
+
+    fn request(write: &Write) -> Request {
+        let uid = Uid::new("ds-uid");
+        Request::of(write, &Owner { namespace: "ns", name: "d", uid: &uid }).unwrap()
+    }
+
+    fn pod() -> PodReference {
+        PodReference { name: "p".into(), uid: Uid::new("pod-uid"), node: None }
+    }
+
+    fn revision() -> RevisionReference {
+        RevisionReference {
+            name: "r".into(),
+            uid: Uid::new("rev-uid"),
+            resource_version: ResourceVersion(7),
+        }
+    }
+
+    /// C21, C61: every write of something that exists carries its UID; a delete as a precondition.
+    #[test]
+    fn every_request_carries_the_uid() {
+        for write in [
+            Write::AdoptPod(pod()),
+            Write::ReleasePod(pod()),
+            Write::RelabelPod { pod: pod(), hash: "h".into() },
+            Write::AdoptRevision(revision()),
+            Write::ReleaseRevision(revision()),
+            Write::LabelRevision { revision: revision(), hash: "h".into() },
+            Write::RaiseRevision { revision: revision(), number: 4 },
+        ] {
+            let request = request(&write);
+            assert_eq!(request.body["metadata"]["uid"], request.uid.to_string(), "{write}");
+            assert_eq!(request.method, Method::PATCH);
+        }
+        for write in [Write::DeletePod(pod()), Write::DeleteRevision(revision())] {
+            let request = request(&write);
+            assert_eq!(request.body["preconditions"]["uid"], request.uid.to_string(), "{write}");
+            assert_eq!(request.method, Method::DELETE);
+        }
+    }
+
+    /// C61, C70: a status whose resourceVersion is too old is sent again with the live one; a collision
+    /// count, which depends on what was read, is not (C43).
+    #[test]
+    fn what_stays_right_is_repeated_after_a_conflict() {
+        let resource_version = ResourceVersion(7);
+        let status = request(&Write::UpdateStatus { resource_version, status: Status::default() });
+        assert_eq!(status.path, "/apis/apps/v1/namespaces/ns/daemonsets/d/status");
+        assert_eq!(status.object, "/apis/apps/v1/namespaces/ns/daemonsets/d");
+        assert_eq!(status.body["metadata"]["resourceVersion"], "7");
+        let again = status.repeated_with("9").unwrap();
+        assert_eq!(again.body["metadata"]["resourceVersion"], "9");
+        assert_eq!(again.body["status"], status.body["status"]);
+        let count = Write::RaiseCollisionCount { resource_version, collision_count: 1 };
+        assert_eq!(request(&count).repeated_with("9"), None);
+        assert_eq!(request(&Write::AdoptPod(pod())).repeated_with("9"), None);
+    }
+}
