@@ -228,6 +228,19 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
     node["status"]["conditions"] = Value::Array(conditions);
 }
 
+/// The kubelet says once more what it said: only the time of its heartbeat changes.
+pub fn set_heartbeat(node: &mut Value, now: Timestamp) {
+    let time = rfc3339(now);
+    for condition in node["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        if matches!(
+            condition["type"].as_str(),
+            Some("Ready" | "MemoryPressure" | "DiskPressure" | "PIDPressure")
+        ) {
+            condition["lastHeartbeatTime"] = json!(time);
+        }
+    }
+}
+
 /// The nodes of what `kubectl get nodes -o yaml` (or `-o json`) printed.
 ///
 /// Kept: names, labels, annotations, taints, capacity, allocatable, addresses, versions. Dropped: what

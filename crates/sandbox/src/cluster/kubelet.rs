@@ -107,7 +107,7 @@ impl Kubelets {
             if known.annotation.as_deref() != annotation {
                 known.annotation = annotation.map(Into::into);
                 self.change_lifecycle(world, pod);
-            } else if pod.is_terminating() {
+            } else if pod.is_terminating() || known.has_other_images(pod) {
                 self.act(world, pod.uid(), false);
             }
             return;
@@ -196,6 +196,23 @@ impl Kubelets {
     }
 }
 
+impl Pod {
+    fn has_other_images(&self, object: &Object) -> bool {
+        match &self.life {
+            Life::Running(run) => {
+                run.containers.iter().any(|c| image_of(object, c).is_some_and(|i| i != &*c.image))
+            }
+            Life::Bound | Life::Stopping { .. } | Life::Finished => false,
+        }
+    }
+}
+
+fn image_of<'a>(pod: &'a Object, container: &Container) -> Option<&'a str> {
+    let field = if container.role == Role::Main { "containers" } else { "initContainers" };
+    let listed = pod.value()["spec"][field].as_array().into_iter().flatten();
+    listed.into_iter().find(|c| c["name"] == *container.name)?["image"].as_str()
+}
+
 fn release(machine: &mut Machine, pod: &Pod) {
     match &pod.life {
         Life::Running(run) | Life::Stopping { run, .. } => {
@@ -220,7 +237,10 @@ impl Kubelet<'_, '_> {
         match &mut pod.life {
             Life::Bound => self.take(pod, object),
             Life::Running(_) if object.is_terminating() => self.begin_stop(pod, object),
-            Life::Running(_) => self.live(pod, object, report),
+            Life::Running(_) => {
+                let changed = self.change_images(pod, object);
+                self.live(pod, object, report || changed);
+            }
             Life::Stopping { until, .. } => {
                 *until = (*until).min(self.grace_ends(object));
                 if *until <= self.world.now {
@@ -314,6 +334,31 @@ impl Kubelet<'_, '_> {
         let node = &self.machine.name;
         self.world.event(About::pod(object), node, true, reason, message);
         self.world.set_pod_status(object, status);
+    }
+
+    /// Containers whose image was changed in the pod's spec start over. Returns whether there are any.
+    fn change_images(&mut self, pod: &mut Pod, object: &Arc<Object>) -> bool {
+        if !pod.has_other_images(object) {
+            return false;
+        }
+        let annotation = pod.annotation.clone();
+        let Life::Running(run) = &mut pod.life else { return false };
+        for index in 0..run.containers.len() {
+            let container = &mut run.containers[index];
+            let Some(image) = image_of(object, container) else { continue };
+            // An init container has done its work.
+            if image == &*container.image || container.role == Role::Init {
+                container.image = image.into();
+                continue;
+            }
+            let labels = self.machine.object.labels();
+            let lifecycle = self.lifecycles.choose(annotation.as_deref(), image, labels);
+            let lifecycle = lifecycle.unwrap_or_else(|_| container.lifecycle.clone());
+            container.change_image(image.into(), lifecycle, self.world.now);
+            let note = Note { container: index, happening: Happening::ImageChanged };
+            report_event(self.world, &self.machine.name, object, run, &note);
+        }
+        true
     }
 
     fn live(&mut self, pod: &mut Pod, object: &Arc<Object>, report: bool) {
@@ -451,6 +496,10 @@ fn report_event(world: &mut World<'_>, node: &str, pod: &Object, run: &PodRun, n
                 "Back-off restarting failed container {container} in pod {name}_{namespace}({uid})"
             );
             say(true, "BackOff", &message);
+        }
+        Happening::ImageChanged => {
+            let message = format!("Container {name} definition changed, will be restarted");
+            say(false, "Killing", &message);
         }
         Happening::Killing => say(false, "Killing", &format!("Stopping container {name}")),
     }

@@ -127,6 +127,7 @@ pub enum Happening {
     Started,
     StartFailed { message: String },
     BackingOffRestart,
+    ImageChanged,
     Killing,
 }
 
@@ -419,6 +420,20 @@ impl Container {
             (None, _) => 0,
             (Some(_), Stop::After(span)) => span.draw(rng).min(grace_ms),
             (Some(_), Stop::Ignores) => grace_ms,
+        }
+    }
+
+    /// The pod's spec names another image now: stops, and starts over with that.
+    pub fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
+        self.image = to;
+        self.lifecycle = lifecycle;
+        self.failed_pulls = 0;
+        if self.running().is_some() {
+            self.stop(now);
+            self.restarts += 1;
+        }
+        if let State::Exited(exit) = std::mem::replace(&mut self.state, State::Waiting) {
+            self.last_exit = Some(exit);
         }
     }
 

@@ -19,6 +19,9 @@ pub const DOWN_ANNOTATION: &str = "sandbox.everynode.dev/down";
 /// Heartbeats are dealt out to so many moments of the period: many nodes share one wake-up.
 const HEARTBEAT_SLOTS: u32 = 100;
 
+/// Every so many heartbeats a kubelet reports the node's conditions as well, changed or not: every five minutes.
+const HEARTBEATS_PER_REPORT: u32 = 30;
+
 #[derive(Debug)]
 pub struct Machine {
     pub name: Arc<str>,
@@ -31,6 +34,7 @@ pub struct Machine {
     pod_network: String,
     pod_hosts: BTreeSet<u8>,
     slot: u32,
+    beats: u32,
 }
 
 impl Machine {
@@ -110,6 +114,7 @@ impl Machines {
             pod_network: pod_network(value, self.registered),
             pod_hosts: BTreeSet::new(),
             slot,
+            beats: 0,
         };
         let members = self.slots.entry(slot).or_default();
         if members.is_empty() {
@@ -138,8 +143,12 @@ impl Machines {
             return;
         };
         for name in members {
-            if let Some(machine) = self.machines.get(name).filter(|machine| !machine.down) {
+            if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
                 world.renew_lease(&machine.object);
+                machine.beats += 1;
+                if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
+                    report(world, name);
+                }
             }
         }
         let next = world.now.0 + world.settings.lease_renew_ms;
@@ -168,6 +177,14 @@ fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
         updated["status"] = complete["status"].take();
         world.update_node_status(updated);
     }
+}
+
+/// The kubelet's conditions as they were, with the time of this heartbeat.
+fn report(world: &mut World<'_>, node: &str) {
+    let Some(node) = world.node(node) else { return };
+    let mut updated = node.value().clone();
+    nodes::set_heartbeat(&mut updated, world.now);
+    world.update_node_status(updated);
 }
 
 fn host_ip(node: &Value, index: u32) -> String {

@@ -324,3 +324,21 @@ fn another_annotation_changes_a_life() {
     sim.edit_pod("p", annotate("default"));
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
+
+/// S22: a pod whose image is changed in place runs the new one.
+#[test]
+fn another_image_restarts_the_container() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pod("p"));
+    sim.run_for(1_000);
+    sim.edit_pod("p", |pod| pod["spec"]["containers"][0]["image"] = json!("nginx:1.28"));
+    expect![[r#"
+        0 ms      Running c[ContainerCreating, 1 restarts]
+        75 ms     Running c[running ready, 1 restarts] Ready
+    "#]]
+    .assert_eq(&sim.transcript("p", 10_000));
+    let status = sim.pod("p").unwrap()["status"]["containerStatuses"][0].clone();
+    assert_eq!(status["image"], "docker.io/library/nginx:1.28");
+    let killing = "Normal Killing: Container c definition changed, will be restarted";
+    assert!(sim.events("p").iter().any(|event| event == killing));
+}

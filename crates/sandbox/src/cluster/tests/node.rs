@@ -97,6 +97,24 @@ fn heartbeats_are_leases() {
     assert_eq!(times.len(), 5);
 }
 
+/// S23: every five minutes a kubelet reports its node's conditions, changed or not.
+#[test]
+fn conditions_are_reported_now_and_then() {
+    let mut sim = Sim::new(1);
+    let heartbeat = |sim: &Sim| {
+        let node = sim.node("node-0001");
+        let conditions = node["status"]["conditions"].as_array().unwrap().clone();
+        let ready = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap();
+        ["lastHeartbeatTime", "lastTransitionTime"].map(|time| ready[time].clone())
+    };
+    let [first, since] = heartbeat(&sim);
+    sim.run_for(290_000);
+    assert_eq!(heartbeat(&sim), [first.clone(), since.clone()]);
+    sim.run_for(20_000);
+    let [second, still_since] = heartbeat(&sim);
+    assert!(second != first && still_since == since);
+}
+
 /// S23: cordon adds the unschedulable taint, uncordon removes it; other taints stay.
 #[test]
 fn cordon_adds_a_taint() {
