@@ -1,5 +1,71 @@
-//! The `everynode` program.
+//! The `everynode` program: reads the command line, runs one command, and turns whatever goes wrong into one line on
+//! standard error and an exit code.
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod cmd;
+mod log;
+mod signal;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+/// Wrong arguments, as most programs report them.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    match run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", one_line(&format!("{error:#}")));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Run(arguments) => block_on(cmd::run::execute(*arguments)),
+        Command::Sandbox(arguments) => block_on(cmd::sandbox::execute(*arguments)),
+        Command::Completion { shell } => cmd::completion::execute(shell),
+        Command::Version => cmd::version::execute(),
+    }
+}
+
+fn block_on(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(future);
+    // A blocked read of standard input must not hold up the exit.
+    runtime.shutdown_background();
+    result
+}
+
+/// Help and the version as clap prints them; what is wrong as one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let text = error.render().to_string();
+    let paragraphs = text.split("\n\n").filter(|part| !part.trim_start().starts_with("Usage:"));
+    let parts: Vec<String> = paragraphs.map(one_line).filter(|part| !part.is_empty()).collect();
+    let is_help = text.contains("\nCommands:") || text.contains("\nOptions:");
+    if is_help {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    } else {
+        eprintln!("{}", parts.join("; "));
+    }
+    ExitCode::from(EXIT_USAGE)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -21,4 +21,5 @@ pub mod serve;
 pub mod watch;
 pub mod write;
 
+pub use everynode_core::plan::ScheduleBy;
 pub use run::{Error, LeaderElection, Options, run};

@@ -1,0 +1,66 @@
+//! The files of `--apply`: read before anything starts, so that a wrong path costs nothing.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use everynode_sandbox::{Applied, Outcome, Refusal, Sandbox};
+
+pub struct Manifest {
+    /// As messages call it.
+    name: String,
+    text: String,
+}
+
+pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest>> {
+    paths.iter().map(|path| read(path)).collect()
+}
+
+impl Manifest {
+    /// Applies each document and prints what became of it. Kinds that the sandbox does not serve are passed over by name, as
+    /// long as the file has something else; whatever else is refused is an error.
+    pub fn apply(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
+        let all = sandbox.apply_manifest(&self.text);
+        if all.is_empty() {
+            bail!("{}: there is nothing in it", self.name);
+        }
+        let passed_over = all.iter().filter(|applied| is_unserved(applied)).count();
+        let mut failed = None;
+        for applied in &all {
+            match &applied.result {
+                Ok(outcome) => println!("{} {}", applied.object, verb(*outcome)),
+                Err(_) if is_unserved(applied) && passed_over < all.len() => {
+                    eprintln!("passed over: {}: {applied}", self.name);
+                }
+                Err(_) => failed = failed.or(Some(applied)),
+            }
+        }
+        match failed {
+            Some(applied) => bail!("{}: {applied}", self.name),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_unserved(applied: &Applied) -> bool {
+    matches!(applied.result, Err(Refusal::NotServed { .. }))
+}
+
+fn verb(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Created => "created",
+        Outcome::Configured => "configured",
+        Outcome::Unchanged => "unchanged",
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Manifest> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+        return Ok(Manifest { name: "standard input".into(), text });
+    }
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+    Ok(Manifest { name, text })
+}

@@ -1,0 +1,54 @@
+//! Progress while pods come up: a bar on a terminal, a line now and then when piped. Goes to standard error.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::settle::Progress;
+
+/// When nobody watches, a line at most this often.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+pub enum Display {
+    Bar(ProgressBar),
+    Lines { last: Option<(Instant, Progress)> },
+}
+
+impl Display {
+    pub fn new() -> Display {
+        if !std::io::stderr().is_terminal() {
+            return Display::Lines { last: None };
+        }
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let bar = if plain { "{bar:30}" } else { "{bar:30.green}" };
+        let template = format!("{bar} {{pos}}/{{len}} pods available, {{elapsed}}");
+        let style = ProgressStyle::with_template(&template).expect("the template is a constant");
+        Display::Bar(ProgressBar::new(0).with_style(style))
+    }
+
+    pub fn update(&mut self, progress: Progress) {
+        match self {
+            Display::Bar(bar) => {
+                bar.set_length(progress.desired);
+                bar.set_position(progress.available);
+            }
+            Display::Lines { last } => {
+                let now = Instant::now();
+                let due = last.is_none_or(|(at, before)| {
+                    before != progress && now.duration_since(at) >= LINE_INTERVAL
+                });
+                if due && progress.desired > 0 {
+                    eprintln!("{} of {} pods available", progress.available, progress.desired);
+                    *last = Some((now, progress));
+                }
+            }
+        }
+    }
+
+    pub fn finish(self) {
+        if let Display::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether a cluster has settled: every node ready, every DaemonSet rolled out. Pure; says what is missing.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+/// Pods that are available, of those that should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub available: u64,
+    pub desired: u64,
+}
+
+pub fn progress(daemon_sets: &[DaemonSet]) -> Progress {
+    let statuses = || daemon_sets.iter().filter_map(|ds| ds.status.as_ref());
+    Progress {
+        available: statuses().map(|status| count(status.number_available.unwrap_or(0))).sum(),
+        desired: statuses().map(|status| count(status.desired_number_scheduled)).sum(),
+    }
+}
+
+/// What is not settled yet, a phrase for each DaemonSet.
+pub fn unsettled_daemon_sets(daemon_sets: &[DaemonSet]) -> Vec<String> {
+    daemon_sets.iter().filter_map(unsettled).collect()
+}
+
+pub fn unready_nodes(nodes: &[Node]) -> Vec<String> {
+    let unready = nodes.iter().filter(|node| !is_ready(node));
+    unready.map(|node| format!("node {} is not ready", name(&node.metadata.name))).collect()
+}
+
+/// Why a pod is not ready, for one that isn't.
+pub fn unready_pods(pods: &[Pod]) -> Vec<String> {
+    let unready = pods.iter().filter(|pod| !has_condition(pod, "Ready"));
+    unready.map(|pod| format!("pod {}: {}", key(&pod.metadata), pod_state(pod))).collect()
+}
+
+/// The state that kubectl would show, as far as one phrase can tell.
+pub fn pod_state(pod: &Pod) -> String {
+    let status = pod.status.as_ref();
+    if pod.metadata.deletion_timestamp.is_some() {
+        return "Terminating".into();
+    }
+    if let Some(reason) = status.and_then(waiting_reason) {
+        return reason;
+    }
+    let phase = status.and_then(|status| status.phase.clone()).unwrap_or_else(|| "Pending".into());
+    let unscheduled = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut unscheduled =
+        unscheduled.filter(|found| found.type_ == "PodScheduled" && found.status == "False");
+    match unscheduled.next().and_then(|found| found.message.clone()) {
+        Some(message) => format!("{phase}, {message}"),
+        None => phase,
+    }
+}
+
+pub fn key(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
+    format!("{}/{}", name(&metadata.namespace), name(&metadata.name))
+}
+
+fn waiting_reason(status: &k8s_openapi::api::core::v1::PodStatus) -> Option<String> {
+    let containers = status.container_statuses.iter().flatten();
+    let waiting = containers.filter_map(|container| container.state.as_ref()?.waiting.as_ref());
+    waiting.filter_map(|waiting| waiting.reason.clone()).next()
+}
+
+fn unsettled(ds: &DaemonSet) -> Option<String> {
+    let key = key(&ds.metadata);
+    let generation = ds.metadata.generation.unwrap_or(0);
+    let Some(status) = ds.status.as_ref().filter(|status| observed(status) >= generation) else {
+        return Some(format!("daemonset {key} has not been observed by a controller"));
+    };
+    let desired = status.desired_number_scheduled;
+    let of = |number: i32, what: &str| {
+        Some(format!("daemonset {key}: {number} of {desired} pods {what}"))
+    };
+    let on_delete = || {
+        let strategy = ds.spec.as_ref()?.update_strategy.as_ref()?;
+        Some(strategy.type_.as_deref()? == "OnDelete")
+    };
+    let available = status.number_available.unwrap_or(0);
+    let updated = status.updated_number_scheduled.unwrap_or(0);
+    if available < desired {
+        of(available, "available")
+    } else if updated < desired && on_delete() != Some(true) {
+        of(updated, "up to date")
+    } else {
+        None
+    }
+}
+
+fn observed(status: &DaemonSetStatus) -> i64 {
+    status.observed_generation.unwrap_or(-1)
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|found| found.type_ == "Ready").any(|found| found.status == "True")
+}
+
+fn has_condition(pod: &Pod, kind: &str) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|found| found.type_ == kind).any(|found| found.status == "True")
+}
+
+fn name(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or("?")
+}
+
+fn count(number: i32) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn daemon_set(status: Value, strategy: &str) -> DaemonSet {
+        serde_json::from_value(json!({
+            "metadata": {"name": "a", "namespace": "n", "generation": 2},
+            "spec": {"selector": {}, "template": {}, "updateStrategy": {"type": strategy}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn status(observed: i64, desired: i32, updated: i32, available: i32) -> Value {
+        json!({"observedGeneration": observed, "desiredNumberScheduled": desired, "numberReady": available,
+               "currentNumberScheduled": desired, "numberMisscheduled": 0,
+               "updatedNumberScheduled": updated, "numberAvailable": available})
+    }
+
+    #[test]
+    fn a_daemon_set_settles_when_all_pods_are_current_and_available() {
+        for (status, strategy, expected) in [
+            (status(2, 3, 3, 3), "RollingUpdate", None),
+            (status(2, 0, 0, 0), "RollingUpdate", None),
+            (
+                status(1, 3, 3, 3),
+                "RollingUpdate",
+                Some("daemonset n/a has not been observed by a controller"),
+            ),
+            (status(2, 3, 3, 2), "RollingUpdate", Some("daemonset n/a: 2 of 3 pods available")),
+            (status(2, 3, 1, 3), "RollingUpdate", Some("daemonset n/a: 1 of 3 pods up to date")),
+            (status(2, 3, 1, 3), "OnDelete", None),
+            (
+                Value::Null,
+                "RollingUpdate",
+                Some("daemonset n/a has not been observed by a controller"),
+            ),
+        ] {
+            assert_eq!(unsettled(&daemon_set(status, strategy)).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn a_pod_says_what_it_waits_for() {
+        let pod = |status: Value| {
+            serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
+        };
+        for (status, expected) in [
+            (json!({}), "Pending"),
+            (json!({"phase": "Running"}), "Running"),
+            (
+                json!({"phase": "Running", "containerStatuses": [{"name": "c", "image": "", "imageID": "", "ready": false,
+                "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
+                "CrashLoopBackOff",
+            ),
+            (
+                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                "message": "0/1 nodes are available"}]}),
+                "Pending, 0/1 nodes are available",
+            ),
+        ] {
+            assert_eq!(pod_state(&pod(status)), expected);
+        }
+    }
+}

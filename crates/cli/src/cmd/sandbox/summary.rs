@@ -1,0 +1,149 @@
+//! What a sandbox says once it is up: its nodes with their pods, and what to type next. Pure text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::settle;
+
+/// With more nodes than this the table has a row per zone.
+const NODES_SHOWN_MAX: usize = 30;
+
+pub fn table(nodes: &[Node], pods: &[Pod]) -> String {
+    let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    for pod in pods {
+        by_node.entry(node_of(pod)).or_default().push(pod);
+    }
+    let rows = if nodes.len() <= NODES_SHOWN_MAX {
+        node_rows(nodes, &by_node)
+    } else {
+        zone_rows(nodes, &by_node)
+    };
+    columns(&rows)
+}
+
+pub fn next_steps(kubeconfig: &Path) -> String {
+    format!(
+        "Next, in another terminal:\n  export KUBECONFIG={}\n  kubectl get ds -A\n  kubectl get pods -A -o wide\n\
+         Ctrl-C ends it.\n",
+        quoted(&kubeconfig.display().to_string())
+    )
+}
+
+fn node_rows(nodes: &[Node], by_node: &BTreeMap<&str, Vec<&Pod>>) -> Vec<[String; 3]> {
+    let mut rows = vec![["NODE", "ZONE", "PODS"].map(str::to_owned)];
+    for node in nodes {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let pods = by_node.get(name).into_iter().flatten();
+        let pods: Vec<String> = pods
+            .map(|pod| format!("{} {}", settle::key(&pod.metadata), settle::pod_state(pod)))
+            .collect();
+        rows.push([name.to_owned(), zone(node).to_owned(), pods.join(", ")]);
+    }
+    rows
+}
+
+fn zone_rows(nodes: &[Node], by_node: &BTreeMap<&str, Vec<&Pod>>) -> Vec<[String; 3]> {
+    let mut zones: BTreeMap<&str, (usize, BTreeMap<String, usize>)> = BTreeMap::new();
+    for node in nodes {
+        let (count, states) = zones.entry(zone(node)).or_default();
+        *count += 1;
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        for pod in by_node.get(name).into_iter().flatten() {
+            *states.entry(settle::pod_state(pod)).or_default() += 1;
+        }
+    }
+    let mut rows = vec![["ZONE", "NODES", "PODS"].map(str::to_owned)];
+    for (zone, (count, states)) in zones {
+        let states: Vec<String> =
+            states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        rows.push([zone.to_owned(), count.to_string(), states.join(", ")]);
+    }
+    rows
+}
+
+fn columns(rows: &[[String; 3]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let (first, second) = (width(0), width(1));
+    let mut text = String::new();
+    for [a, b, c] in rows {
+        let line = format!("{a:first$}   {b:second$}   {c}");
+        writeln!(text, "{}", line.trim_end()).expect("a string takes any text");
+    }
+    text
+}
+
+fn zone(node: &Node) -> &str {
+    let labels = node.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get("topology.kubernetes.io/zone")).map_or("-", String::as_str)
+}
+
+fn node_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+}
+
+/// As a shell wants it.
+fn quoted(path: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@".contains(letter);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use serde_json::json;
+
+    fn node(number: usize, zone: &str) -> Node {
+        let labels = json!({"topology.kubernetes.io/zone": zone});
+        serde_json::from_value(
+            json!({"metadata": {"name": format!("node-{number}"), "labels": labels}}),
+        )
+        .unwrap()
+    }
+
+    fn pod(number: usize) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": format!("agent-{number}"), "namespace": "default"},
+            "spec": {"nodeName": format!("node-{number}"), "containers": []},
+            "status": {"phase": "Running"}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_small_cluster_is_shown_node_by_node() {
+        let text = table(&[node(1, "a"), node(2, "b")], &[pod(1)]);
+        expect![[r#"
+            NODE     ZONE   PODS
+            node-1   a      default/agent-1 Running
+            node-2   b
+        "#]]
+        .assert_eq(&text);
+    }
+
+    #[test]
+    fn a_large_cluster_is_shown_zone_by_zone() {
+        let nodes: Vec<Node> =
+            (0..100).map(|n| node(n, if n % 2 == 0 { "a" } else { "b" })).collect();
+        let pods: Vec<Pod> = (0..60).map(pod).collect();
+        expect![[r#"
+            ZONE   NODES   PODS
+            a      50      30 Running
+            b      50      30 Running
+        "#]]
+        .assert_eq(&table(&nodes, &pods));
+    }
+
+    #[test]
+    fn a_path_with_spaces_can_be_pasted() {
+        assert_eq!(quoted("/tmp/my dir/it's"), r"'/tmp/my dir/it'\''s'");
+        assert_eq!(quoted("/tmp/a-b_c.d"), "/tmp/a-b_c.d");
+    }
+}

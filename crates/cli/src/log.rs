@@ -1,0 +1,49 @@
+//! Where log lines go (standard error) and what they look like.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
+
+use crate::args::{LogArguments, LogFormat, LogLevel};
+
+/// Called once, at the start of a command.
+pub fn start(arguments: &LogArguments, default: LogLevel) {
+    let level = level(arguments.log_level.unwrap_or(default));
+    // Libraries speak up only when something is wrong, or when all is asked for.
+    let library = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
+    let filter = tracing_subscriber::filter::Targets::new()
+        .with_default(library)
+        .with_target("everynode", level)
+        .with_target("everynode_controller", level)
+        .with_target("everynode_sandbox", level)
+        .with_target("everynode_k8s", level);
+    let registry = tracing_subscriber::registry().with(filter);
+    match arguments.log_format {
+        LogFormat::Text => {
+            let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(colours());
+            registry.with(layer).init();
+        }
+        LogFormat::Json => {
+            registry
+                .with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr))
+                .init();
+        }
+    }
+}
+
+fn colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !refused && std::io::stderr().is_terminal()
+}
+
+fn level(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
