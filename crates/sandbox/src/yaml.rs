@@ -3,6 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Options};
 
+/// One document.
+pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_saphyr::from_str_with_options(text, options())
+}
+
 /// The documents of a stream, empty ones left out.
 pub fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())

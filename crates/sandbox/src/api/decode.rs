@@ -37,7 +37,7 @@ fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
 /// YAML's parser refuses duplicate keys itself, as upstream's strict one does.
 fn yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    crate::yaml::document(text).map_err(|error| error.to_string())
 }
 
 /// More findings than anyone reads; the rest of them is not kept.

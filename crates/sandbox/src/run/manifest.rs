@@ -63,7 +63,7 @@ pub fn apply(shared: &Shared, text: &str) -> Vec<Applied> {
     let mut applied = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
         let document_number = index + 1;
-        match serde_saphyr::from_str::<Value>(document) {
+        match crate::yaml::document::<Value>(document) {
             Err(error) => {
                 let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();
                 applied.push(Applied {
