@@ -8,6 +8,7 @@ pub mod kubeconfig;
 pub mod negotiate;
 pub mod openapi;
 pub mod percent;
+pub mod protobuf;
 pub mod query;
 pub mod render;
 pub mod resource;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::kind::Kind;
 use crate::store::{Details, Reason, Status};
 
+pub(crate) use go_text::value as go_text;
 pub use schema::{PatchMeta, merge_key};
 
 /// The form of a patch, told by its content type.

@@ -7,6 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::negotiate::Syntax;
+use super::protobuf;
 
 /// A body, and what a strict reader would say about it.
 #[derive(Debug, PartialEq)]
@@ -22,6 +23,7 @@ pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
     let value = match syntax {
         Syntax::Json => json(bytes, &mut duplicates)?,
         Syntax::Yaml => yaml(bytes)?,
+        Syntax::Protobuf => protobuf::decode(bytes)?,
     };
     Ok(Decoded { value, duplicates })
 }

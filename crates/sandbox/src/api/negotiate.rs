@@ -142,6 +142,7 @@ pub fn not_acceptable() -> Status {
 pub enum Syntax {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// The syntax of the body of a create, update or delete. An absent content type is JSON.
@@ -149,9 +150,10 @@ pub fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
     match content_type(headers).as_str() {
         "" | "application/json" => Ok(Syntax::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Syntax::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(Syntax::Protobuf),
         _ => Err(Status::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml",
+             application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
     }
 }

@@ -133,7 +133,8 @@ impl Server {
                 "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
                 | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf" => {
                     let bytes = self.openapi.v2_protobuf(kinds);
-                    return Ok(respond::full(StatusCode::OK, &range.essence, bytes));
+                    let content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+                    return Ok(respond::full(StatusCode::OK, content_type, bytes));
                 }
                 "application/json" | "application/*" | "*/*" => {
                     let bytes = self.openapi.v2_json(kinds);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// `map[a:1 b:[x y]]`, keys sorted, strings bare.
-pub(super) fn value(value: &Value) -> String {
+pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_string(),
         Value::Bool(truth) => truth.to_string(),

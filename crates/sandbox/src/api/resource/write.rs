@@ -80,7 +80,7 @@ pub fn patch(
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => findings,
         FieldValidation::Strict if findings.is_empty() => findings,
-        FieldValidation::Strict => return Err(strict_patch(&patch.body, &findings)),
+        FieldValidation::Strict => return Err(strict_patch(&patch, &findings)),
     };
     let patched = shared.write(|store, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
@@ -295,8 +295,11 @@ fn without_directives(patch: &Value) -> Value {
 }
 
 /// Upstream refuses a patch by strict validation as an invalid one, under no name.
-fn strict_patch(patch: &Value, findings: &[String]) -> Status {
-    let text = patch.to_string();
+fn strict_patch(patch: &Patch, findings: &[String]) -> Status {
+    let text = match patch.patch_type {
+        PatchType::StrategicMerge => crate::patch::go_text(&patch.body),
+        PatchType::Json | PatchType::Merge => patch.body.to_string(),
+    };
     Status::new(
         Reason::Invalid,
         format!(

@@ -1,0 +1,381 @@
+//! Kubernetes' protobuf form of objects, read into the JSON that they are in otherwise. kubectl
+//! since 1.32 creates in this form, and so do Kubernetes' own components. It is read only: answers
+//! are JSON, which all of them take.
+
+mod wire;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use wire::{Field, Reader};
+
+/// What every body starts with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// No type nests this deep.
+const DEPTH_MAX: u32 = 64;
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Type {
+    Text,
+    Bytes,
+    Boolean,
+    Integer,
+    Time,
+    MicroTime,
+    /// A message of one string.
+    Quantity,
+    IntOrString,
+    /// JSON as it is.
+    Raw,
+    Message(String),
+    List(Box<Type>),
+    Map(Box<Type>),
+}
+
+#[derive(Debug)]
+struct FieldType {
+    name: String,
+    /// Go's `omitempty`: on the wire an empty value can't be told from none.
+    omits_empty: bool,
+    of: Type,
+}
+
+type Message = BTreeMap<u32, FieldType>;
+
+static MESSAGES: LazyLock<BTreeMap<String, Message>> = LazyLock::new(|| {
+    include_str!("protobuf/types.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let (name, fields) = line.split_once(": ")?;
+            Some((name.to_owned(), fields.split(", ").filter_map(field_type).collect()))
+        })
+        .collect()
+});
+
+fn field_type(text: &str) -> Option<(u32, FieldType)> {
+    let mut words = text.split(' ');
+    let number = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let of = type_of(words.next()?);
+    let omits_empty = name.ends_with('?');
+    Some((number, FieldType { name: name.trim_end_matches('?').to_owned(), omits_empty, of }))
+}
+
+fn type_of(text: &str) -> Type {
+    match text {
+        "string" => Type::Text,
+        "bytes" => Type::Bytes,
+        "bool" => Type::Boolean,
+        "int32" | "int64" | "uint32" | "uint64" => Type::Integer,
+        "time" => Type::Time,
+        "microtime" => Type::MicroTime,
+        "quantity" => Type::Quantity,
+        "intorstring" => Type::IntOrString,
+        "raw" => Type::Raw,
+        // A named list, which JSON shows as the list that it is.
+        "authentication.v1.ExtraValue" | "authorization.v1.ExtraValue" => {
+            Type::Message(text.to_owned())
+        }
+        other => match (other.strip_prefix('*'), other.strip_prefix('%')) {
+            (Some(item), _) => Type::List(Box::new(type_of(item))),
+            (_, Some(item)) => Type::Map(Box::new(type_of(item))),
+            (None, None) => Type::Message(other.to_owned()),
+        },
+    }
+}
+
+/// Reads an object, with its apiVersion and kind. The error says what is wrong with the bytes, or
+/// which kind is not known in this form.
+pub fn decode(bytes: &[u8]) -> Result<Value, String> {
+    let body =
+        bytes.strip_prefix(MAGIC).ok_or("the body does not start as Kubernetes' protobuf")?;
+    let mut type_meta = (String::new(), String::new());
+    let mut raw: &[u8] = &[];
+    let mut reader = Reader::new(body);
+    while let Some((number, field)) = reader.next()? {
+        match (number, field) {
+            (1, Field::Bytes(bytes)) => type_meta = read_type_meta(bytes)?,
+            (2, Field::Bytes(bytes)) => raw = bytes,
+            (3 | 4, Field::Bytes(b"")) => {}
+            (3, _) => return Err("an encoded body is not supported".to_owned()),
+            _ => {}
+        }
+    }
+    let (api_version, kind) = type_meta;
+    let name = message_name(&api_version, &kind);
+    if !MESSAGES.contains_key(&name) {
+        return Err(format!("{kind} of {api_version} is not known in protobuf"));
+    }
+    let mut object = read_message(&name, raw, DEPTH_MAX)?;
+    object.insert("apiVersion".to_owned(), api_version.into());
+    object.insert("kind".to_owned(), kind.into());
+    Ok(Value::Object(object))
+}
+
+fn message_name(api_version: &str, kind: &str) -> String {
+    if kind == "DeleteOptions" {
+        return "meta.DeleteOptions".to_owned();
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
+    let package = group.split('.').next().unwrap_or(group);
+    format!("{package}.{version}.{kind}")
+}
+
+fn read_type_meta(bytes: &[u8]) -> Result<(String, String), String> {
+    let mut type_meta = (String::new(), String::new());
+    let mut reader = Reader::new(bytes);
+    while let Some((number, field)) = reader.next()? {
+        match (number, field) {
+            (1, Field::Bytes(bytes)) => type_meta.0 = text(bytes)?,
+            (2, Field::Bytes(bytes)) => type_meta.1 = text(bytes)?,
+            _ => {}
+        }
+    }
+    Ok(type_meta)
+}
+
+fn read_message(name: &str, bytes: &[u8], depth: u32) -> Result<Map<String, Value>, String> {
+    let depth = depth.checked_sub(1).ok_or("the body nests too deep")?;
+    let message = MESSAGES.get(name).ok_or_else(|| format!("{name} is not known in protobuf"))?;
+    let mut object = Map::new();
+    let mut reader = Reader::new(bytes);
+    while let Some((number, field)) = reader.next()? {
+        // A field of a newer client, which the schema could not name either.
+        let Some(known) = message.get(&number) else { continue };
+        add(&mut object, known, field, depth)?;
+    }
+    Ok(object)
+}
+
+fn add(
+    object: &mut Map<String, Value>,
+    known: &FieldType,
+    field: Field<'_>,
+    depth: u32,
+) -> Result<(), String> {
+    match &known.of {
+        Type::List(item) => {
+            let item = read(item, field, depth)?;
+            let list = object.entry(known.name.clone()).or_insert_with(|| json!([]));
+            list.as_array_mut().ok_or("a list is no list")?.push(item);
+        }
+        Type::Map(item) => {
+            let (key, value) = read_entry(item, field, depth)?;
+            let map = object.entry(known.name.clone()).or_insert_with(|| json!({}));
+            map.as_object_mut().ok_or("a map is no map")?.insert(key, value);
+        }
+        Type::Message(name) if known.name == "-" => {
+            object.extend(read_message(name, field.bytes()?, depth)?);
+        }
+        other => {
+            let value = read(other, field, depth)?;
+            if !(known.omits_empty && is_empty(&value)) {
+                object.insert(known.name.clone(), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What Go's encoder leaves out; a struct it never does.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(true) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+fn read(of: &Type, field: Field<'_>, depth: u32) -> Result<Value, String> {
+    Ok(match of {
+        Type::Text => text(field.bytes()?)?.into(),
+        Type::Bytes => super::kubeconfig::base64(field.bytes()?).into(),
+        Type::Boolean => (field.number()? != 0).into(),
+        // Negative numbers are sent as their two's complement.
+        Type::Integer => field.number()?.cast_signed().into(),
+        Type::Time => read_time(field.bytes()?, 0)?,
+        Type::MicroTime => read_time(field.bytes()?, 6)?,
+        Type::Quantity => {
+            let mut quantity = String::new();
+            let mut reader = Reader::new(field.bytes()?);
+            while let Some((_, field)) = reader.next()? {
+                quantity = text(field.bytes()?)?;
+            }
+            quantity.into()
+        }
+        Type::IntOrString => read_int_or_string(field.bytes()?)?,
+        Type::Raw => read_raw(field.bytes()?)?,
+        Type::Message(name) => {
+            let mut object = read_message(name, field.bytes()?, depth)?;
+            if name.ends_with(".ExtraValue") {
+                object.remove("items").unwrap_or_else(|| json!([]))
+            } else {
+                object.into()
+            }
+        }
+        Type::List(_) | Type::Map(_) => return Err("a list in a list".to_owned()),
+    })
+}
+
+fn read_entry(of: &Type, field: Field<'_>, depth: u32) -> Result<(String, Value), String> {
+    let mut key = String::new();
+    let mut value = match of {
+        Type::Text | Type::Bytes => Value::from(""),
+        _ => json!({}),
+    };
+    let mut reader = Reader::new(field.bytes()?);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => key = text(field.bytes()?)?,
+            2 => value = read(of, field, depth)?,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+/// Seconds and nanoseconds; none of either is Go's zero time, null in JSON.
+fn read_time(bytes: &[u8], digits: u8) -> Result<Value, String> {
+    let (mut seconds, mut nanoseconds) = (None, 0);
+    let mut reader = Reader::new(bytes);
+    while let Some((number, field)) = reader.next()? {
+        match number {
+            1 => seconds = Some(field.number()?.cast_signed()),
+            2 => nanoseconds = field.number()?.cast_signed(),
+            _ => {}
+        }
+    }
+    let Some(seconds) = seconds else { return Ok(Value::Null) };
+    let nanoseconds = i32::try_from(nanoseconds).map_err(|_| "a time is out of range")?;
+    let time = jiff::Timestamp::new(seconds, nanoseconds).map_err(|error| error.to_string())?;
+    Ok(if digits == 0 {
+        let time = jiff::Timestamp::from_second(time.as_second()).unwrap_or_default();
+        time.to_string().into()
+    } else {
+        format!("{time:.6}").into()
+    })
+}
+
+fn read_int_or_string(bytes: &[u8]) -> Result<Value, String> {
+    let (mut is_text, mut number, mut string) = (false, 0, String::new());
+    let mut reader = Reader::new(bytes);
+    while let Some((tag, field)) = reader.next()? {
+        match tag {
+            1 => is_text = field.number()? == 1,
+            2 => number = field.number()?.cast_signed(),
+            3 => string = text(field.bytes()?)?,
+            _ => {}
+        }
+    }
+    Ok(if is_text { string.into() } else { number.into() })
+}
+
+fn read_raw(bytes: &[u8]) -> Result<Value, String> {
+    let mut raw: &[u8] = b"null";
+    let mut reader = Reader::new(bytes);
+    while let Some((number, field)) = reader.next()? {
+        if number == 1 {
+            raw = field.bytes()?;
+        }
+    }
+    serde_json::from_slice(raw).map_err(|error| format!("raw JSON: {error}"))
+}
+
+fn text(bytes: &[u8]) -> Result<String, String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a string is not valid UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(bytes.len()).expect("a short field");
+        assert!(length < 128, "one byte of length");
+        [&[number << 3 | 2, length], bytes].concat()
+    }
+
+    fn object(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+        let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+        [MAGIC.to_vec(), field(1, &type_meta), field(2, raw), field(3, b""), field(4, b"")].concat()
+    }
+
+    /// S4: an object in protobuf is the object that it is in JSON.
+    #[test]
+    fn an_object_reads_as_it_does_in_json() {
+        let entry = field(2, &[field(1, b"a"), field(2, b"b")].concat());
+        let metadata = [field(1, b"c"), field(2, b""), field(8, b"")].concat();
+        let raw = [field(1, &metadata), entry].concat();
+        assert_eq!(
+            decode(&object("v1", "ConfigMap", &raw)),
+            Ok(json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "c"}, "data": {"a": "b"},
+            }))
+        );
+    }
+
+    /// S4: structs that Go embeds, lists, numbers and times land where JSON has them.
+    #[test]
+    fn embedded_structs_lists_and_numbers_land_in_place() {
+        let path = field(1, &field(1, b"/var/log"));
+        let volume = field(1, &[field(1, b"log"), field(2, &path)].concat());
+        let grace = vec![4 << 3, 30];
+        let spec = field(2, &[volume, grace, vec![11 << 3, 0]].concat());
+        let deleted = field(9, &[1 << 3, 60]);
+        let raw = [field(1, &deleted), spec].concat();
+        assert_eq!(
+            decode(&object("v1", "Pod", &raw)),
+            Ok(json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"deletionTimestamp": "1970-01-01T00:01:00Z"},
+                "spec": {
+                    "volumes": [{"name": "log", "hostPath": {"path": "/var/log"}}],
+                    "terminationGracePeriodSeconds": 30,
+                },
+            }))
+        );
+    }
+
+    /// S4, S12: what is no object of a known kind is refused by name.
+    #[test]
+    fn what_is_not_known_is_refused_by_name() {
+        let refused = decode(&object("apps/v1", "Deployment", b""));
+        assert_eq!(refused, Err("Deployment of apps/v1 is not known in protobuf".to_owned()));
+        assert!(decode(b"{}").is_err());
+        assert!(decode(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").is_err());
+    }
+
+    /// S4: every message that a field names is there.
+    #[test]
+    fn every_named_message_is_known() {
+        for message in MESSAGES.values() {
+            for field in message.values() {
+                let mut of = &field.of;
+                while let Type::List(item) | Type::Map(item) = of {
+                    of = item;
+                }
+                if let Type::Message(name) = of {
+                    assert!(MESSAGES.contains_key(name), "{name}");
+                }
+            }
+        }
+        assert!(MESSAGES.len() > 150, "{} messages", MESSAGES.len());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let _ = decode(&object("v1", "Pod", &raw));
+            let _ = decode(&[MAGIC, &raw].concat());
+        }
+    }
+}
