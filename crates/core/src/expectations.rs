@@ -131,3 +131,84 @@ impl Watermarks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watermarks(version: u64) -> Watermarks {
+        let version = ResourceVersion(version);
+        Watermarks { daemon_sets: version, pods: version, revisions: version }
+    }
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    /// C60: a creation is waited for by UID, unless it was seen before its result came.
+    #[test]
+    fn a_creation_is_waited_for_until_it_is_seen() {
+        let mut expectations = Expectations::default();
+        expectations.sent(2);
+        expectations.saw_creation(&"early".into());
+        expectations.expect_creation("early".into(), ResourceVersion(7));
+        expectations.returned(NOW);
+        expectations.expect_creation("late".into(), ResourceVersion(8));
+        expectations.returned(NOW);
+        let waiting = expectations.waiting(&watermarks(6)).expect("one is missing");
+        assert_eq!((waiting.creations, waiting.in_flight), (1, 0));
+        expectations.saw_creation(&"late".into());
+        assert_eq!(expectations.waiting(&watermarks(6)), None);
+    }
+
+    /// C60: one that came and went unseen is not waited for once the watch has passed it.
+    #[test]
+    fn a_creation_that_the_watch_has_passed_is_not_waited_for() {
+        let mut expectations = Expectations::default();
+        expectations.expect_creation("short-lived".into(), ResourceVersion(8));
+        assert!(expectations.waiting(&watermarks(7)).is_some());
+        assert_eq!(expectations.waiting(&watermarks(8)), None);
+    }
+
+    /// C60, C61: what a write found gone is waited for to be seen gone, unless it has been.
+    #[test]
+    fn what_is_gone_is_waited_for_until_that_is_seen() {
+        let mut expectations = Expectations::default();
+        expectations.sent(2);
+        expectations.saw_deletion(&"seen".into());
+        expectations.expect_gone(&"seen".into());
+        expectations.expect_gone(&"unseen".into());
+        expectations.returned(NOW);
+        expectations.returned(NOW);
+        assert_eq!(expectations.waiting(&watermarks(0)).map(|w| w.deletions), Some(1));
+        expectations.saw_deletion(&"unseen".into());
+        assert_eq!(expectations.waiting(&watermarks(0)), None);
+    }
+
+    /// C60: each kind is waited for by itself, to the highest version written.
+    #[test]
+    fn the_watch_of_each_kind_has_to_come_as_far_as_was_written() {
+        let mut expectations = Expectations::default();
+        expectations.expect_version(Kind::Pod, ResourceVersion(9));
+        expectations.expect_version(Kind::Pod, ResourceVersion(5));
+        expectations.expect_version(Kind::DaemonSet, ResourceVersion(6));
+        let pods_behind = Watermarks { pods: ResourceVersion(8), ..watermarks(100) };
+        assert_eq!(expectations.waiting(&pods_behind).map(|w| w.stale_kinds), Some(1));
+        assert!(expectations.is_stale(Kind::Pod) && !expectations.is_stale(Kind::DaemonSet));
+        assert_eq!(expectations.waiting(&watermarks(9)), None);
+    }
+
+    /// C60: the wait lapses after five minutes, but never while a write may still arrive.
+    #[test]
+    fn the_wait_lapses_after_five_minutes_unless_a_write_is_out() {
+        let mut expectations = Expectations::default();
+        expectations.sent(2);
+        expectations.expect_deletion("pod".into());
+        expectations.returned(NOW);
+        assert_eq!(expectations.lapse(NOW + 2 * LAPSE_AFTER), None);
+        expectations.returned(NOW);
+        assert_eq!(expectations.lapses_at(), Some(NOW + LAPSE_AFTER));
+        assert_eq!(expectations.lapse(NOW + LAPSE_AFTER - Duration::from_millis(1)), None);
+        let lapsed = expectations.lapse(NOW + LAPSE_AFTER).expect("it is time");
+        assert_eq!(lapsed, Notice::ExpectationLapsed { creations: 0, deletions: 1, writes: 0 });
+        assert_eq!(expectations.waiting(&watermarks(0)), None);
+    }
+}

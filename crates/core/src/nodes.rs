@@ -150,3 +150,47 @@ impl Nodes {
         self.collect(id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Labels;
+
+    fn node(name: &str, zone: &str) -> Node {
+        let labels = Labels::from_iter([("zone", zone)]);
+        Node { name: name.into(), labels, taints: Vec::new() }
+    }
+
+    /// C16: a heartbeat changes nothing, a label does, and a list tells of what went.
+    #[test]
+    fn only_what_decisions_read_is_a_change() {
+        let mut nodes = Nodes::default();
+        let a = nodes.apply(node("a", "1")).expect("new");
+        assert_eq!(nodes.apply(node("a", "1")), None);
+        assert_eq!(nodes.apply(node("a", "2")), Some(a));
+        let b = nodes.apply(node("b", "1")).expect("new");
+        let changed = nodes.reset([node("b", "1"), node("c", "1")]);
+        let c = nodes.id(&"c".into()).expect("known");
+        assert_eq!(changed, BTreeSet::from([a, c]));
+        assert_eq!((nodes.len(), nodes.node(a), nodes.name(b).as_str()), (2, None, "b"));
+        assert_eq!(nodes.delete(&"a".into()), None);
+    }
+
+    /// C16: a number goes to another name once the node is gone and nobody has pods there.
+    #[test]
+    fn a_number_is_given_away_only_when_nobody_needs_it() {
+        let mut nodes = Nodes::default();
+        let a = nodes.apply(node("a", "1")).expect("new");
+        nodes.hold(a);
+        nodes.delete(&"a".into());
+        nodes.collect(a);
+        assert_ne!(nodes.intern(&"b".into()), a, "pods are still there");
+        nodes.release(a);
+        assert_eq!(nodes.id(&"a".into()), None);
+        assert_eq!(nodes.intern(&"c".into()), a);
+        nodes.collect(a);
+        nodes.collect(a);
+        assert_eq!(nodes.intern(&"d".into()), a, "collected once");
+        assert_ne!(nodes.intern(&"e".into()), a);
+    }
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::SelectorError;
 use crate::kind::{FieldLabels, Kind};
-use crate::store::{Object, Status};
+use crate::store::{Object, Status, text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
@@ -111,21 +111,24 @@ fn field<'a>(object: &'a Object, name: &str) -> Cow<'a, str> {
         "metadata.name" | "name" => object.name().into(),
         "metadata.namespace" => object.namespace().into(),
         "spec.nodeName" => object.node_name().into(),
-        "source" => match object.text(&["source", "component"]) {
-            "" => object.text(&["reportingComponent"]).into(),
-            component => component.into(),
+        _ => in_tree(&object.read(), name).into(),
+    }
+}
+
+fn in_tree(value: &Value, name: &str) -> String {
+    match name {
+        "source" => match text(value, &["source", "component"]) {
+            "" => text(value, &["reportingComponent"]).to_string(),
+            component => component.to_string(),
         },
         "spec.unschedulable" | "spec.hostNetwork" => {
-            let set = at(object.value(), name) == Some(&Value::Bool(true));
-            if set { "true" } else { "false" }.into()
+            (at(value, name) == Some(&Value::Bool(true))).to_string()
         }
-        "status.podIPs" => {
-            object.value()["status"]["podIPs"][0]["ip"].as_str().unwrap_or("").into()
-        }
-        _ => match at(object.value(), name) {
-            Some(Value::String(text)) => text.into(),
-            Some(Value::Null) | None => "".into(),
-            Some(other) => other.to_string().into(),
+        "status.podIPs" => text(&value["status"]["podIPs"][0], &["ip"]).to_string(),
+        _ => match at(value, name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
         },
     }
 }

@@ -88,6 +88,29 @@ impl Log {
         }
     }
 
+    /// Keeps the change that is `age` changes old as bytes alone. Returns its object so kept, for the table to share.
+    pub fn cool(&mut self, age: usize) -> Option<Arc<Object>> {
+        let index = self.changes.len().checked_sub(age + 1)?;
+        let change = self.changes.get_mut(index)?;
+        let cold = |object: &Arc<Object>| object.cold().map_or_else(|| object.clone(), Arc::new);
+        let object = cold(&change.object);
+        let previous = change.previous.as_ref();
+        *change = Arc::new(Change {
+            resource_version: change.resource_version,
+            action: change.action,
+            previous: previous
+                .map(|object| if object.is_hot() { cold(object) } else { object.clone() }),
+            object: object.clone(),
+        });
+        Some(object)
+    }
+
+    /// The resourceVersion of the change that is `age` changes old; 0 if there are not so many.
+    pub fn hot_since(&self, age: usize) -> u64 {
+        let index = self.changes.len().checked_sub(age + 1);
+        index.and_then(|index| self.changes.get(index)).map_or(0, |change| change.resource_version)
+    }
+
     fn drop_first(&mut self) {
         if let Some(dropped) = self.changes.pop_front() {
             self.oldest = dropped.resource_version;

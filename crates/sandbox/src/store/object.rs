@@ -1,17 +1,49 @@
 //! One version of one stored object: immutable, shared by every reader.
+//!
+//! A tree takes seven times the memory of its bytes. So an object that nobody has written for a while is kept as bytes
+//! alone (`cold`), with the metadata that selectors, indexes and garbage collection read beside them; its tree is made
+//! again when someone asks for it.
 
-use std::sync::OnceLock;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+/// Trees that nest deeper than this are kept as they are: the parser has a limit of its own.
+const COLD_DEPTH_MAX: usize = 100;
+
 /// A JSON tree in canonical form (apiVersion and kind set), with what is asked for often kept beside it.
 #[derive(Debug)]
 pub struct Object {
-    value: Value,
-    resource_version: u64,
-    /// Made once for all watchers and readers.
+    metadata: Arc<Metadata>,
+    /// At least one of the two is there.
+    value: OnceLock<Value>,
     json: OnceLock<Bytes>,
+}
+
+/// What is read of every object again and again.
+#[derive(Debug)]
+struct Metadata {
+    resource_version: u64,
+    namespace: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    deletion_timestamp: Option<Box<str>>,
+    node_name: Box<str>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    finalizers: Box<[Box<str>]>,
+    owners: Box<[Owner]>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    api_version: Box<str>,
+    kind: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    controller: bool,
+    block_owner_deletion: bool,
 }
 
 /// A reference to an owner, as garbage collection reads it.
@@ -27,51 +59,88 @@ pub struct OwnerReference<'a> {
 
 impl Object {
     pub fn new(value: Value) -> Object {
-        let resource_version = text(&value, &["metadata", "resourceVersion"]).parse().unwrap_or(0);
-        Object { value, resource_version, json: OnceLock::new() }
+        Object {
+            metadata: Arc::new(Metadata::of(&value)),
+            value: OnceLock::from(value),
+            json: OnceLock::new(),
+        }
     }
 
     pub fn value(&self) -> &Value {
-        &self.value
+        self.value.get_or_init(|| {
+            let json = self.json.get().expect("an object without a tree has its bytes");
+            parse(json)
+        })
     }
 
-    /// The object as bytes, serialised at the first call.
+    /// The tree for one look: of an object that is kept as bytes it is made, and not kept. For those who look at many.
+    pub fn read(&self) -> Cow<'_, Value> {
+        match (self.value.get(), self.json.get()) {
+            (None, Some(json)) => Cow::Owned(parse(json)),
+            (Some(_), _) | (None, None) => Cow::Borrowed(self.value()),
+        }
+    }
+
+    /// The object as bytes, serialised at the first call and shared from then on.
     pub fn json(&self) -> Bytes {
-        self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
+        self.json
+            .get_or_init(|| {
+                Bytes::from(self.value().to_string().into_boxed_str().into_boxed_bytes())
+            })
+            .clone()
+    }
+
+    /// Whether its tree is in memory.
+    pub(super) fn is_hot(&self) -> bool {
+        self.value.get().is_some()
+    }
+
+    /// The same object as bytes alone; None if it nests too deep for that.
+    pub(super) fn cold(&self) -> Option<Object> {
+        if self.value.get().is_some_and(|value| !is_shallow(value, COLD_DEPTH_MAX)) {
+            return None;
+        }
+        Some(Object {
+            metadata: self.metadata.clone(),
+            value: OnceLock::new(),
+            json: OnceLock::from(self.json()),
+        })
     }
 
     pub fn resource_version(&self) -> u64 {
-        self.resource_version
+        self.metadata.resource_version
     }
 
     pub fn name(&self) -> &str {
-        text(&self.value, &["metadata", "name"])
+        &self.metadata.name
     }
 
     /// Empty if the kind is cluster-scoped.
     pub fn namespace(&self) -> &str {
-        text(&self.value, &["metadata", "namespace"])
+        &self.metadata.namespace
     }
 
     pub fn uid(&self) -> &str {
-        text(&self.value, &["metadata", "uid"])
+        &self.metadata.uid
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.value["metadata"]["labels"].get(key)?.as_str()
+        let labels = &self.metadata.labels;
+        let index = labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        Some(&labels[index].1)
     }
 
     pub fn labels(&self) -> Option<&Map<String, Value>> {
-        self.value["metadata"]["labels"].as_object()
+        self.value()["metadata"]["labels"].as_object()
     }
 
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.value["metadata"]["annotations"].get(key)?.as_str()
+        self.value()["metadata"]["annotations"].get(key)?.as_str()
     }
 
     /// RFC 3339 text; None while the object is not being deleted.
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        self.value["metadata"]["deletionTimestamp"].as_str()
+        self.metadata.deletion_timestamp.as_deref()
     }
 
     pub fn is_terminating(&self) -> bool {
@@ -79,34 +148,76 @@ impl Object {
     }
 
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.value["metadata"]["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
+        self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
     }
 
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
-        self.value["metadata"]["ownerReferences"].as_array().into_iter().flatten().map(|owner| {
-            OwnerReference {
-                api_version: text(owner, &["apiVersion"]),
-                kind: text(owner, &["kind"]),
-                name: text(owner, &["name"]),
-                uid: text(owner, &["uid"]),
-                controller: owner["controller"] == Value::Bool(true),
-                block_owner_deletion: owner["blockOwnerDeletion"] == Value::Bool(true),
-            }
+        self.metadata.owners.iter().map(|owner| OwnerReference {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
         })
     }
 
     /// `spec.nodeName`; empty while a pod is not bound.
     pub fn node_name(&self) -> &str {
-        text(&self.value, &["spec", "nodeName"])
+        &self.metadata.node_name
     }
 
     /// The string at a path, empty if it is absent or no string.
     pub fn text(&self, path: &[&str]) -> &str {
-        text(&self.value, path)
+        text(self.value(), path)
+    }
+}
+
+impl Metadata {
+    fn of(value: &Value) -> Metadata {
+        let metadata = &value["metadata"];
+        let list = |field: &str| metadata[field].as_array().into_iter().flatten();
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        Metadata {
+            resource_version: text(metadata, &["resourceVersion"]).parse().unwrap_or(0),
+            namespace: text(metadata, &["namespace"]).into(),
+            name: text(metadata, &["name"]).into(),
+            uid: text(metadata, &["uid"]).into(),
+            deletion_timestamp: metadata["deletionTimestamp"].as_str().map(Into::into),
+            node_name: text(value, &["spec", "nodeName"]).into(),
+            // In the order of a JSON tree's keys, which is sorted.
+            labels: labels
+                .filter_map(|(key, label)| Some((key.as_str().into(), label.as_str()?.into())))
+                .collect(),
+            finalizers: list("finalizers").filter_map(Value::as_str).map(Into::into).collect(),
+            owners: list("ownerReferences").map(Owner::of).collect(),
+        }
+    }
+}
+
+impl Owner {
+    fn of(owner: &Value) -> Owner {
+        Owner {
+            api_version: text(owner, &["apiVersion"]).into(),
+            kind: text(owner, &["kind"]).into(),
+            name: text(owner, &["name"]).into(),
+            uid: text(owner, &["uid"]).into(),
+            controller: owner["controller"] == Value::Bool(true),
+            block_owner_deletion: owner["blockOwnerDeletion"] == Value::Bool(true),
+        }
+    }
+}
+
+fn parse(json: &Bytes) -> Value {
+    serde_json::from_slice(json).expect("it was serialised here, and is not too deep")
+}
+
+fn is_shallow(value: &Value, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return false };
+    match value {
+        Value::Array(items) => items.iter().all(|item| is_shallow(item, levels)),
+        Value::Object(fields) => fields.values().all(|field| is_shallow(field, levels)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
 

@@ -8,6 +8,9 @@ use super::log::{Action, Change, Log};
 use super::object::Object;
 use crate::kind::{Kind, Strategy};
 
+/// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
+const HOT_CHANGES: usize = 1_000;
+
 #[derive(Debug)]
 pub struct Table {
     kind: &'static Kind,
@@ -15,6 +18,8 @@ pub struct Table {
     /// Keys of pods by the node that they are bound to; empty for other kinds.
     by_node: BTreeMap<String, BTreeSet<String>>,
     pub log: Log,
+    /// Where the sweep for trees that readers made again goes on.
+    sweep: String,
 }
 
 /// `NAMESPACE/NAME`, or `NAME` of a cluster-scoped object: the order of lists, as etcd has it.
@@ -24,7 +29,13 @@ pub fn key(namespace: &str, name: &str) -> String {
 
 impl Table {
     pub fn new(kind: &'static Kind, capacity: usize) -> Table {
-        Table { kind, objects: BTreeMap::new(), by_node: BTreeMap::new(), log: Log::new(capacity) }
+        Table {
+            kind,
+            objects: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            log: Log::new(capacity),
+            sweep: String::new(),
+        }
     }
 
     pub fn kind(&self) -> &'static Kind {
@@ -74,6 +85,32 @@ impl Table {
             object,
             previous,
         }));
+        self.cool();
+    }
+
+    /// Gives back the memory of one object that has not been written for a while, and of one that was read since.
+    fn cool(&mut self) {
+        if let Some(cold) = self.log.cool(HOT_CHANGES) {
+            let key = key(cold.namespace(), cold.name());
+            if let Some(object) = self.objects.get_mut(&key)
+                && object.resource_version() == cold.resource_version()
+            {
+                *object = cold;
+            }
+        }
+        let newest = self.log.hot_since(HOT_CHANGES);
+        let start = (Bound::Excluded(self.sweep.as_str()), Bound::Unbounded);
+        let Some((key, object)) = self.objects.range_mut::<str, _>(start).next() else {
+            self.sweep.clear();
+            return;
+        };
+        self.sweep.clone_from(key);
+        if object.is_hot()
+            && object.resource_version() < newest
+            && let Some(cold) = object.cold()
+        {
+            *object = Arc::new(cold);
+        }
     }
 
     fn reindex(&mut self, key: &str, action: Action, object: &Object, previous: Option<&Object>) {

@@ -1,0 +1,183 @@
+//! Lists, watches, and what is kept for them.
+
+use super::*;
+
+/// S2: Events are stored once and served in two forms, selected and watched in either.
+#[test]
+fn events_have_two_forms_and_one_store() {
+    let mut store = store();
+    let event = json!({
+        "metadata": {"name": "a", "namespace": "default"}, "reason": "Pulled", "message": "m", "type": "Normal",
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "source": {"component": "kubelet"},
+    });
+    create(&mut store, &EVENT, event);
+    let newer = store.get(&EVENTS_EVENT, "default", "a").expect("it is there");
+    assert_eq!(newer.value()["apiVersion"], "events.k8s.io/v1");
+    assert_eq!(newer.text(&["regarding", "name"]), "p");
+    let patch = merge(json!({"message": "changed"}));
+    store.patch(&EVENT, "default", "a", &patch, &options()).expect("it is valid");
+    let newer = store.get(&EVENTS_EVENT, "default", "a").expect("it is there");
+    assert_eq!(newer.text(&["note"]), "changed");
+    let names = |kind, fields| {
+        let selector = Selector {
+            fields: FieldSelector::parse(fields).expect("it parses"),
+            ..Selector::default()
+        };
+        let list = store.list(kind, &ListOptions { selector, ..ListOptions::default() });
+        list.map(|list| list.items.len()).map_err(|status| status.message.clone())
+    };
+    assert_eq!(names(&EVENT, "involvedObject.name=p,source=kubelet"), Ok(1));
+    assert_eq!(names(&EVENTS_EVENT, "regarding.name=p"), Ok(1));
+    assert_eq!(names(&EVENTS_EVENT, "regarding.name=q"), Ok(0));
+}
+
+/// S6: lists are narrowed by labels and fields; a field that a kind does not select by is refused in upstream's words.
+#[test]
+fn lists_are_selected() {
+    let mut store = store();
+    for name in ["a", "b", "c"] {
+        create(&mut store, &POD, pod(name));
+    }
+    let binding = json!({"target": {"name": "node-1"}});
+    store.bind("default", "b", &binding, &options()).expect("it is free");
+    let list = |namespace: Option<&str>, labels: &str, fields: &str| {
+        let selector = Selector {
+            namespace: namespace.map(str::to_string),
+            labels: LabelSelector::parse(labels).expect("it parses"),
+            fields: FieldSelector::parse(fields).expect("it parses"),
+        };
+        let list = store.list(&POD, &ListOptions { selector, ..ListOptions::default() });
+        list.map(|list| list.items.iter().map(|pod| pod.name().to_string()).collect::<String>())
+            .map_err(|status| status.message.clone())
+    };
+    let found = |names: &str| Ok(names.to_string());
+    assert_eq!(list(None, "", ""), found("abc"));
+    assert_eq!(list(Some("kube-system"), "", ""), found(""));
+    assert_eq!(list(None, "app=a,!x", "metadata.name!=a"), found("bc"));
+    assert_eq!(list(None, "", "spec.nodeName=node-1"), found("b"));
+    assert_eq!(list(Some("kube-system"), "", "spec.nodeName=node-1"), found(""));
+    assert_eq!(list(None, "", "spec.nodeName="), found("ac"));
+    assert_eq!(list(None, "", "status.phase=Pending"), found("abc"));
+    assert_eq!(
+        list(None, "app=a", "spec.color=red"),
+        Err("Unable to find \"/v1, Resource=pods\" that match label selector \"app=a\", field selector \
+             \"spec.color=red\": field label not supported: spec.color"
+            .to_string())
+    );
+}
+
+/// S6: the pages of a list show one state, whatever is written between them; once the window has passed, 410.
+#[test]
+fn pages_show_one_snapshot() {
+    let mut store = store();
+    for name in ["a", "b", "d", "e"] {
+        create(&mut store, &POD, pod(name));
+    }
+    let page = |store: &Store, token: Option<String>| {
+        let options = ListOptions { limit: 2, continue_token: token, ..ListOptions::default() };
+        store.list(&POD, &options)
+    };
+    let names = |list: &List| list.items.iter().map(|pod| pod.name()).collect::<Vec<_>>().concat();
+    let first = page(&store, None).expect("it is a list");
+    assert_eq!((names(&first).as_str(), first.remaining_item_count), ("ab", Some(2)));
+    let token = first.continue_token.clone();
+    create(&mut store, &POD, pod("c"));
+    store.delete(&POD, "default", "d", &DeleteOptions::now(), &options()).expect("it is there");
+    let second = page(&store, token.clone()).expect("the snapshot is kept");
+    assert_eq!((names(&second).as_str(), second.continue_token), ("de", None));
+    assert_eq!(second.resource_version, first.resource_version);
+    store.compact(store.resource_version());
+    let gone = page(&store, token).expect_err("the window has passed");
+    assert_eq!((gone.code(), gone.reason), (410, Reason::Expired));
+    assert_eq!(page(&store, Some("zz".to_string())).expect_err("no token").code(), 400);
+}
+
+/// S6: a list at a resourceVersion shows that state exactly, or one not older.
+#[test]
+fn lists_can_ask_for_a_resource_version() {
+    let mut store = store();
+    let first = create(&mut store, &POD, pod("a")).resource_version();
+    create(&mut store, &POD, pod("b"));
+    let count = |asked, matching| {
+        let options = ListOptions {
+            resource_version: Some(asked),
+            resource_version_match: matching,
+            ..ListOptions::default()
+        };
+        store.list(&POD, &options).map(|list| list.items.len()).map_err(|status| status.code())
+    };
+    assert_eq!(count(first, Some(ResourceVersionMatch::Exact)), Ok(1));
+    assert_eq!(count(first, Some(ResourceVersionMatch::NotOlderThan)), Ok(2));
+    assert_eq!(count(0, None), Ok(2));
+    assert_eq!(count(first + 100, None), Err(504));
+}
+
+/// S7: a change is told by what a watcher selects; an object that stops matching is deleted to it.
+#[test]
+fn a_selector_decides_what_a_change_is() {
+    let mut store = store();
+    let start = store.resource_version();
+    create(&mut store, &POD, pod("a"));
+    for value in ["b", "b2", "a"] {
+        let patch = merge(json!({"metadata": {"labels": {"app": value}}}));
+        store.patch(&POD, "default", "a", &patch, &options()).expect("it is valid");
+    }
+    store.delete(&POD, "default", "a", &DeleteOptions::now(), &options()).expect("it is there");
+    let selector = Selector {
+        labels: LabelSelector::parse("app=a").expect("it parses"),
+        ..Selector::default()
+    };
+    let changes = store.changes_since(&POD, start, 100).expect("the window is open");
+    let events: Vec<_> = changes
+        .iter()
+        .filter_map(|change| watch_event(change, &selector))
+        .map(|event| (event.action, event.object.label("app").map(str::to_string)))
+        .collect();
+    let a = || Some("a".to_string());
+    assert_eq!(
+        events,
+        [
+            (Action::Added, a()),
+            (Action::Deleted, a()),
+            (Action::Added, a()),
+            (Action::Deleted, a())
+        ]
+    );
+}
+
+/// S7: a watcher that falls behind the window is told so, and no other is held up.
+#[test]
+fn the_window_passes_those_who_fall_behind() {
+    let mut store = Store::new(&Options { seed: 0, window: 3 }, START);
+    let start = store.resource_version();
+    for name in ["a", "b", "c", "d"] {
+        create(&mut store, &POD, pod(name));
+    }
+    assert!(store.changes_since(&POD, start, 10).is_err());
+    assert_eq!(store.changes_since(&POD, start + 1, 10).map(|changes| changes.len()), Ok(3));
+    assert_eq!(store.changes_since(&POD, start + 1, 2).map(|changes| changes.len()), Ok(2));
+}
+
+/// S25: an object that was not written for a while is kept as bytes, and is the same to all who read it.
+#[test]
+fn an_old_object_is_the_same_as_bytes() {
+    let mut store = store();
+    let fresh = create(&mut store, &POD, pod("a"));
+    for index in 0..1500 {
+        let patch = merge(json!({"metadata": {"labels": {"index": index.to_string()}}}));
+        if index == 0 {
+            create(&mut store, &POD, pod("b"));
+        }
+        store.patch(&POD, "default", "b", &patch, &options()).expect("it is valid");
+    }
+    let old = store.find(&POD, "default", "a").expect("it is there");
+    assert!(fresh.is_hot() && !old.is_hot());
+    assert_eq!(old.json(), fresh.json());
+    assert_eq!(old.label("app"), Some("a"));
+    assert_eq!((old.name(), old.uid()), (fresh.name(), fresh.uid()));
+    assert!(!old.is_hot());
+    assert_eq!(old.read().as_ref(), fresh.value());
+    assert!(!old.is_hot());
+    assert_eq!(old.value(), fresh.value());
+    assert!(old.is_hot());
+}

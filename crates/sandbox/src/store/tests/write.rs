@@ -1,0 +1,291 @@
+//! What a write may do, and what it makes.
+
+use super::*;
+
+/// S8: what the server sets on a new object, and what it answers to a second one, to one that is not there, and to stale
+/// knowledge.
+#[test]
+fn an_object_is_created_once_and_replaced_by_who_knows_it() {
+    let mut store = store();
+    let created = create(&mut store, &CONFIG_MAP, config_map("a"));
+    assert_eq!(created.value()["apiVersion"], "v1");
+    assert_eq!(created.value()["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
+    assert_eq!(created.uid().len(), 36);
+    assert_eq!(created.resource_version(), store.resource_version());
+    assert_eq!(
+        message(store.create(&CONFIG_MAP, "default", config_map("a"), &options())),
+        (409, r#"configmaps "a" already exists"#.to_string())
+    );
+    assert_eq!(
+        message(store.get(&DAEMON_SET, "default", "a")),
+        (404, r#"daemonsets.apps "a" not found"#.to_string())
+    );
+    let mut changed = created.value().clone();
+    changed["data"]["k"] = json!("w");
+    store.update(&CONFIG_MAP, "default", "a", changed.clone(), &options()).expect("it is fresh");
+    changed["data"]["k"] = json!("x");
+    assert_eq!(
+        message(store.update(&CONFIG_MAP, "default", "a", changed, &options())),
+        (
+            409,
+            "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your \
+             changes to the latest version and try again"
+                .to_string()
+        )
+    );
+}
+
+/// S8: a write that changes nothing leaves the resourceVersion, and tells no watcher.
+#[test]
+fn a_write_that_changes_nothing_is_no_write() {
+    let mut store = store();
+    let created = create(&mut store, &DAEMON_SET, daemon_set("a"));
+    let before = store.resource_version();
+    let updated = store.update(&DAEMON_SET, "default", "a", created.value().clone(), &options());
+    assert_eq!(updated.expect("it is valid").resource_version(), created.resource_version());
+    let patch = merge(json!({"metadata": {"labels": {}}}));
+    store.patch(&DAEMON_SET, "default", "a", &patch, &options()).expect("it is valid");
+    assert_eq!(store.resource_version(), before);
+}
+
+/// S4, S8: a dry run answers as the write would, and writes nothing.
+#[test]
+fn a_dry_run_writes_nothing() {
+    let mut store = store();
+    let dry = WriteOptions { now: START, dry_run: true };
+    let before = store.resource_version();
+    store.create(&POD, "default", pod("a"), &dry).expect("it is valid");
+    assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
+    create(&mut store, &POD, pod("a"));
+    let patch = merge(json!({"metadata": {"labels": {"x": "y"}}}));
+    let patched = store.patch(&POD, "default", "a", &patch, &dry).expect("it is valid");
+    assert_eq!(patched.label("x"), Some("y"));
+    store.delete(&POD, "default", "a", &DeleteOptions::now(), &dry).expect("it is there");
+    let stored = store.get(&POD, "default", "a").expect("it is there");
+    assert_eq!(stored.label("x"), None);
+    assert_eq!(store.resource_version(), before + 1);
+}
+
+/// S4, S24: generateName adds five characters of Kubernetes' alphabet; the same seed makes the same names.
+#[test]
+fn a_name_is_generated_from_the_seed() {
+    let named = || {
+        let mut object = pod("");
+        object["metadata"]["generateName"] = json!("a-");
+        object["metadata"].as_object_mut().expect("it is one").remove("name");
+        create(&mut store(), &POD, object).name().to_string()
+    };
+    let name = named();
+    assert_eq!(name.len(), 7);
+    assert!(name[2..].chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{name}");
+    assert_eq!(name, named());
+}
+
+/// S9: generation counts spec changes, the deprecated annotation counts template changes, metadata and status none.
+#[test]
+fn generation_grows_with_the_spec_alone() {
+    let mut store = store();
+    create(&mut store, &DAEMON_SET, daemon_set("a"));
+    let mut patch = |body: Value, status: bool| {
+        let patch = Patch { patch_type: PatchType::Merge, body, status };
+        let object = store.patch(&DAEMON_SET, "default", "a", &patch, &options());
+        let object = object.expect("it is valid");
+        let generation = object.value()["metadata"]["generation"].as_i64();
+        let template = object.annotation("deprecated.daemonset.template.generation");
+        (generation.expect("it is set"), template.expect("it is set").to_string())
+    };
+    let expected = |generation, template: &str| (generation, template.to_string());
+    assert_eq!(patch(json!({"metadata": {"labels": {"x": "y"}}}), false), expected(1, "1"));
+    assert_eq!(patch(json!({"spec": {"minReadySeconds": 5}}), false), expected(2, "1"));
+    let labels = json!({"spec": {"template": {"metadata": {"labels": {"x": "y"}}}}});
+    assert_eq!(patch(labels, false), expected(3, "2"));
+    assert_eq!(patch(json!({"status": {"numberReady": 1}}), true), expected(3, "2"));
+}
+
+/// S9: status and spec can't be changed through each other's endpoint.
+#[test]
+fn each_endpoint_changes_its_own_part() {
+    let mut store = store();
+    create(&mut store, &DAEMON_SET, daemon_set("a"));
+    let both = json!({"spec": {"minReadySeconds": 5}, "status": {"numberReady": 3}});
+    let mut patched = |status: bool| {
+        let patch = Patch { patch_type: PatchType::Merge, body: both.clone(), status };
+        let object = store.patch(&DAEMON_SET, "default", "a", &patch, &options());
+        let object = object.expect("it is valid");
+        let value = object.value();
+        (value["spec"]["minReadySeconds"].as_i64(), value["status"]["numberReady"].as_i64())
+    };
+    assert_eq!(patched(true), (None, Some(3)));
+    assert_eq!(patched(false), (Some(5), Some(3)));
+}
+
+/// S10: a new pod is Pending, with its quality of service, priority, account and default tolerations.
+#[test]
+fn a_new_pod_is_admitted_as_a_real_cluster_does() {
+    let mut store = store();
+    let mut object = pod("a");
+    object["spec"]["priorityClassName"] = json!("system-node-critical");
+    object["status"] = json!({"phase": "Running"});
+    let created = create(&mut store, &POD, object);
+    let value = created.value();
+    assert_eq!(value["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    assert_eq!(value["spec"]["priority"], 2_000_001_000);
+    assert_eq!(value["spec"]["serviceAccountName"], "default");
+    let seconds = |index: usize| value["spec"]["tolerations"][index]["tolerationSeconds"].as_i64();
+    assert_eq!((seconds(0), seconds(1), seconds(2)), (Some(300), Some(300), None));
+    let mut unknown = pod("b");
+    unknown["spec"]["priorityClassName"] = json!("fast");
+    assert_eq!(
+        message(store.create(&POD, "default", unknown, &options())),
+        (403, r#"pods "b" is forbidden: no PriorityClass with name fast was found"#.to_string())
+    );
+}
+
+/// S10: an unscheduled pod goes at once; a bound one takes its grace period, which can only be shortened.
+#[test]
+fn a_bound_pod_is_deleted_gracefully() {
+    let mut store = store();
+    create(&mut store, &POD, pod("a"));
+    let deleted = store.delete(&POD, "default", "a", &DeleteOptions::default(), &options());
+    assert!(matches!(deleted, Ok(Deleted::Gone(_))));
+
+    create(&mut store, &POD, pod("b"));
+    let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
+    store.bind("default", "b", &binding, &options()).expect("it is free");
+    assert_eq!(
+        message(store.bind("default", "b", &binding, &options())),
+        (
+            409,
+            r#"Operation cannot be fulfilled on pods/binding "b": pod b is already assigned to node "node-1""#
+                .to_string()
+        )
+    );
+    assert_eq!(store.pods_on_node("node-1").count(), 1);
+    let mut seconds = |grace: Option<i64>| {
+        let delete = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
+        let deleted = store.delete(&POD, "default", "b", &delete, &options()).expect("it is there");
+        deleted.object().value()["metadata"]["deletionGracePeriodSeconds"].as_i64()
+    };
+    assert_eq!(seconds(None), Some(30));
+    assert_eq!(seconds(Some(60)), Some(30));
+    assert_eq!(seconds(Some(5)), Some(5));
+    let deleted = store.delete(&POD, "default", "b", &DeleteOptions::now(), &options());
+    assert!(matches!(deleted, Ok(Deleted::Gone(_))));
+    assert_eq!(store.pods_on_node("node-1").count(), 0);
+}
+
+/// S8: a deletion may say which object it means.
+#[test]
+fn a_deletion_can_have_preconditions() {
+    let mut store = store();
+    let created = create(&mut store, &POD, pod("a"));
+    let other = DeleteOptions::now().with_uid("other");
+    let (code, text) = message(store.delete(&POD, "default", "a", &other, &options()));
+    assert_eq!(code, 409);
+    assert!(text.contains("the UID in the precondition (other) does not match"), "{text}");
+    let same = DeleteOptions::now().with_uid(created.uid());
+    assert!(store.delete(&POD, "default", "a", &same, &options()).is_ok());
+}
+
+/// S11: an object with finalizers is marked, and goes with the last of them.
+#[test]
+fn finalizers_keep_an_object() {
+    let mut store = store();
+    let mut object = config_map("a");
+    object["metadata"]["finalizers"] = json!(["example.dev/wait"]);
+    create(&mut store, &CONFIG_MAP, object);
+    let deleted = store.delete(&CONFIG_MAP, "default", "a", &DeleteOptions::default(), &options());
+    assert!(matches!(deleted, Ok(Deleted::Pending(_))));
+    let patch = merge(json!({"metadata": {"finalizers": null}}));
+    store.patch(&CONFIG_MAP, "default", "a", &patch, &options()).expect("it is valid");
+    assert_eq!(message(store.get(&CONFIG_MAP, "default", "a")).0, 404);
+}
+
+/// S11: a namespace being deleted takes no new content, and goes once it is finalized.
+#[test]
+fn a_namespace_ends_when_it_is_finalized() {
+    let mut store = store();
+    create(&mut store, &NAMESPACE, json!({"metadata": {"name": "team"}}));
+    assert_eq!(
+        message(store.delete(&NAMESPACE, "", "default", &DeleteOptions::default(), &options())),
+        (
+            403,
+            r#"namespaces "default" is forbidden: this namespace may not be deleted"#.to_string()
+        )
+    );
+    assert_eq!(
+        message(store.create(&POD, "nowhere", pod("a"), &options())),
+        (404, r#"namespaces "nowhere" not found"#.to_string())
+    );
+    store
+        .delete(&NAMESPACE, "", "team", &DeleteOptions::default(), &options())
+        .expect("it is there");
+    let refused = store.create(&POD, "team", pod("a"), &options()).expect_err("it is refused");
+    assert_eq!(refused.code(), 403);
+    let details = refused.details.as_ref().expect("it has details");
+    assert_eq!(details.causes[0].reason, "NamespaceTerminating");
+    let namespace = store.get(&NAMESPACE, "", "team").expect("it is there");
+    assert_eq!(namespace.text(&["status", "phase"]), "Terminating");
+    let mut finalized = namespace.value().clone();
+    finalized["spec"] = json!({});
+    store.finalize("team", finalized, &options()).expect("it is fresh");
+    assert_eq!(message(store.get(&NAMESPACE, "", "team")).0, 404);
+}
+
+/// S9: what the kinds' validation finds is one Status, with upstream's words and causes.
+#[test]
+fn an_invalid_object_is_refused_with_its_causes() {
+    let mut store = store();
+    let mut object = daemon_set("a");
+    object["spec"]["selector"]["matchLabels"]["app"] = json!("b");
+    let status =
+        store.create(&DAEMON_SET, "default", object, &options()).expect_err("it is invalid");
+    assert_eq!(status.code(), 422);
+    assert!(status.message.starts_with("DaemonSet.apps \"a\" is invalid: "), "{status}");
+    let details = status.details.as_ref().expect("it has details");
+    assert_eq!((details.group.as_str(), details.kind.as_str()), ("apps", "DaemonSet"));
+    assert_eq!(details.causes[0].reason, "FieldValueInvalid");
+}
+
+/// S8: a Lease must be replaced by who knows its resourceVersion; a PUT may also make it.
+#[test]
+fn a_lease_is_locked_by_its_resource_version() {
+    let mut store = store();
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
+    store.update(&LEASE, "default", "l", lease.clone(), &options()).expect("PUT makes it");
+    let (code, text) = message(store.update(&LEASE, "default", "l", lease, &options()));
+    assert_eq!(code, 422);
+    assert!(text.contains("metadata.resourceVersion"), "{text}");
+}
+
+/// S4: eviction deletes the pod; a name that is another's is refused.
+#[test]
+fn eviction_deletes_a_pod() {
+    let mut store = store();
+    create(&mut store, &POD, pod("a"));
+    let wrong = json!({"metadata": {"name": "b"}});
+    assert_eq!(message(store.evict("default", "a", &wrong, &options())).0, 400);
+    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
+    assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
+}
+
+/// S4: a node keeps the status that it is created with; deletecollection deletes what is selected.
+#[test]
+fn a_collection_is_deleted_by_selector() {
+    let mut store = store();
+    for (name, zone) in [("n1", "a"), ("n2", "b")] {
+        let node = json!({"metadata": {"name": name, "labels": {"zone": zone}}, "status": {"phase": "Running"}});
+        create(&mut store, &NODE, node);
+    }
+    let node = store.get(&NODE, "", "n1").expect("it is there");
+    assert_eq!(node.text(&["status", "phase"]), "Running");
+    let selector = Selector {
+        labels: LabelSelector::parse("zone=a").expect("it parses"),
+        ..Selector::default()
+    };
+    let list = ListOptions { selector, ..ListOptions::default() };
+    let deleted = store.delete_collection(&NODE, &list, &DeleteOptions::default(), &options());
+    assert_eq!(deleted.map(|list| list.items.len()), Ok(1));
+    assert_eq!(store.count(&NODE), 1);
+}
