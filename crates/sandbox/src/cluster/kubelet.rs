@@ -6,6 +6,7 @@
 
 mod admission;
 pub mod container;
+mod event;
 mod machine;
 pub mod run;
 mod status;
@@ -17,6 +18,7 @@ use everynode_core::time::Timestamp;
 use serde_json::Value;
 
 use self::container::{Container, Happening, Host, RestartPolicy, Role};
+use self::event::report_event;
 pub use self::machine::DOWN_ANNOTATION;
 use self::machine::{Machine, Machines};
 use self::run::{Note, PodRun};
@@ -450,64 +452,4 @@ fn earlier_restarts(pod: &Value, name: &str, role: Role) -> u32 {
         status["restartCount"].as_u64().unwrap_or(0) + u64::from(ran)
     });
     u32::try_from(restarts).unwrap_or(u32::MAX)
-}
-
-/// One container's happening as the event that upstream's kubelet records.
-fn report_event(world: &mut World<'_>, node: &str, pod: &Object, run: &PodRun, note: &Note) {
-    let container = &run.containers[note.container];
-    let list = if container.role == Role::Main { "containers" } else { "initContainers" };
-    let name = &container.name;
-    let image = &container.image;
-    let about = || About::pod(pod).at(format!("spec.{list}{{{name}}}"));
-    let mut say = |warns: bool, reason: &str, message: &str| {
-        world.event(about(), node, warns, reason, message);
-    };
-    match &note.happening {
-        Happening::Pulling => say(false, "Pulling", &format!("Pulling image \"{image}\"")),
-        Happening::Pulled { took_ms } => {
-            let took = go_duration(*took_ms);
-            let message = format!(
-                "Successfully pulled image \"{image}\" in {took} ({took} including waiting). \
-                 Image size: 52428800 bytes."
-            );
-            say(false, "Pulled", &message);
-        }
-        Happening::AlreadyPresent => {
-            let message = format!(
-                "Container image \"{image}\" already present on machine and can be accessed by the pod"
-            );
-            say(false, "Pulled", &message);
-        }
-        Happening::PullFailed { message } => {
-            say(true, "Failed", &format!("Failed to pull image \"{image}\": {message}"));
-            say(true, "Failed", "Error: ErrImagePull");
-        }
-        Happening::BackingOffPull => {
-            say(false, "BackOff", &format!("Back-off pulling image \"{image}\""));
-            say(true, "Failed", "Error: ImagePullBackOff");
-        }
-        Happening::Created => say(false, "Created", "Container created"),
-        Happening::Started => say(false, "Started", "Container started"),
-        Happening::StartFailed { message } => say(true, "Failed", &format!("Error: {message}")),
-        Happening::BackingOffRestart => {
-            let (name, namespace, uid) = (pod.name(), pod.namespace(), pod.uid());
-            let container = &container.name;
-            let message = format!(
-                "Back-off restarting failed container {container} in pod {name}_{namespace}({uid})"
-            );
-            say(true, "BackOff", &message);
-        }
-        Happening::ImageChanged => {
-            let message = format!("Container {name} definition changed, will be restarted");
-            say(false, "Killing", &message);
-        }
-        Happening::Killing => say(false, "Killing", &format!("Stopping container {name}")),
-    }
-}
-
-/// As Go prints it: `63ms`, `1.5s`.
-fn go_duration(ms: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-    let seconds = ms as f64 / 1000.0;
-    if ms < 1000 { format!("{ms}ms") } else { format!("{seconds}s") }
 }

@@ -1,0 +1,232 @@
+//! The form that lifecycles have in a file or an annotation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::{Admit, Error, Failure, Pull, Ready, Run, Span, Start, Stop};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    #[serde(default)]
+    pub lifecycles: Vec<Lifecycle>,
+    #[serde(default)]
+    pub choose: Vec<Choice>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Choice {
+    pub image: Option<String>,
+    #[serde(default)]
+    pub node_labels: BTreeMap<String, String>,
+    pub lifecycle: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lifecycle {
+    pub name: String,
+    pub stages: Vec<Stage>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "stage", rename_all = "camelCase", deny_unknown_fields)]
+pub enum Stage {
+    Admit {
+        outcome: AdmitOutcome,
+        reason: Option<String>,
+        message: Option<String>,
+    },
+    Pull {
+        #[serde(default)]
+        delay: Duration,
+        #[serde(default)]
+        jitter: Duration,
+        #[serde(default)]
+        outcome: PullOutcome,
+        message: Option<String>,
+        times: Option<u32>,
+    },
+    Start {
+        #[serde(default)]
+        delay: Duration,
+        #[serde(default)]
+        jitter: Duration,
+        #[serde(default)]
+        outcome: StartOutcome,
+        message: Option<String>,
+        times: Option<u32>,
+    },
+    Ready {
+        #[serde(default)]
+        delay: Duration,
+        #[serde(default)]
+        jitter: Duration,
+        #[serde(default)]
+        outcome: ReadyOutcome,
+    },
+    #[serde(rename_all = "camelCase")]
+    Run {
+        #[serde(default)]
+        delay: Duration,
+        #[serde(default)]
+        jitter: Duration,
+        outcome: RunOutcome,
+        #[serde(default)]
+        exit_code: i32,
+        reason: Option<String>,
+        times: Option<u32>,
+    },
+    Stop {
+        #[serde(default)]
+        delay: Duration,
+        #[serde(default)]
+        jitter: Duration,
+        #[serde(default)]
+        outcome: StopOutcome,
+    },
+}
+
+macro_rules! outcomes {
+    ($($name:ident { $default:ident, $other:ident })*) => {$(
+        #[derive(Clone, Copy, Debug, Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub enum $name { #[default] $default, $other }
+    )*};
+}
+
+outcomes! {
+    AdmitOutcome { Admit, Reject }
+    PullOutcome { Pulled, Fail }
+    StartOutcome { Started, Fail }
+    ReadyOutcome { Ready, Never }
+    RunOutcome { Forever, Exit }
+    StopOutcome { Stops, Ignores }
+}
+
+/// `300ms`, `1.5s`, `2m`, `1h`; in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Duration(pub i64);
+
+impl TryFrom<String> for Duration {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Duration, String> {
+        let wrong = || format!("{text:?} is no duration such as 300ms, 1.5s or 2m");
+        let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(at);
+        let unit_ms = match unit {
+            "ms" => 1.0,
+            "s" => 1000.0,
+            "m" => 60_000.0,
+            "h" => 3_600_000.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        if !(0.0..=1e6).contains(&number) {
+            return Err(wrong());
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most 3.6e12")]
+        Ok(Duration((number * unit_ms).round() as i64))
+    }
+}
+
+impl Stage {
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Admit { .. } => "admit",
+            Stage::Pull { .. } => "pull",
+            Stage::Start { .. } => "start",
+            Stage::Ready { .. } => "ready",
+            Stage::Run { .. } => "run",
+            Stage::Stop { .. } => "stop",
+        }
+    }
+}
+
+impl Lifecycle {
+    /// This lifecycle, with `base` (none for the very first) where it says nothing.
+    pub fn onto(&self, base: Option<&super::Lifecycle>) -> Result<super::Lifecycle, Error> {
+        let mut lifecycle = base.cloned().unwrap_or(super::Lifecycle::IDLE);
+        let mut seen = BTreeSet::new();
+        for stage in &self.stages {
+            if !seen.insert(stage.name()) {
+                return Err(Error::Twice { name: self.name.clone(), stage: stage.name() });
+            }
+            stage.apply(&mut lifecycle);
+        }
+        Ok(lifecycle)
+    }
+}
+
+fn span(delay: Duration, jitter: Duration) -> Span {
+    Span { delay_ms: delay.0, jitter_ms: jitter.0 }
+}
+
+impl Stage {
+    fn apply(&self, lifecycle: &mut super::Lifecycle) {
+        match self {
+            Stage::Admit { outcome, reason, message } => {
+                lifecycle.admit = admit(*outcome, reason.clone(), message.clone());
+            }
+            Stage::Pull { delay, jitter, outcome, message, times } => {
+                let failure = match outcome {
+                    PullOutcome::Pulled => None,
+                    PullOutcome::Fail => Some(failure(message, *times)),
+                };
+                lifecycle.pull = Pull { time: span(*delay, *jitter), failure };
+            }
+            Stage::Start { delay, jitter, outcome, message, times } => {
+                let failure = match outcome {
+                    StartOutcome::Started => None,
+                    StartOutcome::Fail => Some(failure(message, *times)),
+                };
+                lifecycle.start = Start { time: span(*delay, *jitter), failure };
+            }
+            Stage::Ready { delay, jitter, outcome } => {
+                lifecycle.ready = match outcome {
+                    ReadyOutcome::Ready => Ready::After(span(*delay, *jitter)),
+                    ReadyOutcome::Never => Ready::Never,
+                };
+            }
+            Stage::Run { delay, jitter, outcome, exit_code, reason, times } => {
+                lifecycle.run = match outcome {
+                    RunOutcome::Forever => Run::Forever,
+                    RunOutcome::Exit => Run::Exit {
+                        after: span(*delay, *jitter),
+                        exit_code: *exit_code,
+                        reason: reason.clone().unwrap_or_else(|| exit_reason(*exit_code)),
+                        times: *times,
+                    },
+                };
+            }
+            Stage::Stop { delay, jitter, outcome } => {
+                lifecycle.stop = match outcome {
+                    StopOutcome::Stops => Stop::After(span(*delay, *jitter)),
+                    StopOutcome::Ignores => Stop::Ignores,
+                };
+            }
+        }
+    }
+}
+
+fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>) -> Admit {
+    match outcome {
+        AdmitOutcome::Admit => Admit::Admit,
+        AdmitOutcome::Reject => Admit::Reject {
+            reason: reason.unwrap_or_else(|| "UnexpectedAdmissionError".to_owned()),
+            message: message.unwrap_or_else(|| "the lifecycle says so".to_owned()),
+        },
+    }
+}
+
+fn failure(message: &Option<String>, times: Option<u32>) -> Failure {
+    Failure { message: message.clone(), times }
+}
+
+fn exit_reason(exit_code: i32) -> String {
+    if exit_code == 0 { "Completed" } else { "Error" }.to_owned()
+}
