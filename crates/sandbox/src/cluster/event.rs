@@ -209,7 +209,11 @@ fn event(about: &About<'_>, says: Says<'_>, name: &str, now: Timestamp) -> Value
         event["eventTime"] = json!(rfc3339_micro(now));
         event["firstTimestamp"] = Value::Null;
         event["lastTimestamp"] = Value::Null;
-        event["action"] = json!(if says.warns { "Scheduling" } else { "Binding" });
+        event["action"] = json!(match says.reason {
+            "Scheduled" => "Binding",
+            "Preempted" => "Preempting",
+            _ => "Scheduling",
+        });
         if let Some(fields) = event.as_object_mut() {
             fields.remove("count");
         }

@@ -1,8 +1,10 @@
 //! The scheduler (S21): binds each pending pod to a node that it fits, the most important first.
 //!
 //! Costs what changed: a pod that a DaemonSet aims at one node is tried on that node alone, and one that fits nowhere is
-//! tried again only when its node changes or a pod leaves it. There is no preemption: a pod that does not fit waits, and
-//! says so in the words in which kube-scheduler says that preemption does not help.
+//! tried again only when its node changes or a pod leaves it. Such a pod preempts less important ones there; any other
+//! that does not fit waits.
+
+mod preemption;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +44,8 @@ struct Node {
 
 #[derive(Debug)]
 enum Pod {
-    Pending { key: PodKey, needs: PodNeeds, pinned: Option<Arc<str>>, turn: Turn },
-    Bound { node: Arc<str>, usage: Usage },
+    Pending { needs: PodNeeds, pinned: Option<Arc<str>>, turn: Turn },
+    Bound { node: Arc<str>, usage: Usage, turn: Turn },
 }
 
 /// By priority, then first come, first served.
@@ -95,10 +97,15 @@ impl Scheduler {
             (Some(Pod::Pending { .. }), "") if object.is_terminating() => {
                 self.delete_pod(object.uid());
             }
-            (Some(Pod::Pending { .. }), "") => {}
+            (Some(Pod::Pending { needs, .. }), "") => {
+                if needs.placement != placement(&object.value()["spec"]) {
+                    self.delete_pod(object.uid());
+                    self.enqueue(object);
+                }
+            }
             (Some(Pod::Pending { .. }) | None, node) if !node.is_empty() => {
                 self.delete_pod(object.uid());
-                self.bind(object.uid().into(), node.into(), Usage::of(object.value()));
+                self.bind(turn(object), node.into(), Usage::of(object.value()));
             }
             (_, _) if is_ours(object) => self.enqueue(object),
             (_, _) => {}
@@ -107,26 +114,20 @@ impl Scheduler {
 
     fn enqueue(&mut self, object: &Object) {
         let spec = &object.value()["spec"];
-        let turn = Turn {
-            priority: Reverse(spec["priority"].as_i64().unwrap_or(0)),
-            created: object.text(&["metadata", "creationTimestamp"]).into(),
-            key: PodKey::of(object),
-            uid: object.uid().into(),
-        };
+        let turn = turn(object);
         let needs = PodNeeds { placement: placement(spec), usage: Usage::of(object.value()) };
         let pinned = pinned_node(&needs.placement).map(Arc::from);
         self.queue.insert(turn.clone());
-        let pod = Pod::Pending { key: turn.key.clone(), needs, pinned, turn: turn.clone() };
-        self.pods.insert(turn.uid, pod);
+        self.pods.insert(turn.uid.clone(), Pod::Pending { needs, pinned, turn });
     }
 
-    fn bind(&mut self, uid: Arc<str>, name: Arc<str>, usage: Usage) {
+    fn bind(&mut self, turn: Turn, name: Arc<str>, usage: Usage) {
         let node = self.nodes.entry(name.clone()).or_default();
         if let Some(room) = &mut node.room {
             room.add(&usage);
         }
-        node.bound.insert(uid.clone());
-        self.pods.insert(uid, Pod::Bound { node: name, usage });
+        node.bound.insert(turn.uid.clone());
+        self.pods.insert(turn.uid.clone(), Pod::Bound { node: name, usage, turn });
     }
 
     /// The pod is gone, or uses nothing any more.
@@ -143,7 +144,7 @@ impl Scheduler {
                     self.drop_if_empty(&name);
                 }
             }
-            Some(Pod::Bound { node: name, usage }) => {
+            Some(Pod::Bound { node: name, usage, .. }) => {
                 if let Some(node) = self.nodes.get_mut(&name) {
                     node.bound.remove(uid);
                     if let Some(room) = &mut node.room {
@@ -194,37 +195,73 @@ impl Scheduler {
     }
 
     fn try_to_bind(&mut self, world: &mut World<'_>, uid: &Arc<str>) {
-        let Some(Pod::Pending { key, needs, pinned, .. }) = self.pods.get(uid) else { return };
-        let Some(object) = world.pod(key).filter(|object| object.uid() == &**uid) else { return };
-        match self.choose(needs, pinned.as_deref()) {
+        let Some(Pod::Pending { needs, pinned, turn }) = self.pods.get(uid) else { return };
+        let (turn, pinned) = (turn.clone(), pinned.clone());
+        let Some(object) = world.pod(&turn.key).filter(|object| object.uid() == &**uid) else {
+            return;
+        };
+        let reasons = match self.choose(needs, pinned.as_deref()) {
             Ok(node) => {
                 let usage = needs.usage.clone();
                 if world.bind(&object, &node) {
-                    let message = format!(
-                        "Successfully assigned {}/{} to {node}",
-                        object.namespace(),
-                        object.name()
-                    );
+                    let (namespace, name) = (object.namespace(), object.name());
+                    let message = format!("Successfully assigned {namespace}/{name} to {node}");
                     world.record(About::pod(&object), says(false, "Scheduled", &message));
-                    self.bind(uid.clone(), node, usage);
+                    self.bind(turn, node, usage);
                 }
+                return;
             }
-            Err(message) => {
-                match pinned.clone() {
-                    Some(name) => {
-                        self.nodes.entry(name).or_default().waiting.insert(uid.clone());
-                    }
-                    None => {
-                        self.waiting.insert(uid.clone());
-                    }
-                }
-                report_unschedulable(world, &object, &message);
+            Err(reasons) => reasons,
+        };
+        let Some(name) = pinned else {
+            self.waiting.insert(uid.clone());
+            return report_unschedulable(world, &object, &reasons.message(), None);
+        };
+        let preempted = self.preempt(world, &object, uid, &name);
+        self.nodes.entry(name.clone()).or_default().waiting.insert(uid.clone());
+        match preempted {
+            Preempted::Nobody => {
+                report_unschedulable(world, &object, &reasons.message(), None);
             }
+            Preempted::Now => {
+                report_unschedulable(world, &object, &reasons.nodes_message(), Some(&name));
+            }
+            Preempted::Before => {}
         }
     }
 
+    /// Makes room on the one node that the pod may go to.
+    fn preempt(
+        &self,
+        world: &mut World<'_>,
+        object: &Object,
+        uid: &Arc<str>,
+        name: &str,
+    ) -> Preempted {
+        let Some(Pod::Pending { needs, turn, .. }) = self.pods.get(uid) else {
+            return Preempted::Nobody;
+        };
+        let Some(node) = self.nodes.get(name) else { return Preempted::Nobody };
+        let Some(room) = &node.room else { return Preempted::Nobody };
+        if object.text(&["spec", "preemptionPolicy"]) == "Never" {
+            return Preempted::Nobody;
+        }
+        let bound = node.bound.iter().filter_map(|uid| match self.pods.get(uid) {
+            Some(Pod::Bound { usage, turn, .. }) => Some((turn, usage)),
+            Some(Pod::Pending { .. }) | None => None,
+        });
+        let Some(victims) = preemption::victims(room, needs, turn, bound.collect()) else {
+            return Preempted::Nobody;
+        };
+        let mut evicted = false;
+        for victim in &victims {
+            evicted |= preemption::evict(world, victim, object.uid(), name);
+        }
+        if evicted { Preempted::Now } else { Preempted::Before }
+    }
+
     /// The node for a pod, or why there is none.
-    fn choose(&self, needs: &PodNeeds, pinned: Option<&str>) -> Result<Arc<str>, String> {
+    fn choose(&self, needs: &PodNeeds, pinned: Option<&str>) -> Result<Arc<str>, Reasons> {
         let mut reasons = Reasons { nodes: self.nodes_known, ..Reasons::default() };
         if let Some(name) = pinned {
             let room = self
@@ -239,7 +276,7 @@ impl Scheduler {
                 reasons.add(&misfits);
             }
             reasons.add_others();
-            return Err(reasons.message());
+            return Err(reasons);
         }
         let mut best: Option<(i64, &Arc<str>)> = None;
         for (name, node) in &self.nodes {
@@ -251,7 +288,25 @@ impl Scheduler {
                 best = Some((room.pods(), name));
             }
         }
-        best.map(|(_, name)| name.clone()).ok_or_else(|| reasons.message())
+        best.map(|(_, name)| name.clone()).ok_or(reasons)
+    }
+}
+
+/// Whether other pods go so that one finds room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preempted {
+    Nobody,
+    Now,
+    /// They have been told to go and are going.
+    Before,
+}
+
+fn turn(pod: &Object) -> Turn {
+    Turn {
+        priority: Reverse(pod.value()["spec"]["priority"].as_i64().unwrap_or(0)),
+        created: pod.text(&["metadata", "creationTimestamp"]).into(),
+        key: PodKey::of(pod),
+        uid: pod.uid().into(),
     }
 }
 
@@ -269,7 +324,13 @@ fn says<'a>(warns: bool, reason: &'a str, message: &'a str) -> Says<'a> {
     Says { component: NAME, host: "", warns, reason, message }
 }
 
-fn report_unschedulable(world: &mut World<'_>, pod: &Arc<Object>, message: &str) {
+/// Says why a pod is not scheduled; `nominated` is the node on which room is being made for it.
+fn report_unschedulable(
+    world: &mut World<'_>,
+    pod: &Arc<Object>,
+    message: &str,
+    nominated: Option<&str>,
+) {
     let conditions = pod.value()["status"]["conditions"].as_array();
     let old = conditions.into_iter().flatten().find(|c| c["type"] == "PodScheduled");
     if old.is_some_and(|old| old["status"] == "False" && old["message"] == message) {
@@ -288,6 +349,9 @@ fn report_unschedulable(world: &mut World<'_>, pod: &Arc<Object>, message: &str)
     });
     let mut status = pod.value()["status"].clone();
     set_condition(&mut status, condition);
+    if let Some(node) = nominated {
+        status["nominatedNodeName"] = json!(node);
+    }
     world.set_pod_status(pod, status);
     world.record(About::pod(pod), says(true, "FailedScheduling", message));
 }
@@ -332,7 +396,12 @@ impl Reasons {
         }
     }
 
-    /// kube-scheduler's words, as of 1.36.
+    /// Why it does not fit the nodes as they are.
+    fn nodes_message(&self) -> String {
+        self.count(&self.counts)
+    }
+
+    /// kube-scheduler's words, as of 1.36, where nobody can be preempted.
     fn message(&self) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
@@ -346,7 +415,7 @@ impl Reasons {
         if unhelpful > 0 {
             preemption.insert("Preemption is not helpful for scheduling".to_owned(), unhelpful);
         }
-        let (reasons, preemption) = (self.count(&self.counts), self.count(&preemption));
+        let (reasons, preemption) = (self.nodes_message(), self.count(&preemption));
         format!("{reasons} preemption: {preemption}")
     }
 

@@ -198,3 +198,40 @@ fn gated_and_foreign_pods_are_left_alone() {
     sim.edit_pod("gated", |pod| pod["spec"]["schedulingGates"] = json!([]));
     assert_eq!(node_of(&sim, "gated").as_deref(), Some("node-0001"));
 }
+
+/// S21: a pod that is aimed at a full node makes less important pods go, as few as possible.
+#[test]
+fn an_important_pod_preempts_lesser_ones_on_its_node() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(asking(pinned("large", "node-0001"), "cpu", "2"));
+    sim.create_pod(asking(pinned("small", "node-0001"), "cpu", "1"));
+    sim.create_pod(with(asking(pinned("equal", "node-0001"), "cpu", "1"), |pod| {
+        pod["spec"]["priorityClassName"] = json!("system-node-critical");
+    }));
+    sim.run_for(1_000);
+    sim.create_pod(with(asking(pinned("p", "node-0001"), "cpu", "1"), |pod| {
+        pod["spec"]["priorityClassName"] = json!("system-node-critical");
+    }));
+    assert_eq!(unschedulable(&sim, "p"), "0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(sim.pod("p").unwrap()["status"]["nominatedNodeName"], "node-0001");
+    let uid = sim.pod("p").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let preempted = format!("Normal Preempted: Preempted by pod {uid} on node node-0001");
+    assert!(sim.events("small").contains(&preempted));
+    sim.run_for(2_000);
+    let there = ["large", "small", "equal", "p"].map(|name| node_of(&sim, name).is_some());
+    assert_eq!(there, [true, false, true, true]);
+}
+
+/// S21: a pod that waits for a node it does not tolerate is tried again when it does.
+#[test]
+fn a_waiting_pod_is_tried_again_when_it_changes() {
+    let mut sim = Sim::new(1);
+    sim.taint("node-0001", json!([{"key": "k", "effect": "NoSchedule"}]));
+    sim.create_pod(pinned("p", "node-0001"));
+    assert_eq!(node_of(&sim, "p"), None);
+    sim.edit_pod("p", |pod| {
+        let tolerations = pod["spec"]["tolerations"].as_array_mut().unwrap();
+        tolerations.push(json!({"key": "k", "operator": "Exists"}));
+    });
+    assert_eq!(node_of(&sim, "p").as_deref(), Some("node-0001"));
+}

@@ -1,0 +1,73 @@
+//! Preemption (S21): which pods make room on a node for a more important one.
+//!
+//! For pods that are aimed at one node, as a DaemonSet's are. Which node to empty for a pod that might go to several is
+//! not decided here: such a pod waits.
+
+use serde_json::json;
+
+use super::{NAME, Turn};
+use crate::cluster::clock::rfc3339;
+use crate::cluster::event::{About, Says};
+use crate::cluster::fit::{Misfit, PodNeeds, Room, Usage};
+use crate::cluster::scheduler::set_condition;
+use crate::cluster::world::World;
+
+/// The least important pods of a node without which the pod fits; `None` if it does not fit without them all.
+pub fn victims(
+    room: &Room,
+    needs: &PodNeeds,
+    turn: &Turn,
+    bound: Vec<(&Turn, &Usage)>,
+) -> Option<Vec<Turn>> {
+    if !room.misfits(needs).iter().all(Misfit::could_be_resolved) {
+        return None;
+    }
+    let mut room = room.clone();
+    let mut lesser: Vec<(&Turn, &Usage)> =
+        bound.into_iter().filter(|(other, _)| other.priority > turn.priority).collect();
+    lesser.iter().for_each(|(_, usage)| room.remove(usage));
+    if !room.misfits(needs).is_empty() {
+        return None;
+    }
+    // The most important may stay if there is room left, of equals the oldest.
+    lesser.sort_by_key(|(turn, _)| *turn);
+    let mut victims = Vec::new();
+    for (other, usage) in lesser {
+        room.add(usage);
+        if !room.misfits(needs).is_empty() {
+            room.remove(usage);
+            victims.push(other.clone());
+        }
+    }
+    Some(victims)
+}
+
+/// Deletes a pod so that another one finds room. Returns whether it had not been deleted already.
+pub fn evict(world: &mut World<'_>, victim: &Turn, by: &str, node: &str) -> bool {
+    let Some(pod) = world.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
+        return false;
+    };
+    if pod.is_terminating() {
+        return false;
+    }
+    let generation = pod.value()["metadata"].get("generation").cloned().unwrap_or(json!(1));
+    let condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
+        "observedGeneration": generation,
+        "lastProbeTime": null,
+        "lastTransitionTime": rfc3339(world.now),
+    });
+    let mut status = pod.value()["status"].clone();
+    set_condition(&mut status, condition);
+    let message = format!("Preempted by pod {by} on node {node}");
+    let says =
+        Says { component: NAME, host: "", warns: false, reason: "Preempted", message: &message };
+    world.record(About::pod(&pod), says);
+    if let Some(pod) = world.set_pod_status(&pod, status) {
+        world.delete_pod(&pod);
+    }
+    true
+}
