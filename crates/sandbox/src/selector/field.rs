@@ -201,3 +201,71 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
     }
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// S6: fields are compared as text, absent ones as empty text; values are escaped with a backslash.
+    #[test]
+    fn fields_are_compared_as_text() {
+        let object = Object::new(json!({
+            "metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x=y,z", "hostNetwork": true},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}, "reportingComponent": "kubelet",
+        }));
+        for (selector, expected) in [
+            ("", true),
+            ("metadata.name=a,metadata.namespace=n", true),
+            ("metadata.name==a", true),
+            ("metadata.name!=a", false),
+            (r"spec.nodeName=x\=y\,z", true),
+            ("spec.hostNetwork=true,spec.unschedulable=false", true),
+            ("status.phase!=Succeeded,status.phase!=Failed", true),
+            ("status.podIPs=10.0.0.1", true),
+            ("status.podIP=", true),
+            ("source=kubelet", true),
+            (",,", true),
+        ] {
+            let parsed = FieldSelector::parse(selector).expect("it parses");
+            assert_eq!(parsed.matches(&object), expected, "{selector}");
+        }
+    }
+
+    /// S6, S12: what does not parse, and a field that is not selected by, are refused in upstream's words.
+    #[test]
+    fn bad_field_selectors_are_refused_in_upstreams_words() {
+        for (selector, problem) in [
+            ("a", "invalid selector: 'a'; can't understand 'a'"),
+            ("a=b,c", "invalid selector: 'a=b,c'; can't understand 'c'"),
+            (r"a=\b", r"invalid field selector: invalid escape sequence: \b"),
+            (r"a=b\", r"invalid field selector: invalid escape sequence: \"),
+            ("a=b=c", "invalid field selector: unescaped character in value: ="),
+        ] {
+            assert_eq!(FieldSelector::parse(selector), Err(SelectorError(problem.to_string())));
+        }
+        let unknown = FieldSelector::parse("spec.color=red").expect("it parses");
+        let refused = |kind| unknown.check(kind, "").expect_err("it is unknown").message.clone();
+        assert_eq!(
+            refused(&crate::kind::DAEMON_SET),
+            "Unable to find \"apps/v1, Resource=daemonsets\" that match label selector \"\", field selector \
+             \"spec.color=red\": \"spec.color\" is not a known field selector: only \"metadata.name\", \
+             \"metadata.namespace\""
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// S6, S12: no text makes the parser panic, and what it takes it takes again as it prints it.
+        #[test]
+        fn any_text_is_parsed_or_refused(text in r"[a-c=!,\\.é ]{0,24}|\PC{0,40}") {
+            if let Ok(selector) = FieldSelector::parse(&text) {
+                let printed = selector.to_string();
+                prop_assert_eq!(FieldSelector::parse(&printed), Ok(selector), "{}", printed);
+            }
+        }
+    }
+}

@@ -30,7 +30,9 @@ pub enum Operator {
 impl LabelSelector {
     /// Reads what follows `labelSelector=`.
     pub fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
-        Parser::new(text).requirements().map(|requirements| LabelSelector { requirements })
+        let mut requirements = Parser::new(text).requirements()?;
+        requirements.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(LabelSelector { requirements })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -236,18 +238,12 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `(a, b)`; an empty entry is the empty value.
+    /// `(a, b)`; an empty entry is the empty value, and so is an empty list.
     fn values(&mut self, key: &str) -> Result<Vec<String>, SelectorError> {
         if self.peek() != Token::Symbol("(") {
-            return Err(self.expected("'('"));
+            return Err(SelectorError(format!("found '{}' expected: '('", self.peek().text())));
         }
         self.next();
-        if self.peek() == Token::Symbol(")") {
-            return Err(SelectorError(
-                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-                    .to_string(),
-            ));
-        }
         let mut values = Vec::new();
         loop {
             let value = match self.peek() {
@@ -256,24 +252,26 @@ impl<'a> Parser<'a> {
                     value
                 }
                 Token::Symbol("," | ")") => "",
-                Token::Symbol(_) | Token::End => {
+                Token::Symbol(_) | Token::End if values.is_empty() => {
                     return Err(self.expected("',', ')' or identifier"));
+                }
+                Token::Symbol(_) | Token::End => {
+                    return Err(self.expected("',', or identifier"));
                 }
             };
             check_value(key, values.len(), value)?;
-            if !values.iter().any(|known| known == value) {
-                values.push(value.to_string());
-            }
-            match self.next() {
+            values.push(value.to_string());
+            match self.peek() {
                 Token::Symbol(")") => break,
-                Token::Symbol(",") => {}
+                Token::Symbol(",") => self.next(),
                 Token::Word(_) | Token::Symbol(_) | Token::End => {
-                    self.position -= 1;
                     return Err(self.expected("',' or ')'"));
                 }
-            }
+            };
         }
+        self.next();
         values.sort();
+        values.dedup();
         Ok(values)
     }
 
@@ -289,7 +287,7 @@ const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.
 /// A qualified name: `name`, or `dns.subdomain/name`.
 fn check_key(key: &str) -> Result<(), SelectorError> {
     let invalid =
-        |problem: String| SelectorError(format!("key: Invalid value: \"{key}\": {problem}"));
+        |problem: String| SelectorError(format!("<nil>: Invalid value: \"{key}\": {problem}"));
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
             if !is_subdomain(prefix) {
@@ -351,4 +349,89 @@ fn is_subdomain(text: &str) -> bool {
                 && bytes.last().is_some_and(edge)
                 && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(selector: &str, cases: &[(&str, bool)]) {
+        let parsed = LabelSelector::parse(selector).expect("it parses");
+        for (labels, expected) in cases {
+            let labels: BTreeMap<&str, &str> =
+                labels.split(' ').filter_map(|label| label.split_once('=')).collect();
+            let matches = parsed.matches(|key| labels.get(key).copied());
+            assert_eq!(matches, *expected, "{selector} on {labels:?}");
+        }
+    }
+
+    /// S6: equality and set selectors; absent labels satisfy the negative operators.
+    #[test]
+    fn selectors_match_as_upstream_does() {
+        check("", &[("", true), ("a=b", true)]);
+        check("a=b", &[("a=b", true), ("a=c", false), ("", false)]);
+        check("a == b , c", &[("a=b c=", true), ("a=b", false)]);
+        check("a!=b", &[("a=b", false), ("a=c", true), ("", true)]);
+        check("a=", &[("a=", true), ("a=b", false)]);
+        check("a", &[("a=", true), ("b=", false)]);
+        check("!a", &[("a=", false), ("", true)]);
+        check("a in (b, c)", &[("a=b", true), ("a=c", true), ("a=d", false), ("", false)]);
+        check("a in (b,)", &[("a=b", true), ("a=", true), ("a=c", false)]);
+        check("a in ()", &[("a=", true), ("a=b", false)]);
+        check("a notin (b,c)", &[("a=b", false), ("a=d", true), ("", true)]);
+        check("in in (notin)", &[("in=notin", true), ("in=in", false)]);
+        check("a>5,a<10", &[("a=7", true), ("a=10", false), ("a=x", false), ("", false)]);
+        check("example.com/a=b", &[("example.com/a=b", true)]);
+    }
+
+    /// S6, S12: what does not parse is refused in upstream's words.
+    #[test]
+    fn bad_selectors_are_refused_in_upstreams_words() {
+        for (selector, problem) in [
+            ("a=b,", "found '', expected: identifier after ','"),
+            (",a", "found ',', expected: !, identifier, or 'end of string'"),
+            (
+                "a b",
+                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            ("!a in (b)", "found 'in', expected: ',' or 'end of string'"),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("a in (b,(", "unable to parse requirement: found '(', expected: ',', or identifier"),
+            ("a in (=", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
+            ("a==(b)", "unable to parse requirement: found '(', expected: identifier"),
+            ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+            (
+                "a>b",
+                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value \
+             must be an integer",
+            ),
+        ] {
+            let error = LabelSelector::parse(selector).expect_err(selector);
+            assert_eq!(error.0, problem, "{selector}");
+        }
+        let long = "x".repeat(64);
+        for selector in ["-a=b", "a=-b", "a/b/c", "A.b/c", "/a", "ä=b", "a=b\u{0}", &long] {
+            let error = LabelSelector::parse(selector).expect_err(selector);
+            assert!(error.0.contains("Invalid value: "), "{selector}: {error}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// S6, S12: no text makes the parser panic, and what it takes it takes again as it prints it.
+        #[test]
+        fn any_text_is_parsed_or_refused(text in "[a-c=!<>(), /.\\-é\t]{0,24}|\\PC{0,40}|(a|in|notin|!| |,|\\(|\\)|=|b){0,12}") {
+            if let Ok(selector) = LabelSelector::parse(&text) {
+                let printed = selector.to_string();
+                prop_assert_eq!(LabelSelector::parse(&printed), Ok(selector), "{}", printed);
+            }
+        }
+    }
 }
