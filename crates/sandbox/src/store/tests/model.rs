@@ -1,0 +1,181 @@
+//! A client that follows the protocol ends with the true state, whatever happens in between.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(usize),
+    Label(usize, usize),
+    Delete(usize),
+    /// The client reads at most so many changes.
+    Read(usize),
+    Compact,
+    /// The client reads one page, of so many items.
+    Page(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..12usize).prop_map(Step::Create),
+        4 => (0..12usize, 0..3usize).prop_map(|(name, label)| Step::Label(name, label)),
+        2 => (0..12usize).prop_map(Step::Delete),
+        3 => (1..6usize).prop_map(Step::Read),
+        1 => Just(Step::Compact),
+        2 => (1..4usize).prop_map(Step::Page),
+    ]
+}
+
+/// What a client knows: name to resourceVersion.
+type Known = BTreeMap<String, u64>;
+
+fn known(list: &List) -> Known {
+    list.items.iter().map(|item| (item.name().to_string(), item.resource_version())).collect()
+}
+
+/// Follows one kind with a selector: lists, then reads changes; lists again when the window has passed.
+struct Client {
+    selector: Selector,
+    known: Known,
+    position: u64,
+}
+
+impl Client {
+    fn list(&mut self, store: &Store) {
+        let selector = self.selector.clone();
+        let list = store.list(&CONFIG_MAP, &ListOptions { selector, ..ListOptions::default() });
+        let list = list.expect("it is valid");
+        self.known = known(&list);
+        self.position = list.resource_version;
+    }
+
+    /// False once there is nothing to read.
+    fn read(&mut self, store: &Store, limit: usize) -> bool {
+        let Ok(changes) = store.changes_since(&CONFIG_MAP, self.position, limit) else {
+            self.list(store);
+            return true;
+        };
+        for change in &changes {
+            assert!(change.resource_version > self.position, "changes come in order");
+            self.position = change.resource_version;
+            let Some(event) = watch_event(change, &self.selector) else { continue };
+            let name = event.object.name().to_string();
+            let version = event.object.resource_version();
+            assert_eq!(version, change.resource_version);
+            let before = match event.action {
+                Action::Added => self.known.insert(name, version).is_none(),
+                Action::Modified => self.known.insert(name, version).is_some(),
+                Action::Deleted => self.known.remove(&name).is_some(),
+            };
+            assert!(before, "an event fits what the client knows: {event:?}");
+        }
+        !changes.is_empty()
+    }
+}
+
+/// Reads a list page by page, and knows what it must show.
+#[derive(Default)]
+struct Pager {
+    token: Option<String>,
+    expected: Known,
+    seen: Known,
+}
+
+impl Pager {
+    fn page(&mut self, store: &Store, limit: usize) {
+        let everything = || {
+            let options = ListOptions::default();
+            known(&store.list(&CONFIG_MAP, &options).expect("it is valid"))
+        };
+        if self.token.is_none() {
+            *self = Pager { expected: everything(), ..Pager::default() };
+        }
+        let options =
+            ListOptions { limit, continue_token: self.token.take(), ..ListOptions::default() };
+        let Ok(list) = store.list(&CONFIG_MAP, &options) else {
+            return;
+        };
+        self.seen.extend(known(&list));
+        self.token = list.continue_token;
+        match (&self.token, list.remaining_item_count) {
+            (None, _) => assert_eq!(self.seen, self.expected, "pages show one snapshot"),
+            (Some(_), remaining) => {
+                assert_eq!(remaining, Some(self.expected.len() - self.seen.len()));
+            }
+        }
+    }
+}
+
+fn run(steps: &[Step], window: usize) {
+    let mut store = Store::new(&Options { seed: 0, window }, START);
+    let labels = |label: usize| json!({"app": (["a", "b", "c"][label])});
+    let mut clients: Vec<Client> = ["", "app=a", "app!=a"]
+        .into_iter()
+        .map(|labels| Client {
+            selector: Selector {
+                namespace: Some("default".to_string()),
+                labels: LabelSelector::parse(labels).expect("it parses"),
+                fields: FieldSelector::default(),
+            },
+            known: Known::new(),
+            position: 0,
+        })
+        .collect();
+    let mut pager = Pager::default();
+    for client in &mut clients {
+        client.list(&store);
+    }
+    for step in steps {
+        let name = |index: &usize| format!("object-{index}");
+        // A write may be refused: what matters is what others see of it.
+        let _refused_or_not = match step {
+            Step::Create(index) => store
+                .create(&CONFIG_MAP, "default", config_map(&name(index)), &options())
+                .map(|_| ()),
+            Step::Label(index, label) => {
+                let patch = merge(json!({"metadata": {"labels": labels(*label)}}));
+                store.patch(&CONFIG_MAP, "default", &name(index), &patch, &options()).map(|_| ())
+            }
+            Step::Delete(index) => {
+                let delete = DeleteOptions::default();
+                store.delete(&CONFIG_MAP, "default", &name(index), &delete, &options()).map(|_| ())
+            }
+            Step::Read(limit) => {
+                clients.iter_mut().for_each(|client| {
+                    client.read(&store, *limit);
+                });
+                Ok(())
+            }
+            Step::Compact => {
+                store.compact(store.resource_version());
+                Ok(())
+            }
+            Step::Page(limit) => {
+                pager.page(&store, *limit);
+                Ok(())
+            }
+        };
+    }
+    for mut client in clients {
+        while client.read(&store, 3) {}
+        let followed = std::mem::take(&mut client.known);
+        client.list(&store);
+        assert_eq!(followed, client.known, "{:?}", client.selector.labels);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// S6, S7: under compaction, small windows and selectors that objects leave and join, each client that follows list
+    /// and watch ends with the true state, and the pages of a list show one snapshot.
+    #[test]
+    fn clients_that_follow_the_protocol_know_the_truth(
+        steps in prop::collection::vec(step(), 0..80), window in 2..40usize,
+    ) {
+        run(&steps, window);
+    }
+}
