@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// Trees that nest deeper than this are kept as they are: the parser has a limit of its own.
+/// Trees that nest deeper than this are kept as they are: the parser has a limit of its own. So are those with fractions
+/// (Kubernetes' types have none), whose last digit the parser may miss.
 const COLD_DEPTH_MAX: usize = 100;
 
 /// A JSON tree in canonical form (apiVersion and kind set), with what is asked for often kept beside it.
@@ -95,9 +96,9 @@ impl Object {
         self.value.get().is_some()
     }
 
-    /// The same object as bytes alone; None if it nests too deep for that.
+    /// The same object as bytes alone; None if it could come back another.
     pub(super) fn cold(&self) -> Option<Object> {
-        if self.value.get().is_some_and(|value| !is_shallow(value, COLD_DEPTH_MAX)) {
+        if self.value.get().is_some_and(|value| !is_parsed_alike(value, COLD_DEPTH_MAX)) {
             return None;
         }
         Some(Object {
@@ -209,15 +210,16 @@ impl Owner {
 }
 
 fn parse(json: &Bytes) -> Value {
-    serde_json::from_slice(json).expect("it was serialised here, and is not too deep")
+    serde_json::from_slice(json).expect("it was serialised here, of a tree that parses alike")
 }
 
-fn is_shallow(value: &Value, levels: usize) -> bool {
+fn is_parsed_alike(value: &Value, levels: usize) -> bool {
     let Some(levels) = levels.checked_sub(1) else { return false };
     match value {
-        Value::Array(items) => items.iter().all(|item| is_shallow(item, levels)),
-        Value::Object(fields) => fields.values().all(|field| is_shallow(field, levels)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Array(items) => items.iter().all(|item| is_parsed_alike(item, levels)),
+        Value::Object(fields) => fields.values().all(|field| is_parsed_alike(field, levels)),
+        Value::Number(number) => !number.is_f64(),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The store as its callers see it.
 
+mod hostile;
 mod model;
 mod read;
 mod write;
