@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::observe::{Limits, Observer, node_of, same_pods, uid, uids};
+use crate::observe::{Limits, Observer, node_of, same_pods, uids};
 use crate::world::manifest::{daemon_set, with};
 use crate::world::{Setup, World, eventually};
 
@@ -84,23 +84,48 @@ async fn a_node_selector_follows_the_labels() -> Result<()> {
 /// C16, C20, C27, S23: a node deleted and recreated under the same name gets a pod of its own
 #[tokio::test]
 async fn a_node_recreated_under_its_name_gets_a_new_pod() -> Result<()> {
+    recreate_a_node(true).await
+}
+
+/// C16, C34, S23: recreated before anyone has missed it, it has one pod, old or new, and that is available
+#[tokio::test]
+async fn a_node_recreated_at_once_has_one_pod() -> Result<()> {
+    recreate_a_node(false).await
+}
+
+async fn recreate_a_node(wait: bool) -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
         return Ok(());
     };
     world.roll_out(&daemon_set("a")).await?;
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let observer = Observer::start(&world, "a", limits).await?;
     let name = a_node(&world, "a").await?;
-    let old_pod = pod_on(&world, "a", &name).await?;
     world.nodes().delete(&name, &DeleteParams::default()).await?;
+    if wait {
+        eventually("the pod is gone", async || {
+            let left = world.pods_of("a").await?.iter().any(|pod| node_of(pod) == name);
+            ensure!(!left, "it is still there");
+            Ok(())
+        })
+        .await?;
+        let ds = world.settled("a").await?;
+        ensure!(ds.status.unwrap_or_default().desired_number_scheduled == 2);
+    }
     let node: Node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     world.nodes().create(&PostParams::default(), &node).await?;
-    eventually("the new node has a new pod", async || {
-        let pod = pod_on(&world, "a", &name).await?;
-        ensure!(pod != old_pod, "the old pod is still there");
+    eventually("the node is back in the status", async || {
+        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
+        ensure!(status.desired_number_scheduled == 3, "{status:?}");
         Ok(())
     })
     .await?;
-    let ds = world.settled("a").await?;
-    ensure!(ds.status.unwrap_or_default().desired_number_scheduled == 3);
+    world.settled("a").await?;
+    let report = observer.finish().await?;
+    ensure!(!wait || report.created.len() == 1, "{report:?}");
+    let pods = world.pods_of("a").await?;
+    let here = pods.iter().filter(|pod| node_of(pod) == name).count();
+    ensure!(here == 1 && pods.len() == 3, "{here} of {} pods on {name}", pods.len());
     Ok(())
 }
 
@@ -136,12 +161,6 @@ async fn a_node_that_goes_down_comes_back_with_its_pod() -> Result<()> {
 async fn a_node(world: &World, name: &str) -> Result<String> {
     let pods = world.pods_of(name).await?;
     pods.iter().map(node_of).min().context("no pod is on a node")
-}
-
-async fn pod_on(world: &World, name: &str, node: &str) -> Result<String> {
-    let pods = world.pods_of(name).await?;
-    let pod = pods.iter().find(|pod| node_of(pod) == node);
-    pod.map(uid).with_context(|| format!("no pod on {node}"))
 }
 
 async fn label_node(world: &World, node: &str, labels: Value) -> Result<()> {
