@@ -317,13 +317,18 @@ impl DaemonSetState {
     fn plan_writes(&mut self, now: Timestamp, draft: &mut Draft) {
         self.plan_ownership(draft);
         let Some(hash) = self.plan_history(now, draft) else { return };
-        if self.no_creations_before.is_some_and(|at| now < at) {
+        if self.is_creation_held(now) {
             draft.hold_creations();
         }
         self.manage(&hash, now, draft);
         self.rolling_update(&hash, now, draft);
         self.truncate_history(draft);
         self.plan_status(Some(self.daemon_set.generation), draft);
+    }
+
+    /// C28: whether creating was refused not long ago because the namespace is terminating.
+    fn is_creation_held(&self, now: Timestamp) -> bool {
+        self.no_creations_before.is_some_and(|at| now < at)
     }
 
     fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {

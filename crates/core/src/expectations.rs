@@ -103,6 +103,11 @@ impl Expectations {
         self.written.contains_key(&kind)
     }
 
+    /// Whether this object was found gone, or is being deleted, and that has yet to be seen.
+    pub(crate) fn is_expected_gone(&self, uid: &Uid) -> bool {
+        self.deletions.contains(uid)
+    }
+
     /// When the wait is over if nothing more is seen. Results out are always waited for: a write that
     /// may still arrive must not be repeated.
     pub(crate) fn lapses_at(&self) -> Option<Timestamp> {

@@ -76,6 +76,7 @@ impl DaemonSetState {
                 let resource_version = self.daemon_set.resource_version;
                 draft.write(Write::RaiseCollisionCount { resource_version, collision_count });
             }
+            None if self.is_creation_held(now) => {}
             None => draft.write(Write::CreateRevision(new)),
         }
         None

@@ -84,14 +84,14 @@ impl DaemonSetState {
             | Write::RaiseRevision { revision, .. } => {
                 self.expectations.expect_gone(&revision.uid);
             }
-            // A deletion is waited for since it was handed out; a creation and the DaemonSet's own
-            // end leave nothing to wait for.
+            Write::RaiseCollisionCount { .. } | Write::UpdateStatus { .. } => {
+                self.expectations.expect_gone(&self.daemon_set.uid);
+            }
+            // A deletion is waited for since it was handed out, and what is created is not there yet.
             Write::DeletePod(_)
             | Write::DeleteRevision(_)
             | Write::CreateRevision(_)
-            | Write::CreatePod(_)
-            | Write::RaiseCollisionCount { .. }
-            | Write::UpdateStatus { .. } => {}
+            | Write::CreatePod(_) => {}
         }
     }
 }

@@ -10,8 +10,11 @@ impl DaemonSetState {
     /// Writes the status if it changed. `observed_generation` is the generation that this plan has dealt
     /// with; `None` if it only refreshes counts (C56).
     pub(super) fn plan_status(&self, observed_generation: Option<i64>, draft: &mut Draft) {
-        // What is known of the status is older than what we have written ourselves.
-        let is_stale = self.status_in_flight || self.expectations.is_stale(Kind::DaemonSet);
+        // What is known of the status is older than what we have written ourselves, or the DaemonSet
+        // turned out to be gone.
+        let is_stale = self.status_in_flight
+            || self.expectations.is_stale(Kind::DaemonSet)
+            || self.expectations.is_expected_gone(&self.daemon_set.uid);
         let status = self.status(observed_generation);
         if !is_stale && status != self.daemon_set.status {
             let resource_version = self.daemon_set.resource_version;
