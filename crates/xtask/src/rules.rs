@@ -139,7 +139,7 @@ mod tests {
     fn only_functions_that_are_tests_count() {
         let text = "/// C1: a rule\n#[test]\nfn good() {\n}\n/// C2: no test\nfn helper() {}\n\
                     /// C3: also\n#[tokio::test]\nasync fn waits() {}\n";
-        let source = Source { path: "a.rs".into(), text: text.into() };
+        let source = Source { path: "a.rs".into(), text: text.into(), is_test: false };
         let found = covered(&[source]);
         let found: Vec<_> = found.iter().map(|(rule, tests)| format!("{rule} {tests:?}")).collect();
         assert_eq!(found, [r#"C1 {"a.rs good"}"#, r#"C3 {"a.rs waits"}"#]);

@@ -9,18 +9,20 @@ pub struct Source {
     /// From the root of the repository, with `/` between its parts.
     pub path: String,
     pub text: String,
+    /// Exists for tests only.
+    pub is_test: bool,
 }
 
 impl Source {
     /// Lines of the program proper: before the file's own `mod tests`.
     pub fn product(&self) -> impl Iterator<Item = (usize, &str)> {
-        let end = if self.is_test() { 0 } else { self.first_test_line() };
+        let end = if self.is_test { 0 } else { self.first_test_line() };
         self.lines().take(end)
     }
 
     /// Lines that exist for tests only.
     pub fn tests(&self) -> impl Iterator<Item = (usize, &str)> {
-        let start = if self.is_test() { 0 } else { self.first_test_line() };
+        let start = if self.is_test { 0 } else { self.first_test_line() };
         self.lines().skip(start)
     }
 
@@ -29,17 +31,20 @@ impl Source {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// Is all of the file test code?
-    pub fn is_test(&self) -> bool {
-        let inside = |folder: &str| {
-            self.path.starts_with(&format!("{folder}/"))
-                || self.path.contains(&format!("/{folder}/"))
-        };
-        inside("e2e") || inside("tests") || self.path.ends_with("/tests.rs")
-    }
-
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
+    }
+
+    /// The files of the modules that this one declares under `#[cfg(test)]`.
+    fn test_modules(&self) -> Vec<String> {
+        let folder = match self.path.strip_suffix("/mod.rs").or(self.path.strip_suffix("/lib.rs")) {
+            Some(folder) => folder,
+            None => self.path.trim_end_matches(".rs"),
+        };
+        let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
+        let under_test = lines.windows(2).filter(|pair| pair[0] == "#[cfg(test)]");
+        let names = under_test.filter_map(|pair| pair[1].strip_prefix("mod ")?.strip_suffix(';'));
+        names.map(|name| format!("{folder}/{name}")).collect()
     }
 
     fn first_test_line(&self) -> usize {
@@ -64,12 +69,26 @@ pub fn read(root: &Path, folders: &[&str]) -> anyhow::Result<Vec<Source>> {
             }
         }
     }
+    mark_tests(&mut sources);
     Ok(sources)
+}
+
+fn mark_tests(sources: &mut [Source]) {
+    let modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in sources {
+        let path = source.path.as_str();
+        let in_folder = ["e2e/", "/tests/", "/benches/"].iter().any(|folder| path.contains(folder));
+        let declared = modules.iter().any(|module| {
+            let rest = path.strip_prefix(module.as_str());
+            rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        });
+        source.is_test = in_folder || declared;
+    }
 }
 
 /// Nothing for a file that is not text.
 fn read_file(root: &Path, path: &Path) -> anyhow::Result<Option<Source>> {
     let bytes = std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
     let relative = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
-    Ok(String::from_utf8(bytes).ok().map(|text| Source { path: relative, text }))
+    Ok(String::from_utf8(bytes).ok().map(|text| Source { path: relative, text, is_test: false }))
 }

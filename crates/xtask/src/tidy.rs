@@ -178,13 +178,19 @@ mod tests {
         let table =
             imports("| crate | may import |\n|---|---|\n| `core` | |\n| `k8s` | `core` |\n")
                 .unwrap();
-        let source =
-            |path: &str| Source { path: path.into(), text: "use everynode_core::name;\n".into() };
+        let source = |path: &str| Source {
+            path: path.into(),
+            text: "use everynode_core::name;\n".into(),
+            is_test: false,
+        };
         assert!(forbidden_imports(&source("crates/k8s/src/lib.rs"), &table).is_empty());
         assert_eq!(forbidden_imports(&source("crates/core/src/lib.rs"), &table).len(), 0);
         assert_eq!(forbidden_imports(&source("crates/new/src/lib.rs"), &table).len(), 1);
-        let upwards =
-            Source { path: "crates/core/src/a.rs".into(), text: "use everynode_k8s as k;".into() };
+        let upwards = Source {
+            path: "crates/core/src/a.rs".into(),
+            text: "use everynode_k8s as k;".into(),
+            is_test: false,
+        };
         let problems = forbidden_imports(&upwards, &table);
         assert_eq!(problems, ["crates/core/src/a.rs:1: core must not import k8s"]);
     }

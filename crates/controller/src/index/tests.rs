@@ -1,3 +1,5 @@
+//! The index without a server: what an observation concerns, and who is told.
+
 use everynode_core::name::ResourceVersion;
 use everynode_core::plan::Write;
 use everynode_k8s::convert::{self, Interner};
