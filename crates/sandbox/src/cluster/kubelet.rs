@@ -188,7 +188,7 @@ impl Kubelets {
             let mut host = Host { images: &mut machine.images, rng: world.rng };
             for container in run.containers.iter_mut().filter(|c| c.role != Role::Init) {
                 let annotation = pod.annotation.as_deref();
-                let labels = machine.object.labels();
+                let labels = &machine.room.node.labels;
                 if let Ok(to) = self.lifecycles.choose(annotation, &container.image, labels) {
                     container.change_lifecycle(&to, world.now, &mut host);
                 }
@@ -319,11 +319,11 @@ impl Kubelet<'_, '_> {
         let annotation = pod.annotation.as_deref().filter(|_| role != Role::Init);
         let lifecycle = self
             .lifecycles
-            .choose(annotation, image, self.machine.object.labels())
+            .choose(annotation, image, &self.machine.room.node.labels)
             .map_err(|error| {
-                let message = format!("annotation {LIFECYCLE_ANNOTATION}: {error}");
-                ("UnexpectedAdmissionError".to_owned(), message)
-            })?;
+            let message = format!("annotation {LIFECYCLE_ANNOTATION}: {error}");
+            ("UnexpectedAdmissionError".to_owned(), message)
+        })?;
         let name = text(container, &["name"]);
         let mut made = Container::new(name.into(), image.into(), role, policy, lifecycle);
         made.always_pull = text(container, &["imagePullPolicy"]) == "Always";
@@ -353,7 +353,7 @@ impl Kubelet<'_, '_> {
                 container.image = image.into();
                 continue;
             }
-            let labels = self.machine.object.labels();
+            let labels = &self.machine.room.node.labels;
             let lifecycle = self.lifecycles.choose(annotation.as_deref(), image, labels);
             let lifecycle = lifecycle.unwrap_or_else(|_| container.lifecycle.clone());
             container.change_image(image.into(), lifecycle, self.world.now);

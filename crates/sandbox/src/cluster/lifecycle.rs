@@ -7,10 +7,10 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use everynode_core::object::Labels;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 /// The annotation by which a pod chooses its lifecycle.
 pub const LIFECYCLE_ANNOTATION: &str = "sandbox.everynode.dev/lifecycle";
@@ -167,7 +167,7 @@ impl Lifecycles {
         &mut self,
         annotation: Option<&str>,
         image: &str,
-        node_labels: Option<&Map<String, Value>>,
+        node_labels: &Labels,
     ) -> Result<Arc<Lifecycle>, String> {
         if let Some(text) = annotation {
             return self.annotated(text);
@@ -203,10 +203,10 @@ impl Lifecycles {
 }
 
 impl Choice {
-    fn fits(&self, image: &str, node_labels: Option<&Map<String, Value>>) -> bool {
-        let label = |key: &str| node_labels.and_then(|labels| labels.get(key)?.as_str());
+    fn fits(&self, image: &str, node_labels: &Labels) -> bool {
+        let label = |key: &str| node_labels.get(key).map(|value| &**value);
         self.image.as_ref().is_none_or(|pattern| matches(pattern, image))
-            && self.node_labels.iter().all(|(key, value)| label(key) == Some(value))
+            && self.node_labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn chosen(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
-        let lifecycle = lifecycles.choose(annotation, image, None).unwrap();
+        let lifecycle = lifecycles.choose(annotation, image, &Labels::default()).unwrap();
         Lifecycle::clone(&lifecycle)
     }
 
@@ -283,8 +283,7 @@ choose:
 - {nodeLabels: {speed: slow}, lifecycle: late}
 ";
         let mut lifecycles = Lifecycles::parse(own).unwrap();
-        let slow_node = serde_json::json!({"speed": "slow"});
-        let labels = slow_node.as_object();
+        let labels = &Labels::from_iter([("speed", "slow")]);
         let ready = |lifecycle: Arc<Lifecycle>| lifecycle.ready.clone();
         let late = Ready::After(Span { delay_ms: 1500, jitter_ms: 120_000 });
         assert_eq!(ready(lifecycles.choose(None, "nginx", labels).unwrap()), late);
@@ -299,13 +298,14 @@ choose:
     #[test]
     fn an_annotation_may_spell_its_stages_out() {
         let mut lifecycles = Lifecycles::built_in();
+        let none = Labels::default();
         let text = "[{stage: ready, delay: 30s}, {stage: stop, outcome: ignores}]";
         let lifecycle = chosen(&mut lifecycles, Some(text), "nginx");
         assert_eq!(lifecycle.ready, Ready::After(Span { delay_ms: 30_000, jitter_ms: 0 }));
         assert_eq!(lifecycle.stop, Stop::Ignores);
-        let unknown = lifecycles.choose(Some("no-such"), "nginx", None).unwrap_err();
+        let unknown = lifecycles.choose(Some("no-such"), "nginx", &none).unwrap_err();
         assert!(unknown.starts_with("there is no lifecycle \"no-such\"; there are "), "{unknown}");
-        assert!(lifecycles.choose(Some("[{stage: dance}]"), "nginx", None).is_err());
+        assert!(lifecycles.choose(Some("[{stage: dance}]"), "nginx", &none).is_err());
     }
 
     /// S22: what is wrong with a file is said.

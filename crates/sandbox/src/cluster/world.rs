@@ -94,8 +94,7 @@ impl World<'_> {
     }
 
     /// Renews a node's lease, or takes it.
-    pub fn renew_lease(&mut self, node: &Object) {
-        let name = node.name();
+    pub fn renew_lease(&mut self, name: &str, uid: &str) {
         let time = json!(rfc3339_micro(self.now));
         let written = match self.store.find(&LEASE, LEASE_NAMESPACE, name) {
             Some(lease) => {
@@ -104,24 +103,23 @@ impl World<'_> {
                 self.store.update(&LEASE, LEASE_NAMESPACE, name, lease, &self.at())
             }
             None => {
-                let lease = self.lease(node, time);
+                let lease = self.lease(name, uid, time);
                 self.store.create(&LEASE, LEASE_NAMESPACE, lease, &self.at())
             }
         };
         self.settle("lease", name, written);
     }
 
-    fn lease(&self, node: &Object, time: Value) -> Value {
-        let owner =
-            json!({"apiVersion": "v1", "kind": "Node", "name": node.name(), "uid": node.uid()});
+    fn lease(&self, node: &str, uid: &str, time: Value) -> Value {
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
         json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {
-                "name": node.name(), "namespace": LEASE_NAMESPACE, "ownerReferences": [owner],
+                "name": node, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner],
             },
             "spec": {
-                "holderIdentity": node.name(),
+                "holderIdentity": node,
                 "leaseDurationSeconds": self.settings.node_monitor_grace_ms / 1000,
                 "renewTime": time,
             },

@@ -25,7 +25,7 @@ const HEARTBEATS_PER_REPORT: u32 = 30;
 #[derive(Debug)]
 pub struct Machine {
     pub name: Arc<str>,
-    pub object: Arc<Object>,
+    uid: Arc<str>,
     pub down: bool,
     pub room: Room,
     pub images: BTreeSet<Arc<str>>,
@@ -41,7 +41,6 @@ impl Machine {
     /// Takes its node as it is now.
     fn see(&mut self, node: &Arc<Object>) {
         self.room.update(placement::node(node.value()), node.value());
-        self.object = node.clone();
     }
 
     /// The next free address for a pod; `None` if there is none left.
@@ -78,7 +77,7 @@ impl Machines {
     pub fn apply(&mut self, world: &mut World<'_>, node: &Arc<Object>) -> bool {
         let down = node.annotation(DOWN_ANNOTATION) == Some("true");
         let starts = match self.machines.get_mut(node.name()) {
-            Some(machine) if machine.object.uid() == node.uid() => {
+            Some(machine) if *machine.uid == *node.uid() => {
                 let started = machine.down && !down;
                 machine.down = down;
                 machine.see(node);
@@ -106,7 +105,7 @@ impl Machines {
         let value = node.value();
         let machine = Machine {
             name: node.name().into(),
-            object: node.clone(),
+            uid: node.uid().into(),
             down,
             room: Room::new(placement::node(value), value),
             images: BTreeSet::new(),
@@ -144,7 +143,7 @@ impl Machines {
         };
         for name in members {
             if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
-                world.renew_lease(&machine.object);
+                world.renew_lease(name, &machine.uid);
                 machine.beats += 1;
                 if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
                     report(world, name);
@@ -158,7 +157,7 @@ impl Machines {
 
 /// A kubelet starts: it fills in what its node does not say, says that it is ready, and takes its lease.
 fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
-    world.renew_lease(node);
+    world.renew_lease(node.name(), node.uid());
     let mut complete = node.value().clone();
     nodes::complete(&mut complete, index);
     let mut current = node.clone();
