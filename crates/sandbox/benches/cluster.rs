@@ -1,0 +1,153 @@
+//! What the simulated cluster costs without HTTP and without a controller (S25): one pod per node and DaemonSet is
+//! created as a controller would, then time jumps from deadline to deadline until all are ready.
+//!
+//! `cargo bench -p everynode-sandbox --bench cluster [-- NODES DAEMONSETS]`
+
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+use std::time::{Duration, Instant};
+
+use everynode_core::time::Timestamp;
+use everynode_sandbox::cluster::lifecycle::Lifecycles;
+use everynode_sandbox::cluster::{Cluster, Settings};
+use everynode_sandbox::kind::POD;
+use everynode_sandbox::nodes;
+use everynode_sandbox::store::{Options, Store, WriteOptions};
+use serde_json::{Value, json};
+
+const START: Timestamp = Timestamp(1_767_225_600_000);
+
+fn main() {
+    let asked: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    println!(
+        "{:>6} {:>10} | {:>9} {:>9} {:>9} {:>10} | {:>15} | {:>9}",
+        "nodes",
+        "daemonsets",
+        "start",
+        "create",
+        "to ready",
+        "writes/s",
+        "idle, per minute",
+        "peak RSS"
+    );
+    match asked[..] {
+        [nodes, sets] => measure(nodes, sets),
+        _ => {
+            for (nodes, sets) in [(10, 1), (1_000, 1), (5_000, 1), (10_000, 3)] {
+                measure(nodes, sets);
+            }
+        }
+    }
+}
+
+fn measure(nodes: u32, sets: u32) {
+    let (mut cluster, start) = timed(|| start(nodes));
+    let written = cluster.store().resource_version();
+    let ((), create) = timed(|| create(&mut cluster, nodes, sets));
+    let (mut now, ready) = timed(|| run_until_ready(&mut cluster, nodes * sets));
+    let writes = cluster.store().resource_version() - written;
+    let ((), idle) = timed(|| run_for(&mut cluster, &mut now, 60_000));
+    println!(
+        "{nodes:>6} {sets:>10} | {:>9} {:>9} {:>9} {:>10.0} | {:>16} | {:>9}",
+        ms(start),
+        ms(create),
+        ms(ready),
+        writes as f64 / (create + ready).as_secs_f64(),
+        ms(idle),
+        peak_memory(),
+    );
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    (work(), start.elapsed())
+}
+
+fn ms(duration: Duration) -> String {
+    format!("{:.0} ms", duration.as_secs_f64() * 1000.0)
+}
+
+fn start(count: u32) -> Cluster {
+    let store = Store::new(&Options::default(), START);
+    let mut cluster = Cluster::new(store, Settings::default(), Lifecycles::built_in(), START);
+    let made = nodes::generate(count, 3).expect("the sizes are possible");
+    cluster.add_nodes(made, START).expect("the nodes are valid");
+    cluster.settle(START);
+    cluster
+}
+
+fn create(cluster: &mut Cluster, nodes: u32, sets: u32) {
+    for set in 0..sets {
+        for node in 1..=nodes {
+            let pod = pod(set, node);
+            let options = WriteOptions::at(START);
+            cluster.store_mut().create(&POD, "kube-system", pod, &options).expect("a valid pod");
+            cluster.step(START);
+        }
+    }
+}
+
+fn run_until_ready(cluster: &mut Cluster, pods: u32) -> Timestamp {
+    let mut now = START;
+    while cluster.progress().pods_ready < pods as usize {
+        let next = cluster.settle(now).expect("something is due until all are ready");
+        assert!(next.0 - START.0 < 60_000, "not ready in a minute: {:?}", cluster.progress());
+        now = next;
+    }
+    now
+}
+
+fn run_for(cluster: &mut Cluster, now: &mut Timestamp, ms: i64) {
+    let end = now.0 + ms;
+    while let Some(next) = cluster.settle(*now).filter(|next| next.0 <= end) {
+        *now = next;
+    }
+}
+
+fn pod(set: u32, node: u32) -> Value {
+    json!({
+        "metadata": {
+            "generateName": format!("agent-{set}-"),
+            "labels": {
+                "name": format!("agent-{set}"),
+                "controller-revision-hash": "5d8f6c9b7c",
+                "pod-template-generation": "1",
+            },
+        },
+        "spec": {
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchFields": [
+                    {"key": "metadata.name", "operator": "In", "values": [format!("node-{node:04}")]},
+                ]}],
+            }}},
+            "containers": [{
+                "name": "agent",
+                "image": "quay.io/fluentd_elasticsearch/fluentd:v5.0.1",
+                "resources": {
+                    "limits": {"memory": "200Mi"}, "requests": {"cpu": "100m", "memory": "200Mi"},
+                },
+                "volumeMounts": [{"name": "varlog", "mountPath": "/var/log"}],
+            }],
+            "terminationGracePeriodSeconds": 30,
+            "tolerations": [
+                {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
+                {"key": "node.kubernetes.io/disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+            ],
+            "volumes": [{"name": "varlog", "hostPath": {"path": "/var/log"}}],
+        },
+    })
+}
+
+/// The most memory that the process has had.
+fn peak_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes: u64 =
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0);
+    format!("{} MiB", kilobytes / 1024)
+}
