@@ -1,6 +1,6 @@
 //! One DaemonSet as it is known to be, and what is to be done about it.
 //!
-//! There is a [slot](slot) for each node. A mutator changes slots and marks them; [`plan`](DaemonSetState::plan)
+//! There is a slot for each node. A mutator changes slots and marks them; [`plan`](DaemonSetState::plan)
 //! assesses the marked ones and those whose time has come, updates counts and candidate sets by the
 //! difference, and then only walks candidates. So an event costs what it changes, and a plan what it
 //! writes (C80). The order of all choices is that of node names, then of age (C55; docs/rollout-order.md).
@@ -13,6 +13,7 @@ mod history;
 mod manage;
 mod observe;
 mod ownership;
+mod refresh;
 mod rolling_update;
 mod slot;
 mod status;
@@ -25,7 +26,7 @@ use crate::expectations::Expectations;
 use crate::name::{DaemonSetKey, PodName, Uid};
 use crate::nodes::{NodeId, Nodes};
 use crate::object::{DaemonSet, Labels, Pod, Revision};
-use crate::placement::{self, Eligibility, Reason};
+use crate::placement::{self, Reason};
 use crate::plan::{Notice, Plan, Problem, ScheduleBy, Watermarks};
 use crate::revision::History;
 use crate::time::Timestamp;
@@ -337,136 +338,5 @@ impl DaemonSetState {
         let retry = [self.no_creations_before, self.history.retry_at()];
         let others = retry.into_iter().chain([lapse, self.backoff.collect_at()]);
         timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
-    }
-}
-
-/// Slots: which are to be assessed, and what an assessment changes.
-impl DaemonSetState {
-    fn make_room(&mut self, nodes: &Nodes) {
-        if self.slots.len() < nodes.bound() {
-            self.slots.resize_with(nodes.bound(), Slot::default);
-        }
-    }
-
-    fn mark(&mut self, id: NodeId) {
-        self.slots[id.index()].mark(id, &mut self.marked);
-    }
-
-    /// One pass over the nodes, when what they are judged by has changed (C81).
-    fn evaluate_all(&mut self, nodes: &Nodes) {
-        self.make_room(nodes);
-        for id in nodes.ids() {
-            self.slots[id.index()].eligibility = self.evaluate(id, nodes);
-            self.mark(id);
-        }
-    }
-
-    /// One pass over the nodes, when what their pods are judged by has changed (C81).
-    fn mark_all(&mut self) {
-        for index in 0..self.slots.len() {
-            if !self.slots[index].is_vacant() {
-                self.mark(NodeId::from_index(index));
-            }
-        }
-    }
-
-    fn evaluate(&self, id: NodeId, nodes: &Nodes) -> Eligibility {
-        let placement = &self.daemon_set.template.placement;
-        nodes.node(id).map_or(Eligibility::NoNode, |node| {
-            placement::eligibility(placement, &self.namespace_node_selector, node)
-        })
-    }
-
-    /// Brings counts and candidates up to date.
-    fn refresh(&mut self, now: Timestamp, nodes: &Nodes) {
-        if self.refresh_history(now) {
-            self.mark_all();
-        }
-        while let Some(&(at, id)) = self.timers.first()
-            && at <= now
-        {
-            self.timers.pop_first();
-            self.mark(id);
-        }
-        for id in std::mem::take(&mut self.marked) {
-            self.assess(id, now, nodes);
-        }
-        self.backoff.collect(now);
-        debug_assert!(
-            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.tally)
-        );
-    }
-
-    fn assess(&mut self, id: NodeId, now: Timestamp, nodes: &Nodes) {
-        self.slots_assessed += 1;
-        let backed_off_until = self.backoff.until(id, now);
-        let slot = &mut self.slots[id.index()];
-        slot.marked = false;
-        slot.pods.see(now);
-        let judge = assess::Judge::new(&self.daemon_set, &self.carried, now);
-        let assessment = judge.assess(slot, backed_off_until);
-        let old = std::mem::replace(&mut slot.standing, assessment.standing);
-        if let Some(at) = assessment.again_at {
-            self.timers.insert((at, id));
-        }
-        self.restand(id, old, nodes);
-    }
-
-    /// Carries a change of a slot's standing over to counts and candidates.
-    fn restand(&mut self, id: NodeId, old: assess::Standing, nodes: &Nodes) {
-        let new = self.slots[id.index()].standing;
-        if old != new {
-            self.tally.remove(&old);
-            self.tally.add(&new);
-            self.candidates.change(nodes.name(id), id, &old, &new);
-        }
-    }
-
-    /// Takes a slot out of all counts and sets at once if it has neither node nor pods: its number may
-    /// be given to another node before the next plan.
-    fn strike_if_vacant(&mut self, id: NodeId, nodes: &Nodes) {
-        let slot = &mut self.slots[id.index()];
-        if slot.is_vacant() {
-            let old = std::mem::take(&mut slot.standing);
-            self.restand(id, old, nodes);
-            self.backoff.forget(id);
-        }
-    }
-
-    /// The counts, made from nothing. Always equal to [`tally`](Self::tally) right after a plan made
-    /// at `now` that was let act.
-    pub fn recount(&self, now: Timestamp) -> Tally {
-        let mut tally = Tally::default();
-        for standing in self.reassess(now) {
-            tally.add(&standing);
-        }
-        tally
-    }
-
-    /// Whether counts and candidate sets are what they would be if made from nothing, right after a plan
-    /// made at `now` that was let act: for checkers.
-    pub fn is_consistent(&self, now: Timestamp, nodes: &Nodes) -> bool {
-        let mut candidates = Candidates::default();
-        for (index, standing) in self.reassess(now).enumerate() {
-            let id = NodeId::from_index(index);
-            candidates.change(nodes.name(id), id, &assess::Standing::default(), &standing);
-        }
-        // What a plan has just deleted because it failed is backed off, and leaves the set with the next.
-        candidates.has_ended.retain(|_, id| !self.marked.contains(id));
-        let mut known = self.candidates.clone();
-        known.has_ended.retain(|_, id| !self.marked.contains(id));
-        self.recount(now) == self.tally && candidates == known
-    }
-
-    fn reassess(&self, now: Timestamp) -> impl Iterator<Item = assess::Standing> {
-        let judge = assess::Judge::new(&self.daemon_set, &self.carried, now);
-        self.slots.iter().enumerate().map(move |(index, slot)| {
-            judge.assess(slot, self.backoff.until(NodeId::from_index(index), now)).standing
-        })
-    }
-
-    /// Recounting costs a pass over the nodes; done this often it costs as much as the rest.
-    fn is_recount_due(&self) -> bool {
-        self.slots_assessed.is_multiple_of(self.slots.len() as u64 / 64 + 1)
     }
 }

@@ -2,23 +2,25 @@
 //! changed when they are let, and kubelets. All of it in memory, with virtual time.
 #![allow(dead_code)]
 
+mod object;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::name::{DaemonSetKey, NodeName, PodName, ResourceVersion, RevisionName, Uid};
+use everynode_core::name::{NodeName, PodName, ResourceVersion, RevisionName, Uid};
 use everynode_core::nodes::Nodes;
 use everynode_core::object::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, Pod, PodPhase, Readiness, Revision, Status, TEMPLATE_GENERATION_LABEL, Template,
-    UpdateStrategy,
+    DaemonSet, HASH_LABEL, LabelSelector, Labels, Node, Pod, PodPhase, Readiness, Revision, Status,
+    TEMPLATE_GENERATION_LABEL,
 };
-use everynode_core::placement::Placement;
 use everynode_core::plan::{
     NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks, Write,
     WriteResult,
 };
 use everynode_core::time::Timestamp;
+
+pub use object::{daemon_set, node, pod, revision, with_label};
 
 pub const DS_UID: &str = "ds-uid";
 
@@ -32,6 +34,8 @@ pub struct World {
     events: VecDeque<Event>,
     watermarks: Watermarks,
     held: BTreeSet<Kind>,
+    /// Pods that a kubelet may have to do something about.
+    unsettled: BTreeSet<PodName>,
     pub faults: VecDeque<Fault>,
     /// Whether each plan is followed by a count from nothing, which costs a pass over the nodes.
     pub recounts: bool,
@@ -91,6 +95,7 @@ impl World {
             events: VecDeque::new(),
             watermarks: Watermarks::default(),
             held: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
             faults: VecDeque::new(),
             recounts: true,
         }
@@ -131,6 +136,7 @@ impl World {
     pub fn put_pod(&mut self, pod: Pod) {
         let version = self.server.next_version();
         self.server.pods.insert(pod.name.clone(), pod.clone());
+        self.unsettled.insert(pod.name.clone());
         self.events.push_back(Event::Pod { pod, version });
         self.deliver();
     }
@@ -225,7 +231,8 @@ impl World {
     /// Binds, starts, readies and stops pods. Returns whether there was anything to do.
     pub fn kubelets(&mut self) -> bool {
         let mut acted = false;
-        for (name, mut pod) in self.server.pods.clone() {
+        for name in std::mem::take(&mut self.unsettled) {
+            let Some(mut pod) = self.server.pods.get(&name).cloned() else { continue };
             if pod.terminating {
                 self.remove_pod(&name);
                 acted = true;
@@ -235,6 +242,8 @@ impl World {
                 pod.readiness = Readiness::ReadySince(self.now);
                 self.put_pod(pod);
                 acted = true;
+            } else if pod.phase == PodPhase::Pending {
+                self.unsettled.insert(name);
             }
         }
         acted
@@ -484,69 +493,4 @@ impl Event {
             Self::Revision(_) | Self::RevisionGone { .. } => Kind::Revisions,
         }
     }
-}
-
-pub fn node(name: &str) -> Node {
-    Node { name: name.into(), labels: Labels::default(), taints: Vec::new() }
-}
-
-/// A pod of the DaemonSet, aimed at a node.
-pub fn pod(name: &str, node: &str) -> Pod {
-    Pod {
-        namespace: "default".into(),
-        name: name.into(),
-        uid: format!("uid-{name}").as_str().into(),
-        labels: Labels::from_iter([("app", "ds")]),
-        controller: Some(DS_UID.into()),
-        creation_timestamp: Timestamp::from_seconds(1000),
-        terminating: false,
-        node_name: None,
-        affinity_node_name: Some(node.into()),
-        phase: PodPhase::Pending,
-        readiness: Readiness::NotReady,
-    }
-}
-
-pub fn revision(name: &str, template: &str, number: i64) -> Revision {
-    Revision {
-        name: name.into(),
-        uid: format!("uid-{name}").as_str().into(),
-        resource_version: ResourceVersion(1),
-        labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, name)]),
-        controller: Some(DS_UID.into()),
-        terminating: false,
-        number,
-        template: Ok(template.into()),
-    }
-}
-
-pub fn daemon_set() -> DaemonSet {
-    DaemonSet {
-        key: DaemonSetKey::new("default", "ds"),
-        uid: DS_UID.into(),
-        resource_version: ResourceVersion(1),
-        generation: 1,
-        terminating: false,
-        selector: Some(selector("ds")),
-        template: Template::new("A", Placement::default()),
-        template_generation: None,
-        update_strategy: UpdateStrategy::RollingUpdate {
-            max_unavailable: IntOrPercent::Int(1),
-            max_surge: IntOrPercent::Int(0),
-        },
-        min_ready_seconds: 0,
-        revision_history_limit: 10,
-        status: Status::default(),
-        problems: Vec::new(),
-    }
-}
-
-pub fn selector(app: &str) -> LabelSelector {
-    let operator = LabelOperator::In(vec![app.into()]);
-    LabelSelector { requirements: vec![LabelRequirement { key: "app".into(), operator }] }
-}
-
-pub fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
-    let labels = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
-    labels.chain([(key.into(), value.into())]).collect()
 }

@@ -1,0 +1,76 @@
+//! Objects to begin a story with.
+
+use everynode_core::name::{DaemonSetKey, ResourceVersion};
+use everynode_core::object::{
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    Node, Pod, PodPhase, Readiness, Revision, Status, Template, UpdateStrategy,
+};
+use everynode_core::placement::Placement;
+use everynode_core::time::Timestamp;
+
+use super::DS_UID;
+
+pub fn node(name: &str) -> Node {
+    Node { name: name.into(), labels: Labels::default(), taints: Vec::new() }
+}
+
+/// A pod of the DaemonSet, aimed at a node.
+pub fn pod(name: &str, node: &str) -> Pod {
+    Pod {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").as_str().into(),
+        labels: Labels::from_iter([("app", "ds")]),
+        controller: Some(DS_UID.into()),
+        creation_timestamp: Timestamp::from_seconds(1000),
+        terminating: false,
+        node_name: None,
+        affinity_node_name: Some(node.into()),
+        phase: PodPhase::Pending,
+        readiness: Readiness::NotReady,
+    }
+}
+
+pub fn revision(name: &str, template: &str, number: i64) -> Revision {
+    Revision {
+        name: name.into(),
+        uid: format!("uid-{name}").as_str().into(),
+        resource_version: ResourceVersion(1),
+        labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, name)]),
+        controller: Some(DS_UID.into()),
+        terminating: false,
+        number,
+        template: Ok(template.into()),
+    }
+}
+
+pub fn daemon_set() -> DaemonSet {
+    DaemonSet {
+        key: DaemonSetKey::new("default", "ds"),
+        uid: DS_UID.into(),
+        resource_version: ResourceVersion(1),
+        generation: 1,
+        terminating: false,
+        selector: Some(selector("ds")),
+        template: Template::new("A", Placement::default()),
+        template_generation: None,
+        update_strategy: UpdateStrategy::RollingUpdate {
+            max_unavailable: IntOrPercent::Int(1),
+            max_surge: IntOrPercent::Int(0),
+        },
+        min_ready_seconds: 0,
+        revision_history_limit: 10,
+        status: Status::default(),
+        problems: Vec::new(),
+    }
+}
+
+pub fn selector(app: &str) -> LabelSelector {
+    let operator = LabelOperator::In(vec![app.into()]);
+    LabelSelector { requirements: vec![LabelRequirement { key: "app".into(), operator }] }
+}
+
+pub fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
+    let labels = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    labels.chain([(key.into(), value.into())]).collect()
+}
