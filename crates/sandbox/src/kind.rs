@@ -265,11 +265,6 @@ impl Kind {
         }
     }
 
-    /// `/v1`, `apps/v1`: the group and version as upstream's selector errors print them.
-    pub fn api_version_of_resource(&self) -> String {
-        format!("{}/{}", self.group, self.version)
-    }
-
     /// `PodList`.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)

@@ -48,6 +48,7 @@ pub fn create(
     options: &WriteOptions,
 ) -> Result<Arc<Object>, Status> {
     metadata::check_shape(&object)?;
+    rules::decode(kind, &object)?;
     metadata::check_namespace(&object, kind, namespace)?;
     if !store::text(&object, &["metadata", "resourceVersion"]).is_empty() {
         return Err(Status::new(
@@ -55,11 +56,12 @@ pub fn create(
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    let name = chosen_name(store, kind, namespace, &object);
-    metadata::prepare_create(&mut object, kind, namespace, &name, options.now);
+    metadata::prepare_create(&mut object, kind, namespace, options.now);
     rules::defaults(kind, &mut object);
-    admission::namespace_exists(store, kind, namespace, &name)?;
+    admission::namespace_exists(store, kind, &object)?;
     admission::on_create(store, kind, &mut object)?;
+    let name = chosen_name(store, kind, namespace, &object);
+    object["metadata"]["name"] = Value::from(name.as_str());
     strategy::prepare_create(kind, &mut object);
     rules::check(kind, &name, rules::on_create(kind, &object))?;
     if store.find(kind, namespace, &name).is_some() {

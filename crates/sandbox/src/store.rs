@@ -121,7 +121,7 @@ impl Store {
 
     /// One page, or all (S6). The namespace is the selector's.
     pub fn list(&self, kind: &'static Kind, options: &ListOptions) -> Result<List, Status> {
-        options.selector.fields.check(kind, &options.selector.labels.to_string())?;
+        options.selector.fields.check(kind)?;
         list::list(kind, self.table(kind), options, self.resource_version)
     }
 

@@ -251,9 +251,8 @@ fn is_of_interest(change: &Change) -> bool {
     if object.is_terminating() {
         return true;
     }
-    let owners = |object: &Object| object.value()["metadata"].get("ownerReferences").cloned();
-    let now = owners(object);
-    now.is_some() && change.previous.as_ref().is_none_or(|previous| owners(previous) != now)
+    let previous = change.previous.iter().flat_map(|previous| previous.owner_references());
+    !object.owner_references().eq(previous)
 }
 
 fn blocks(dependent: &Object, owner_uid: &str) -> bool {

@@ -13,21 +13,26 @@ const PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 /// Nothing is made in a namespace that is not there, or that is being deleted.
-pub fn namespace_exists(
-    store: &Store,
-    kind: &Kind,
-    namespace: &str,
-    name: &str,
-) -> Result<(), Status> {
+pub fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
     if !kind.namespaced {
         return Ok(());
     }
+    let namespace = text(object, &["metadata", "namespace"]);
     match store.find(&NAMESPACE, "", namespace) {
         None => Err(Status::not_found(&NAMESPACE, namespace)),
         Some(found) if found.is_terminating() => {
-            Err(Status::namespace_terminating(kind, name, namespace))
+            Err(Status::namespace_terminating(kind, name_so_far(object), namespace))
         }
         Some(_) => Ok(()),
+    }
+}
+
+/// Names are generated after admission: until then, messages have the part that was given. So refusals of many pods of one
+/// controller read alike, and their events are one.
+fn name_so_far(object: &Value) -> &str {
+    match text(object, &["metadata", "name"]) {
+        "" => text(object, &["metadata", "generateName"]),
+        name => name,
     }
 }
 
@@ -44,7 +49,7 @@ pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), S
 }
 
 fn refuse(object: &Value, cause: &str) -> Status {
-    Status::forbidden(&crate::kind::POD, text(object, &["metadata", "name"]), cause)
+    Status::forbidden(&crate::kind::POD, name_so_far(object), cause)
 }
 
 fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {

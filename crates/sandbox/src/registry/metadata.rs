@@ -39,14 +39,8 @@ pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     )))
 }
 
-/// Sets what the server sets on a new object, but for the UID, and drops what a client can't.
-pub fn prepare_create(
-    object: &mut Value,
-    kind: &Kind,
-    namespace: &str,
-    name: &str,
-    now: Timestamp,
-) {
+/// Sets what the server sets on a new object, but for its name and UID, and drops what a client can't.
+pub fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Timestamp) {
     set_type(object, kind);
     let metadata = metadata_mut(object);
     for field in [
@@ -60,7 +54,7 @@ pub fn prepare_create(
     ] {
         metadata.remove(field);
     }
-    set_place(metadata, kind, namespace, name);
+    set_namespace(metadata, kind, namespace);
     metadata.insert("creationTimestamp".to_string(), Value::from(rfc3339(now)));
 }
 
@@ -98,7 +92,8 @@ pub fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     let metadata = metadata_mut(object);
     metadata.remove("managedFields");
     metadata.remove("selfLink");
-    set_place(metadata, kind, namespace, name);
+    metadata.insert("name".to_string(), Value::from(name));
+    set_namespace(metadata, kind, namespace);
     for field in [
         "creationTimestamp",
         "deletionGracePeriodSeconds",
@@ -134,8 +129,7 @@ fn set_type(object: &mut Value, kind: &Kind) {
     object["kind"] = Value::from(kind.kind);
 }
 
-fn set_place(metadata: &mut Map<String, Value>, kind: &Kind, namespace: &str, name: &str) {
-    metadata.insert("name".to_string(), Value::from(name));
+fn set_namespace(metadata: &mut Map<String, Value>, kind: &Kind, namespace: &str) {
     if kind.namespaced {
         metadata.insert("namespace".to_string(), Value::from(namespace));
     } else {

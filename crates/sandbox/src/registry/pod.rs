@@ -22,7 +22,7 @@ pub fn bind(
     let mut object = current.value().clone();
     object["spec"]["nodeName"] = Value::from(node);
     if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
-        for (key, value) in annotations {
+        for (key, value) in annotations.iter().filter(|(_, value)| value.is_string()) {
             object["metadata"]["annotations"][key] = value.clone();
         }
     }

@@ -15,6 +15,8 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
         Strategy::Plain | Strategy::Node => {}
         Strategy::Namespace => {
             object["status"] = json!({"phase": "Active"});
+            let name = object["metadata"]["name"].clone();
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
             let finalizers = &mut object["spec"]["finalizers"];
             let kubernetes = Value::from("kubernetes");
             match finalizers.as_array_mut() {

@@ -77,6 +77,7 @@ fn existing(
 
 fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
     metadata::check_shape(object)?;
+    rules::decode(kind, object)?;
     metadata::check_name(object, name)?;
     metadata::check_namespace(object, kind, namespace)
 }

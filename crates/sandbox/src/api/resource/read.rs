@@ -46,7 +46,7 @@ pub fn watch(
     let form = negotiate::form(&call.headers)?;
     let start = watch::start(&call.parameters)?;
     let selector = selector(target, &call.parameters)?;
-    selector.fields.check(target.kind, &selector.labels.to_string())?;
+    selector.fields.check(target.kind)?;
     let parameters = &call.parameters;
     watch::response(
         shared,

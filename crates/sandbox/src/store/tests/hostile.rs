@@ -117,6 +117,8 @@ fn nearly_valid() -> impl Strategy<Value = (usize, Value)> {
             "ConfigMap" => config_map("x"),
             _ => json!({"metadata": {"name": "x"}}),
         };
+        object["metadata"]["labels"] = json!({"app": "a"});
+        object["metadata"]["annotations"] = json!({"k": "v"});
         match object.pointer_mut(place) {
             Some(Value::Object(fields)) => {
                 fields.insert(key, value);

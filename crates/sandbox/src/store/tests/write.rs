@@ -289,3 +289,43 @@ fn a_collection_is_deleted_by_selector() {
     assert_eq!(deleted.map(|list| list.items.len()), Ok(1));
     assert_eq!(store.count(&NODE), 1);
 }
+
+/// S10: what admission refuses is named by what is known of the name then, so that refusals of many pods read alike.
+#[test]
+fn a_refused_pod_has_no_generated_name_yet() {
+    let mut store = store();
+    let mut object = pod("");
+    object["metadata"] = json!({"generateName": "a-"});
+    object["spec"]["serviceAccountName"] = json!("b");
+    assert_eq!(
+        message(store.create(&POD, "default", object, &options())).1,
+        "pods \"a-\" is forbidden: error looking up service account default/b: serviceaccount \"b\" not found"
+    );
+}
+
+/// S11: an object that is being deleted takes no new finalizer, and its deletion can't be taken back.
+#[test]
+fn a_deletion_is_final() {
+    let mut store = store();
+    let mut object = config_map("a");
+    object["metadata"]["finalizers"] = json!(["example.dev/wait"]);
+    create(&mut store, &CONFIG_MAP, object);
+    store
+        .delete(&CONFIG_MAP, "default", "a", &DeleteOptions::default(), &options())
+        .expect("it is there");
+    let patch =
+        merge(json!({"metadata": {"finalizers": ["example.dev/wait", "example.dev/more"]}}));
+    let refused = store.patch(&CONFIG_MAP, "default", "a", &patch, &options());
+    assert_eq!(
+        message(refused),
+        (
+            422,
+            "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object \
+             is being deleted, found new finalizers []string{\"example.dev/more\"}"
+                .to_string()
+        )
+    );
+    let patch = merge(json!({"metadata": {"deletionTimestamp": null}}));
+    let patched = store.patch(&CONFIG_MAP, "default", "a", &patch, &options());
+    assert!(patched.expect("it is valid").is_terminating());
+}
