@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents;
 mod bad_input;
 mod deploy;
 mod kubectl;

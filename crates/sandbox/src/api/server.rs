@@ -16,7 +16,7 @@ use super::query;
 use super::resource;
 use super::respond::{self, Body};
 use super::review;
-use super::route::{self, Route};
+use super::route::{self, ResourcePath, Route};
 use super::serve::Limits;
 use super::shared::Shared;
 use crate::kind::Kinds;
@@ -64,6 +64,9 @@ impl Server {
         let Parts { method, headers, .. } = parts;
         let call = Call { method, headers, parameters, body };
         match route {
+            Route::Resource(target) if asks_for_definitions(&target, &call) => {
+                Ok(respond::json(StatusCode::OK, &no_definitions()))
+            }
             Route::Resource(target) => match review::find(&target) {
                 Some(review) => review::answer(review, &call),
                 None => resource::answer(&self.shared, &target, &call),
@@ -145,6 +148,24 @@ impl Server {
         }
         Err(negotiate::not_acceptable())
     }
+}
+
+/// kubectl looks for a CustomResourceDefinition of each kind that it can't find in the OpenAPI document, and gives a file up
+/// if it is not even told that there are none.
+fn asks_for_definitions(target: &ResourcePath, call: &Call) -> bool {
+    call.method == Method::GET
+        && (target.group.as_str(), target.version.as_str()) == ("apiextensions.k8s.io", "v1")
+        && target.plural == "customresourcedefinitions"
+        && target.name.is_none()
+}
+
+fn no_definitions() -> serde_json::Value {
+    serde_json::json!({
+        "kind": "CustomResourceDefinitionList",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": {"resourceVersion": "1"},
+        "items": [],
+    })
 }
 
 /// The aggregated discovery document, if that is what the client likes best.
