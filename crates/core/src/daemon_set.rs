@@ -18,6 +18,7 @@ mod rolling_update;
 mod slot;
 mod status;
 mod tally;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,7 @@ use carried::Carried;
 use draft::Draft;
 use slot::{PodView, Slot};
 pub use tally::Tally;
+use turns::Turns;
 
 /// What is the same for all DaemonSets.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +69,7 @@ pub struct DaemonSetState {
     timers: BTreeSet<(Timestamp, NodeId)>,
     tally: Tally,
     candidates: Candidates,
+    turns: Turns,
     carried: Carried,
     /// Pods that are neither on a node nor aimed at one.
     unplaced: BTreeMap<Uid, PodView>,
@@ -94,6 +97,7 @@ impl DaemonSetState {
             timers: BTreeSet::new(),
             tally: Tally::default(),
             candidates: Candidates::default(),
+            turns: Turns::default(),
             carried: Carried::default(),
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
@@ -323,6 +327,7 @@ impl DaemonSetState {
         }
         self.manage(&hash, now, draft);
         self.rolling_update(&hash, now, draft);
+        self.turns.arrange(&mut draft.plan.writes);
         self.truncate_history(draft);
         self.plan_status(Some(self.daemon_set.generation), draft);
     }

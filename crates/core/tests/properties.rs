@@ -167,7 +167,7 @@ fn take(world: &mut World, step: Step) {
         }
         Step::Fault(verb) => {
             let outcome = Outcome::Failed { message: "refused".to_owned() };
-            world.faults.push_back(Fault { verb: verb.to_owned(), outcome });
+            world.faults.push_back(Fault { write: verb.to_owned(), outcome });
         }
         Step::Hold(kind) => world.hold(kind),
         Step::Release => world.release(),

@@ -78,15 +78,15 @@ impl DaemonSetState {
     pub(super) fn manage(&mut self, hash: &RevisionHash, now: Timestamp, draft: &mut Draft) {
         self.delete_ended(now, draft);
         let judge = Judge::new(&self.daemon_set, &self.carried, now);
-        for (name, id) in &self.candidates.has_surplus {
+        for (name, id) in self.turns.of(&self.candidates.has_surplus) {
             for pod in surplus(&self.slots[id.index()], &judge) {
-                draft.delete(name, *id, pod);
+                draft.delete(name, id, pod);
             }
             if !draft.may_delete() {
                 break;
             }
         }
-        for name in self.candidates.needs_pod.keys().take(draft.creations_left()) {
+        for (name, _) in self.turns.of(&self.candidates.needs_pod).take(draft.creations_left()) {
             draft.create(self.new_pod(name.clone(), hash));
         }
     }
@@ -102,15 +102,15 @@ impl DaemonSetState {
 
     /// C24: deletes what has failed, unless that was done too recently, and what has succeeded.
     fn delete_ended(&mut self, now: Timestamp, draft: &mut Draft) {
-        for (name, id) in &self.candidates.has_ended {
-            let backed_off = self.backoff.until(*id, now).is_some();
+        for (name, id) in self.turns.of(&self.candidates.has_ended) {
+            let backed_off = self.backoff.until(id, now).is_some();
             for pod in ended(&self.slots[id.index()]) {
                 let has_failed = pod.phase == PodPhase::Failed;
-                if (has_failed && backed_off) || !draft.delete(name, *id, pod) {
+                if (has_failed && backed_off) || !draft.delete(name, id, pod) {
                     continue;
                 }
                 if has_failed {
-                    self.backoff.next(*id, now);
+                    self.backoff.next(id, now);
                 }
                 draft.plan.notices.push(notice_of_end(pod, name));
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::name::{ResourceVersion, Uid};
+use crate::name::{NodeName, ResourceVersion, Uid};
 use crate::plan::{Outcome, Plan, Write, WriteResult};
 use crate::time::Timestamp;
 
@@ -33,10 +33,10 @@ impl DaemonSetState {
             Outcome::NamespaceTerminating => {
                 self.no_creations_before = Some(now + TERMINATING_NAMESPACE_HOLD);
             }
-            Outcome::Skipped | Outcome::Failed { .. } => {
-                if let Some(uid) = deleted(&write) {
-                    self.expectations.saw_deletion(uid);
-                }
+            Outcome::Skipped => self.not_written(&write),
+            Outcome::Failed { .. } => {
+                node(&write).into_iter().for_each(|node| self.turns.refuse(node));
+                self.not_written(&write);
             }
         }
         self.expectations.returned(now);
@@ -70,6 +70,12 @@ impl DaemonSetState {
             | Write::UpdateStatus { .. } => {}
         }
         self.expectations.expect_version(write.kind(), resource_version);
+    }
+
+    fn not_written(&mut self, write: &Write) {
+        if let Some(uid) = deleted(write) {
+            self.expectations.saw_deletion(uid);
+        }
     }
 
     /// The object that was to be written is gone, and we have yet to see that.
@@ -110,6 +116,25 @@ const fn deleted(write: &Write) -> Option<&Uid> {
         | Write::RaiseCollisionCount { .. }
         | Write::RelabelPod { .. }
         | Write::CreatePod(_)
+        | Write::UpdateStatus { .. } => None,
+    }
+}
+
+/// The node on which a pod was to be created or deleted.
+const fn node(write: &Write) -> Option<&NodeName> {
+    match write {
+        Write::CreatePod(pod) => Some(&pod.node),
+        Write::DeletePod(pod) => pod.node.as_ref(),
+        Write::AdoptPod(_)
+        | Write::ReleasePod(_)
+        | Write::AdoptRevision(_)
+        | Write::ReleaseRevision(_)
+        | Write::CreateRevision(_)
+        | Write::LabelRevision { .. }
+        | Write::RaiseRevision { .. }
+        | Write::RaiseCollisionCount { .. }
+        | Write::RelabelPod { .. }
+        | Write::DeleteRevision(_)
         | Write::UpdateStatus { .. } => None,
     }
 }

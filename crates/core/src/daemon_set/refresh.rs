@@ -123,6 +123,7 @@ impl DaemonSetState {
             let old = std::mem::take(&mut slot.standing);
             self.restand(id, old, nodes);
             self.backoff.forget(id);
+            self.turns.forget(nodes.name(id));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Replacing pods of older revisions (C50–C53). Upstream: `rollingUpdate`.
 //!
 //! Which step a node is at is its [standing](super::assess); here the budget is shared out among the
-//! nodes in the order of their names (C55). The steps of a plan may stand beside those of
+//! nodes in [turn](super::turns) (C55). The steps of a plan may stand beside those of
 //! [`manage`](super::manage): a node that it deletes from is left to it, and one that it creates on has
 //! no pod and so uses the budget already.
 
@@ -41,12 +41,13 @@ impl DaemonSetState {
         let spare = self.tally.serves.saturating_sub(self.tally.desired);
         self.delete_old(&self.candidates.sunset, spare, now, draft);
         let room = max_surge.saturating_sub(self.tally.uses_budget);
-        let in_turn = self.candidates.surge.iter().take(room);
-        for (name, id) in self.candidates.surge_now.iter().chain(in_turn) {
+        let at_once = self.turns.of(&self.candidates.surge_now);
+        let in_turn = self.turns.of(&self.candidates.surge).take(room);
+        for (name, id) in at_once.chain(in_turn) {
             if draft.creations_left() == 0 {
                 break;
             }
-            if !draft.touched.contains(id) {
+            if !draft.touched.contains(&id) {
                 draft.create(self.new_pod(name.clone(), hash));
             }
         }
@@ -55,13 +56,13 @@ impl DaemonSetState {
     /// Deletes the pods of older revisions on the first `count` of these nodes.
     fn delete_old(&self, nodes: &NodeSet, count: usize, now: Timestamp, draft: &mut Draft) {
         let judge = Judge::new(&self.daemon_set, &self.carried, now);
-        for (name, id) in nodes.iter().take(count) {
+        for (name, id) in self.turns.of(nodes).take(count) {
             if !draft.may_delete() {
                 break;
             }
             let old = judge.old_pod(&self.slots[id.index()]);
-            if let Some(pod) = old.filter(|_| !draft.touched.contains(id)) {
-                draft.delete(name, *id, pod);
+            if let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) {
+                draft.delete(name, id, pod);
             }
         }
     }

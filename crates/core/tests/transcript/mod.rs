@@ -248,9 +248,9 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
     revision
 }
 
-/// `next create pod: failed`
+/// `next create pod on a fails`
 fn fault(words: &[&str]) -> Fault {
-    let (verb, outcome) = words.split_at(words.len() - 1);
+    let (write, outcome) = words.split_at(words.len() - 1);
     let outcome = match outcome[0] {
         "fails" => Outcome::Failed { message: "refused".to_owned() },
         "skipped" => Outcome::Skipped,
@@ -258,7 +258,7 @@ fn fault(words: &[&str]) -> Fault {
         "terminating" => Outcome::NamespaceTerminating,
         other => panic!("outcome {other}"),
     };
-    Fault { verb: verb.join(" "), outcome }
+    Fault { write: write.join(" "), outcome }
 }
 
 fn kind(word: &str) -> Kind {
