@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", one_line(&format!("{error:#}")));
+            eprintln!("error: {}", one_line(&causes(&error)));
             ExitCode::FAILURE
         }
     }
@@ -49,6 +49,17 @@ fn block_on(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<
     result
 }
 
+/// The error and its causes, each told once: many an error's text holds that of its cause already.
+fn causes(error: &anyhow::Error) -> String {
+    let mut told = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
+}
+
 /// Help and the version as clap prints them; what is wrong as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
@@ -68,4 +79,16 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let error =
+            anyhow::anyhow!("Address already in use").context("listen: Address already in use");
+        assert_eq!(causes(&error.context("start")), "start: listen: Address already in use");
+    }
 }
