@@ -1,0 +1,141 @@
+//! Nodes come and go under several DaemonSets: their numbers are given away and never mixed up.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::name::NodeName;
+use everynode_core::nodes::Nodes;
+use everynode_core::object::{DaemonSet, Pod};
+use everynode_core::plan::{Outcome, Watermarks, Write, WriteResult};
+use everynode_core::time::Timestamp;
+use proptest::prelude::*;
+
+use support::{daemon_set, node, pod, revision};
+
+const NAMES: u8 = 12;
+const NOW: Timestamp = Timestamp(1_000_000);
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    AddNode(u8),
+    DeleteNode(u8),
+    AddPod { of: bool, on: u8 },
+    DeletePod { of: bool, on: u8 },
+    Plan,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..NAMES).prop_map(Step::AddNode),
+        3 => (0..NAMES).prop_map(Step::DeleteNode),
+        3 => (any::<bool>(), 0..NAMES).prop_map(|(of, on)| Step::AddPod { of, on }),
+        3 => (any::<bool>(), 0..NAMES).prop_map(|(of, on)| Step::DeletePod { of, on }),
+        1 => Just(Step::Plan),
+    ]
+}
+
+struct Pair {
+    nodes: Nodes,
+    states: [DaemonSetState; 2],
+    pods: BTreeMap<(bool, u8), Pod>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let nodes = Nodes::default();
+        let states = ["first", "second"].map(|uid| {
+            let daemon_set = DaemonSet { uid: uid.into(), ..daemon_set() };
+            let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
+            let mut revision = revision("current", "A", 1);
+            revision.controller = Some(uid.into());
+            state.apply_revision(revision);
+            state
+        });
+        Self { nodes, states, pods: BTreeMap::new() }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::AddNode(number) => {
+                if let Some(id) = self.nodes.apply(node(&name(number))) {
+                    self.states.iter_mut().for_each(|state| {
+                        state.apply_node(id, &self.nodes);
+                    });
+                }
+            }
+            Step::DeleteNode(number) => {
+                if let Some(id) = self.nodes.delete(&name(number).into()) {
+                    self.states.iter_mut().for_each(|state| {
+                        state.apply_node(id, &self.nodes);
+                    });
+                    self.nodes.collect(id);
+                }
+            }
+            Step::AddPod { of, on } => {
+                let mut pod = pod(&format!("{of}-{on}"), &name(on));
+                pod.controller = Some(if of { "second" } else { "first" }.into());
+                self.states[usize::from(of)].apply_pod(&pod, &mut self.nodes);
+                self.pods.insert((of, on), pod);
+            }
+            Step::DeletePod { of, on } => {
+                if let Some(pod) = self.pods.remove(&(of, on)) {
+                    self.states[usize::from(of)].delete_pod(&pod, &mut self.nodes);
+                }
+            }
+            Step::Plan => self.check(),
+        }
+    }
+
+    /// Each DaemonSet wants pods on exactly the nodes that exist and have none of its own.
+    fn check(&mut self) {
+        let existing: BTreeSet<NodeName> =
+            self.nodes.iter().map(|(_, node)| node.name.clone()).collect();
+        for (of, state) in [false, true].into_iter().zip(&mut self.states) {
+            let plan = state.plan(NOW, &Watermarks::default(), &self.nodes);
+            assert!(state.is_consistent(NOW, &self.nodes));
+            let has = |name: &NodeName| {
+                self.pods
+                    .iter()
+                    .any(|((owner, _), pod)| *owner == of && pod.target_node_name() == Some(name))
+            };
+            let wanted: BTreeSet<NodeName> =
+                existing.iter().filter(|name| !has(name)).cloned().collect();
+            let mut created = BTreeSet::new();
+            for write in plan.writes {
+                if let Write::CreatePod(pod) = &write {
+                    created.insert(pod.node.clone());
+                }
+                let outcome = Outcome::Failed { message: "only looking".to_owned() };
+                state.observe(WriteResult { write, outcome }, NOW);
+            }
+            assert_eq!(created, wanted);
+        }
+    }
+}
+
+fn name(number: u8) -> String {
+    format!("node-{number}")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// C16, C80: a number that is given to another node carries nothing over, for no DaemonSet.
+    #[test]
+    fn numbers_of_nodes_are_never_mixed_up(steps in prop::collection::vec(step(), 1..200)) {
+        let mut pair = Pair::new();
+        for step in steps {
+            pair.take(step);
+        }
+        pair.check();
+        for number in 0..NAMES {
+            pair.take(Step::DeleteNode(number));
+            pair.take(Step::DeletePod { of: false, on: number });
+            pair.take(Step::DeletePod { of: true, on: number });
+        }
+        pair.check();
+        prop_assert!((0..NAMES).all(|number| pair.nodes.id(&name(number).into()).is_none()));
+    }
+}
