@@ -34,6 +34,7 @@ pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };
 pub use status::{Details, Failure, Reason, Status, StatusCause};
+pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 
 #[derive(Debug)]

@@ -172,15 +172,16 @@ fn row(
     now: Timestamp,
 ) -> Value {
     let mut row = Map::new();
-    row.insert("cells".to_owned(), printer::cells(kind, object.value(), now).into());
-    let conditions = printer::row_conditions(kind, object.value());
+    let value = object.read();
+    row.insert("cells".to_owned(), printer::cells(kind, &value, now).into());
+    let conditions = printer::row_conditions(kind, &value);
     if !conditions.is_empty() {
         row.insert("conditions".to_owned(), conditions.into());
     }
     let included = match include {
         IncludeObject::None => Value::Null,
         IncludeObject::Metadata => partial(object, version),
-        IncludeObject::Object => object.value().clone(),
+        IncludeObject::Object => value.into_owned(),
     };
     row.insert("object".to_owned(), included);
     Value::Object(row)
@@ -190,6 +191,6 @@ fn partial(object: &Object, version: MetaVersion) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": version.api_version(),
-        "metadata": object.value()["metadata"],
+        "metadata": object.read()["metadata"],
     })
 }

@@ -4,8 +4,8 @@ use everynode_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::time::rfc3339;
-use crate::kind::Kind;
-use crate::store::{Object, Status, text};
+use crate::kind::{Kind, Strategy};
+use crate::store::{self, Object, Status, text};
 
 /// An object has to be one, and its metadata too, before anything else can be said about it.
 pub fn check_shape(object: &Value) -> Result<(), Status> {
@@ -60,17 +60,9 @@ pub fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Tim
 
 /// Optimistic locking: the resourceVersion and UID that a replacement names are those of the object.
 pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
-    let name = current.name();
     let uid = text(object, &["metadata", "uid"]);
     if !uid.is_empty() && uid != current.uid() {
-        return Err(Status::conflict(
-            kind,
-            name,
-            &format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                current.uid()
-            ),
-        ));
+        return Err(other_uid(kind, current, uid));
     }
     let resource_version = text(object, &["metadata", "resourceVersion"]);
     if resource_version.is_empty() || resource_version == "0" {
@@ -81,7 +73,27 @@ pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), 
             "invalid resourceVersion \"{resource_version}\": it is no number"
         ))
     })?;
-    if number == current.resource_version() { Ok(()) } else { Err(Status::modified(kind, name)) }
+    if number == current.resource_version() {
+        Ok(())
+    } else {
+        Err(Status::modified(kind, current.name()))
+    }
+}
+
+/// A replacement that is meant for another object of the same name; upstream lets its storage's words through.
+fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
+    let name = current.name();
+    let directory = if kind.strategy == Strategy::Node { "minions" } else { kind.plural };
+    let key = store::key(current.namespace(), name);
+    Status::conflict(
+        kind,
+        name,
+        &format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{key}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            current.uid()
+        ),
+    )
 }
 
 /// Puts the server's part of the current metadata over that of a replacement.

@@ -61,7 +61,7 @@ pub fn patch(
     let served = served_as(kind, &current);
     let object = crate::patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
     metadata::check_shape(&object)?;
-    check_patched(&object, served.value(), kind)?;
+    check_patched(&object, &served, kind)?;
     let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
     replace(store, kind, endpoint, &current, object, options)
 }
@@ -82,23 +82,30 @@ fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Re
     metadata::check_namespace(object, kind, namespace)
 }
 
-/// What a patch made has to be of the same name and type; it is read as that type before all else.
-fn check_patched(object: &Value, current: &Value, kind: &Kind) -> Result<(), Status> {
+/// What a patch made has to be the same object still; it is read as its kind before all else.
+fn check_patched(object: &Value, current: &Object, kind: &Kind) -> Result<(), Status> {
     for field in ["apiVersion", "kind"] {
-        if object.get(field) != current.get(field) {
+        if object.get(field) != current.value().get(field) {
             return Err(Status::bad_request(format!(
                 "the patch changes {field}, which must stay {}",
-                current[field]
+                current.value()[field]
             )));
         }
     }
-    metadata::check_name(object, crate::store::text(current, &["metadata", "name"]))?;
-    metadata::check_namespace(
-        object,
-        kind,
-        crate::store::text(current, &["metadata", "namespace"]),
-    )?;
-    rules::decode(kind, object)
+    metadata::check_name(object, current.name())?;
+    metadata::check_namespace(object, kind, current.namespace())?;
+    rules::decode(kind, object)?;
+    let uid = crate::store::text(object, &["metadata", "uid"]);
+    if uid.is_empty() || uid == current.uid() {
+        return Ok(());
+    }
+    // Controllers that patch with a UID tell by this that their object was replaced by another of its name.
+    let cause = StatusCause {
+        reason: "FieldValueInvalid".to_string(),
+        field: "metadata.uid".to_string(),
+        message: format!("Invalid value: \"{uid}\": field is immutable"),
+    };
+    Err(Status::invalid(kind, current.name(), vec![cause]))
 }
 
 fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(), Status> {
@@ -109,7 +116,7 @@ fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(
     let cause = StatusCause {
         reason: "FieldValueInvalid".to_string(),
         field: "metadata.resourceVersion".to_string(),
-        message: "Invalid value: 0: must be specified for an update".to_string(),
+        message: "Invalid value: 0x0: must be specified for an update".to_string(),
     };
     Err(Status::invalid(kind, name, vec![cause]))
 }

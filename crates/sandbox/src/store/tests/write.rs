@@ -329,3 +329,29 @@ fn a_deletion_is_final() {
     let patched = store.patch(&CONFIG_MAP, "default", "a", &patch, &options());
     assert!(patched.expect("it is valid").is_terminating());
 }
+
+/// S8: a write that names the UID of another object of the same name is a conflict; such a patch is invalid, by which
+/// controllers tell that their pod was replaced.
+#[test]
+fn a_write_can_name_the_object_that_it_means() {
+    let mut store = store();
+    let created = create(&mut store, &CONFIG_MAP, config_map("a"));
+    let mut object = config_map("a");
+    object["metadata"]["uid"] = json!("other");
+    let (code, text) = message(store.update(&CONFIG_MAP, "default", "a", object, &options()));
+    assert_eq!(code, 409);
+    let expected = format!(
+        "Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+         precondition: other, UID in object meta: {}",
+        created.uid()
+    );
+    assert!(text.ends_with(&expected), "{text}");
+    let patch = merge(json!({"metadata": {"uid": "other"}}));
+    assert_eq!(
+        message(store.patch(&CONFIG_MAP, "default", "a", &patch, &options())),
+        (
+            422,
+            "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable".to_string()
+        )
+    );
+}
