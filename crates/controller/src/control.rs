@@ -126,8 +126,10 @@ impl Control {
 
     /// All writes of a plan are back: the next one is due, after a failure with a back-off (C72).
     fn executed(&mut self, key: &DaemonSetKey) {
-        self.finish(key);
-        if self.queue.has_failed(key) {
+        let has_failed = self.queue.has_failed(key);
+        let result = if has_failed { metrics::Outcome::error } else { metrics::Outcome::success };
+        self.finish(key, result);
+        if has_failed {
             self.queue.add_after_failure(key.clone(), now());
             self.metrics.queue.retries.inc();
         } else {
@@ -136,7 +138,8 @@ impl Control {
         }
     }
 
-    fn finish(&mut self, key: &DaemonSetKey) {
+    fn finish(&mut self, key: &DaemonSetKey, result: metrics::Outcome) {
+        self.metrics.syncs.get_or_create(&SyncLabels { result }).inc();
         self.queue.done(key);
         self.metrics.finished(key);
     }
@@ -185,7 +188,7 @@ impl Control {
         let started = Instant::now();
         let planned = self.index.plan(key, now());
         self.metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
-        let Some(planned) = planned else { return self.finish(key) };
+        let Some(planned) = planned else { return self.finish(key, metrics::Outcome::success) };
         let (plan, raw) = (planned.plan, planned.raw);
         self.tell(key, &raw.uid, &plan);
         if let Some(at) = plan.requeue_at {
@@ -196,7 +199,7 @@ impl Control {
         }
         if plan.writes.is_empty() {
             self.queue.forget_failures(key);
-            self.finish(key);
+            self.finish(key, metrics::Outcome::success);
         } else {
             self.execute(plan, raw);
         }
@@ -209,8 +212,6 @@ impl Control {
 
     /// What there is to tell people: on the DaemonSet, in the log, in the metrics.
     fn tell(&self, key: &DaemonSetKey, uid: &Uid, plan: &Plan) {
-        let result = metrics::Outcome::success;
-        self.metrics.syncs.get_or_create(&SyncLabels { result }).inc();
         if plan.waiting.is_some() {
             self.metrics.stale_syncs_skipped.inc();
         }

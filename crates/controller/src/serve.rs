@@ -1,6 +1,6 @@
 //! `/livez`, `/readyz` and `/metrics` over plain HTTP, on loopback unless told otherwise.
 //!
-//! Ready means: the caches are complete, and this replica leads or knows that another one does. It says which.
+//! Ready means: this replica leads and its caches are complete, or it knows that another one leads. It says which.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,13 +73,17 @@ impl Health {
         } else {
             "[-] caches: waiting for the initial lists"
         };
-        let (known, role) = match self.role.as_ref().map(|role| *role.borrow()) {
-            None => (true, "[+] leader election off"),
-            Some(Leadership::Leading) => (true, "[+] leading"),
-            Some(Leadership::Standby) => (true, "[+] standby: another replica leads"),
-            Some(Leadership::Unknown) => (false, "[-] leader unknown: the lease can't be read"),
-        };
-        (synced && known, format!("{caches}\n{role}\n"))
+        match self.role.as_ref().map(|role| *role.borrow()) {
+            None => (synced, format!("{caches}\n[+] leader election off\n")),
+            Some(Leadership::Leading) => (synced, format!("{caches}\n[+] leading\n")),
+            // What another replica changes meanwhile would be missing: caches begin with leading.
+            Some(Leadership::Standby) => {
+                (true, "[+] caches: filled on leading\n[+] standby: another replica leads\n".into())
+            }
+            Some(Leadership::Unknown) => {
+                (false, "[-] leader unknown: the lease can't be read\n".into())
+            }
+        }
     }
 }
 
@@ -107,16 +111,16 @@ mod tests {
             (true, None, true, "[+] caches complete\n[+] leader election off\n"),
             (true, Some(Leadership::Leading), true, "[+] caches complete\n[+] leading\n"),
             (
-                true,
+                false,
                 Some(Leadership::Standby),
                 true,
-                "[+] caches complete\n[+] standby: another replica leads\n",
+                "[+] caches: filled on leading\n[+] standby: another replica leads\n",
             ),
             (
-                true,
+                false,
                 Some(Leadership::Unknown),
                 false,
-                "[+] caches complete\n[-] leader unknown: the lease can't be read\n",
+                "[-] leader unknown: the lease can't be read\n",
             ),
         ] {
             let health = Health {

@@ -13,7 +13,7 @@ use futures::{AsyncBufRead, AsyncBufReadExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::metrics::{Metrics, ResourceLabels};
+use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use backoff::Backoff;
 pub use machine::Change;
 use machine::{End, Line, Machine, Page, Request};
@@ -179,6 +179,8 @@ impl<D: Decode, E> Watch<D, E> {
         match self.decoder.decode(json.as_bytes()) {
             Ok(item) => Some(item),
             Err(error) => {
+                let reason = "Undecodable";
+                self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
                 tracing::error!(resource = self.resource.name, %error, "object passed over");
                 None
             }
