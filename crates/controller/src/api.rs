@@ -303,28 +303,4 @@ fn refusal(status: StatusCode, body: &[u8]) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// C72: a client limit lets a burst through, then spreads the rest.
-    #[test]
-    fn a_rate_limit_spreads_what_exceeds_the_burst() {
-        let mut limit = RateLimit::new(10.0, 3);
-        let now = Instant::now();
-        let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
-        assert_eq!(waits, [0, 0, 0, 100, 200]);
-        assert_eq!(limit.take(now + Duration::from_secs(9)).as_millis(), 0);
-    }
-
-    /// C28: a refusal for a namespace that goes is told from others.
-    #[test]
-    fn a_terminating_namespace_is_recognized() {
-        let body = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"no",
-            "details":{"causes":[{"reason":"NamespaceTerminating","field":"metadata.namespace"}]}}"#;
-        let error = refusal(StatusCode::FORBIDDEN, body);
-        assert!(error.is_namespace_terminating());
-        assert!(error.is_reason("Forbidden"));
-        assert_eq!(error.to_string(), "no");
-        assert!(!refusal(StatusCode::FORBIDDEN, b"<html>").is_namespace_terminating());
-    }
-}
+mod tests;

@@ -150,3 +150,6 @@ pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
     }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -314,3 +314,6 @@ pub(crate) fn regarding(key: &DaemonSetKey, uid: &Uid) -> Regarding {
         uid: uid.to_string().into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

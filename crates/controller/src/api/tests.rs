@@ -1,0 +1,82 @@
+use super::*;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A server that answers each request in turn with a status and a `Retry-After`, and the last for ever.
+fn server(answers: &'static [(u16, Option<&'static str>)]) -> (Client, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let turn = count.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+        let (status, retry_after) = answers[turn];
+        let mut response = Response::builder().status(status);
+        if let Some(seconds) = retry_after {
+            response = response.header(header::RETRY_AFTER, seconds);
+        }
+        let response = response.body(Body::from(b"{}".to_vec()));
+        std::future::ready(response.map_err(|error| Box::new(error) as tower::BoxError))
+    });
+    (Client::new(service, "default"), asked)
+}
+
+async fn write(client: Client, fence: Fence) -> Result<Bytes, Error> {
+    let api = Api::new(client, fence, None);
+    api.write(Method::POST, "/api/v1/namespaces/ns/pods", Content::Json, "{}").await
+}
+
+/// C72: a client limit lets a burst through, then spreads the rest.
+#[test]
+fn a_rate_limit_spreads_what_exceeds_the_burst() {
+    let mut limit = RateLimit::new(10.0, 3);
+    let now = Instant::now();
+    let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
+    assert_eq!(waits, [0, 0, 0, 100, 200]);
+    assert_eq!(limit.take(now + Duration::from_secs(9)).as_millis(), 0);
+}
+
+/// C28: a refusal for a namespace that goes is told from others.
+#[test]
+fn a_terminating_namespace_is_recognized() {
+    let body = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"no",
+        "details":{"causes":[{"reason":"NamespaceTerminating","field":"metadata.namespace"}]}}"#;
+    let error = refusal(StatusCode::FORBIDDEN, body);
+    assert!(error.is_namespace_terminating());
+    assert!(error.is_reason("Forbidden"));
+    assert_eq!(error.to_string(), "no");
+    assert!(!refusal(StatusCode::FORBIDDEN, b"<html>").is_namespace_terminating());
+}
+
+/// C63: with the fence closed nothing is sent.
+#[tokio::test]
+async fn nothing_is_written_once_the_fence_is_closed() {
+    let (client, asked) = server(&[(200, None)]);
+    let result = write(client, Fence::closed()).await;
+    assert!(matches!(result, Err(Error::Fenced)), "{result:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+/// C72: "too many requests" is obeyed and repeated; anything else comes back at once, for it may have
+/// happened.
+#[tokio::test(start_paused = true)]
+async fn only_what_was_not_looked_at_is_repeated() {
+    let (client, asked) = server(&[(429, Some("7")), (429, None), (201, None)]);
+    let start = Instant::now();
+    assert!(write(client, Fence::open()).await.is_ok());
+    assert_eq!(start.elapsed().as_secs(), 8);
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    for status in [500, 503, 504, 409] {
+        let answers: &'static [(u16, Option<&str>)] = Box::leak(Box::new([(status, Some("1"))]));
+        let (client, asked) = server(answers);
+        assert_eq!(write(client, Fence::open()).await.unwrap_err().code(), Some(status));
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "{status}");
+    }
+}
+
+/// C72: a server that never lets us through is given up after half a minute.
+#[tokio::test(start_paused = true)]
+async fn patience_ends() {
+    let (client, _) = server(&[(429, Some("3600"))]);
+    let start = Instant::now();
+    assert!(write(client, Fence::open()).await.is_err());
+    assert!(start.elapsed() <= REQUEST_TIMEOUT);
+}

@@ -1,0 +1,268 @@
+use std::sync::Mutex;
+
+use everynode_core::plan::{PodReference, RevisionReference, ScheduleBy};
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+
+use super::*;
+use crate::lease::Fence;
+use crate::recorder;
+
+/// Answers requests by their method and path, and remembers them.
+type Script = fn(&str, usize) -> (u16, Value);
+
+struct Server {
+    executor: Executor,
+    events: mpsc::Receiver<Event>,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// `script` is told "METHOD /path", and how often that has been asked before.
+    fn new(script: Script) -> Self {
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = seen.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let line = format!("{} {}", request.method(), request.uri().path());
+            let mut log = log.lock().unwrap();
+            let before = log.iter().filter(|l| **l == line).count();
+            log.push(line.clone());
+            let (status, body) = script(&line, before);
+            let response =
+                Response::builder().status(status).body(Body::from(body.to_string().into_bytes()));
+            std::future::ready(response.map_err(|error| Box::new(error) as tower::BoxError))
+        });
+        let client = Client::new(service, "default");
+        let (sender, events) = mpsc::channel(1024);
+        let stop = CancellationToken::new();
+        let (recorder, _) = recorder::recorder(client.clone(), "test".to_owned(), stop.clone());
+        let api = Api::new(client, Fence::open(), None);
+        let metrics = Arc::new(Metrics::new());
+        Self { executor: Executor { api, events: sender, recorder, metrics, stop }, events, seen }
+    }
+
+    /// Executes these writes and returns what was reported of each, in the order of reporting.
+    async fn execute(&mut self, writes: Vec<Write>) -> Vec<Outcome> {
+        let plan = Plan { writes, ..Plan::default() };
+        self.executor.clone().execute(plan, raw()).await;
+        let mut outcomes = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::Written { result, .. } => outcomes.push(result.outcome),
+                Event::Executed { .. } => return outcomes,
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("the execution was not reported as over");
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn raw() -> Arc<RawDaemonSet> {
+    let json = json!({
+        "metadata": { "name": "d", "namespace": "ns", "uid": "ds-uid", "resourceVersion": "5" },
+        "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": { "metadata": { "labels": { "a": "b" } } } },
+    });
+    convert::daemon_set(json.to_string().as_bytes(), None).unwrap().raw
+}
+
+fn create(node: &str) -> Write {
+    Write::CreatePod(NewPod {
+        node: node.into(),
+        hash: "h".into(),
+        template_generation: None,
+        schedule_by: ScheduleBy::Scheduler,
+    })
+}
+
+fn pod() -> PodReference {
+    PodReference { name: "p".into(), uid: Uid::new("pod-uid"), node: None }
+}
+
+fn object(uid: &str, version: &str) -> Value {
+    json!({ "metadata": { "name": "x", "uid": uid, "resourceVersion": version } })
+}
+
+fn refused(reason: &str) -> Value {
+    json!({ "kind": "Status", "reason": reason, "message": "no" })
+}
+
+fn is_written(outcome: &Outcome, uid: &str, version: u64) -> bool {
+    match outcome {
+        Outcome::Written { uid: u, resource_version } => {
+            u.to_string() == uid && resource_version.0 == version
+        }
+        _ => false,
+    }
+}
+
+const PODS: &str = "POST /api/v1/namespaces/ns/pods";
+const DAEMON_SET: &str = "GET /apis/apps/v1/namespaces/ns/daemonsets/d";
+
+/// C28, C29: creations go in batches of 1, 2, 4 …; the first batch with an error is finished and is the
+/// last.
+#[tokio::test]
+async fn the_first_batch_with_an_error_is_the_last() {
+    let mut server = Server::new(|_, before| match before {
+        1 => (500, refused("InternalError")),
+        _ => (201, object("u", "9")),
+    });
+    let outcomes = server.execute((0..10).map(|i| create(&format!("n{i}"))).collect()).await;
+    let count = |is: fn(&Outcome) -> bool| outcomes.iter().filter(|o| is(o)).count();
+    assert_eq!(count(|o| matches!(o, Outcome::Written { .. })), 2);
+    assert_eq!(count(|o| matches!(o, Outcome::Failed { .. })), 1);
+    assert_eq!(count(|o| matches!(o, Outcome::Skipped)), 7);
+    assert_eq!(server.seen().len(), 3);
+}
+
+/// C28: in a terminating namespace creating is refused, which is no failure, and is not tried on.
+#[tokio::test]
+async fn a_terminating_namespace_is_no_error() {
+    let mut server = Server::new(|_, _| {
+        let mut status = refused("Forbidden");
+        status["details"] = json!({ "causes": [{ "reason": "NamespaceTerminating" }] });
+        (403, status)
+    });
+    let outcomes = server.execute(vec![create("n1"), create("n2"), create("n3")]).await;
+    assert_eq!(outcomes[0], Outcome::NamespaceTerminating);
+    assert_eq!(outcomes[1..], [Outcome::Skipped, Outcome::Skipped]);
+    assert_eq!(server.seen(), [PODS]);
+}
+
+/// C28, C61: a delete answered NotFound, or refused because another pod has the name by now, has what it
+/// wants; one refused for another reason has failed.
+#[tokio::test]
+async fn a_delete_of_what_is_gone_is_a_success() {
+    let mut gone = Server::new(|_, _| (404, refused("NotFound")));
+    assert_eq!(gone.execute(vec![Write::DeletePod(pod())]).await, [Outcome::Gone]);
+    let mut replaced = Server::new(|line, _| match line.starts_with("DELETE") {
+        true => (409, refused("Conflict")),
+        false => (200, object("another-uid", "9")),
+    });
+    assert_eq!(replaced.execute(vec![Write::DeletePod(pod())]).await, [Outcome::Gone]);
+    let mut forbidden = Server::new(|_, _| (403, refused("Forbidden")));
+    let outcomes = forbidden.execute(vec![Write::DeletePod(pod())]).await;
+    assert!(matches!(outcomes[..], [Outcome::Failed { .. }]), "{outcomes:?}");
+}
+
+/// C29: one write's failure holds up no other.
+#[tokio::test]
+async fn one_failure_holds_up_no_other() {
+    let mut server = Server::new(|line, _| match line.contains("/pods/p") {
+        true => (500, refused("InternalError")),
+        false => (200, object("u", "9")),
+    });
+    let other = PodReference { name: "q".into(), ..pod() };
+    let writes = vec![Write::DeletePod(pod()), Write::DeletePod(other), create("n1")];
+    let outcomes = server.execute(writes).await;
+    assert_eq!(outcomes.iter().filter(|o| is_written(o, "u", 9)).count(), 2);
+}
+
+/// C21: adoption asks once, live, whether the DaemonSet is still there; if it goes, nothing is adopted.
+#[tokio::test]
+async fn adoption_is_confirmed_live() {
+    let mut server = Server::new(|line, _| match line {
+        DAEMON_SET => (200, object("ds-uid", "5")),
+        _ => (200, object("pod-uid", "9")),
+    });
+    let other = PodReference { name: "q".into(), ..pod() };
+    let outcomes = server.execute(vec![Write::AdoptPod(pod()), Write::AdoptPod(other)]).await;
+    assert!(outcomes.iter().all(|outcome| is_written(outcome, "pod-uid", 9)), "{outcomes:?}");
+    assert_eq!(server.seen().iter().filter(|line| *line == DAEMON_SET).count(), 1);
+    let replaced: Script = |_, _| (200, object("new-uid", "5"));
+    let going: Script = |_, _| {
+        let mut going = object("ds-uid", "5");
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        (200, going)
+    };
+    for script in [replaced, going] {
+        let mut server = Server::new(script);
+        let outcomes = server.execute(vec![Write::AdoptPod(pod())]).await;
+        assert!(matches!(outcomes[..], [Outcome::Failed { .. }]), "{outcomes:?}");
+        assert_eq!(server.seen(), [DAEMON_SET]);
+    }
+}
+
+/// C43: a revision name that is taken comes back with what is stored there, and the live collision count.
+#[tokio::test]
+async fn a_taken_revision_name_is_read_live() {
+    let mut server = Server::new(|line, _| match line {
+        DAEMON_SET => {
+            let mut live = object("ds-uid", "8");
+            live["status"] = json!({ "collisionCount": 2 });
+            (200, live)
+        }
+        line if line.starts_with("POST") => (409, refused("AlreadyExists")),
+        _ => (200, object("rev-uid", "7")),
+    });
+    let new =
+        NewRevision { name: "d-h".into(), hash: "h".into(), number: 1, collision_count: None };
+    let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
+    match &outcomes[..] {
+        [Outcome::RevisionExists { revision, collision_count }] => {
+            assert_eq!(revision.uid, Uid::new("rev-uid"));
+            assert_eq!(*collision_count, Some(2));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// C61, C70: a status that conflicts is sent once more with the live version, and then has failed.
+#[tokio::test]
+async fn a_status_conflict_is_retried_once() {
+    let status = || {
+        vec![Write::UpdateStatus {
+            resource_version: everynode_core::name::ResourceVersion(5),
+            status: everynode_core::object::Status::default(),
+        }]
+    };
+    let mut once = Server::new(|line, before| match (line, before) {
+        (DAEMON_SET, _) => (200, object("ds-uid", "8")),
+        (_, 0) => (409, refused("Conflict")),
+        _ => (200, object("ds-uid", "9")),
+    });
+    assert!(is_written(&once.execute(status()).await[0], "ds-uid", 9));
+    let mut always = Server::new(|line, _| match line {
+        DAEMON_SET => (200, object("ds-uid", "8")),
+        _ => (409, refused("Conflict")),
+    });
+    assert!(matches!(always.execute(status()).await[..], [Outcome::Failed { .. }]));
+    assert_eq!(always.seen().len(), 3);
+}
+
+/// C21, C61: what is to be released, labelled or adopted and is gone, is gone.
+#[tokio::test]
+async fn writes_to_what_is_gone_say_so() {
+    let mut server = Server::new(|line, _| match line {
+        DAEMON_SET => (200, object("ds-uid", "5")),
+        _ => (404, refused("NotFound")),
+    });
+    let revision = || RevisionReference {
+        name: "r".into(),
+        uid: Uid::new("rev-uid"),
+        resource_version: everynode_core::name::ResourceVersion(3),
+    };
+    let writes = vec![
+        Write::AdoptPod(pod()),
+        Write::ReleasePod(pod()),
+        Write::RaiseRevision { revision: revision(), number: 4 },
+        Write::DeleteRevision(revision()),
+    ];
+    let outcomes = server.execute(writes).await;
+    assert_eq!(outcomes, [Outcome::Gone, Outcome::Gone, Outcome::Gone, Outcome::Gone]);
+}
+
+/// C62: once the controller stops, nothing new is begun, and all of it is reported.
+#[tokio::test]
+async fn nothing_is_begun_after_the_stop() {
+    let mut server = Server::new(|_, _| (201, object("u", "9")));
+    server.executor.stop.cancel();
+    let outcomes = server.execute(vec![create("n1"), Write::DeletePod(pod())]).await;
+    assert_eq!(outcomes, [Outcome::Skipped, Outcome::Skipped]);
+    assert!(server.seen().is_empty());
+}
