@@ -46,7 +46,7 @@ use crate::nodes;
 use crate::store::{Action, Change, Object, Status, Store, WriteOptions};
 
 /// The most that one step does of each thing: whoever shares the store gets a turn in between.
-const STEP_MAX: usize = 128;
+const STEP_MAX: usize = 32;
 
 /// How the simulated cluster behaves. Times are shorter than upstream's (40 s, 40 s) where people would wait for them.
 #[derive(Clone, Debug)]

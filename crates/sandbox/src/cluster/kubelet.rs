@@ -73,6 +73,10 @@ impl Kubelets {
 
     /// A node was added or has changed.
     pub fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+        if self.machines.is_another(node) {
+            // The deletion of the one before went unseen.
+            self.delete_node(world, node.name());
+        }
         if self.machines.apply(world, node) {
             self.catch_up(world, node.name());
         }

@@ -73,6 +73,11 @@ impl Machines {
         self.machines.get_mut(name)
     }
 
+    /// Whether a node of this name is known that is not this one.
+    pub fn is_another(&self, node: &Object) -> bool {
+        self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
+    }
+
     /// Takes a node as it is now. Returns whether its kubelet has just started.
     pub fn apply(&mut self, world: &mut World<'_>, node: &Arc<Object>) -> bool {
         let down = node.annotation(DOWN_ANNOTATION) == Some("true");

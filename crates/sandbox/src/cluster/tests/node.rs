@@ -223,6 +223,30 @@ fn missed_changes_are_made_up_for() {
     assert_eq!((progress.nodes, progress.pods, progress.pods_ready), (1, 1, 1));
 }
 
+/// S7, S22: a node that was replaced unseen starts its pods again, and counts what they use once.
+#[test]
+fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
+    let mut sim = Sim::new(1);
+    let mut large = pinned("p", "node-0001");
+    large["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "3"}});
+    sim.create_pod(large.clone());
+    sim.run_for(1_000);
+    let options = sim.at();
+    let store = sim.cluster.store_mut();
+    let delete = crate::store::DeleteOptions::now();
+    store.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    let again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0001"}});
+    store.create(&crate::kind::NODE, "", again, &options).unwrap();
+    let current = store.resource_version();
+    store.compact(current);
+    sim.run_for(1_000);
+    assert_eq!(sim.line("p"), "Running c[running ready, 1 restarts] Ready");
+    large["metadata"]["name"] = json!("q");
+    large["spec"]["nodeName"] = json!("node-0001");
+    sim.create_pod(large);
+    assert_eq!(sim.line("q"), "Failed (OutOfcpu)");
+}
+
 /// S24: the same seed gives the same history, another one another.
 #[test]
 fn the_same_seed_gives_the_same_history() {
