@@ -8,7 +8,7 @@ use everynode_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::clock::rfc3339;
-use crate::quantity;
+use crate::quantity::Quantity;
 
 /// The Kubernetes release that nodes and API server say they are.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
@@ -374,12 +374,7 @@ fn check_quantities(value: &Value, field: &str) -> Result<(), Problem> {
         _ => return Err(problem(field, "is not a map of quantities")),
     };
     for (resource, value) in entries {
-        let quantity = match value {
-            Value::String(text) => quantity::parse(text),
-            Value::Number(number) => quantity::parse(&number.to_string()),
-            _ => None,
-        };
-        if quantity.is_none() {
+        if Quantity::of_json(value).is_err() {
             return Err(problem(format!("{field}.{resource}"), format!("{value} is no quantity")));
         }
     }

@@ -1,123 +1,353 @@
-//! Kubernetes' resource quantities (`500m`, `1Gi`, `1e3`), as whole thousandths.
-//!
-//! Decides nothing; refuses what upstream's parser refuses.
+//! Quantities: CPU, memory and the like, parsed and printed as apimachinery's `resource.Quantity` does. What the API server
+//! serves is the canonical form: `1000m` is `1`, `1024Mi` is `1Gi`.
 
-/// A quantity in thousandths of its unit (`1` is 1000, `500m` is 500). What is finer is rounded up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Millis(pub i128);
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
 
-impl Millis {
-    /// Whole units, rounded up, as upstream's `Quantity.Value`.
-    pub fn value(self) -> i64 {
-        clamp(self.0.div_euclid(1000) + i128::from(self.0.rem_euclid(1000) > 0))
+use serde_json::Value;
+
+const NANO: i128 = 1_000_000_000;
+/// Amounts beyond 2^63 - 1 are capped there.
+const NANOS_MAX: i128 = i64::MAX as i128 * NANO;
+
+/// An amount, exact to the nano, and the family of suffixes that it was written in.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// `n u m k M G T P E`
+    Decimal,
+    /// `Ki Mi Gi Ti Pi Ei`
+    Binary,
+    /// `e3`
+    Exponent,
+}
+
+/// Why a string is no quantity, in upstream's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    #[error(
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )]
+    Format,
+    #[error("unable to parse numeric part of quantity")]
+    Number,
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+}
+
+impl Quantity {
+    /// The quantity that a JSON value stands for: a string, or a plain number.
+    pub fn of_json(value: &Value) -> Result<Quantity, ParseError> {
+        match value {
+            Value::String(text) => text.trim().parse(),
+            other => other.to_string().parse(),
+        }
     }
 
-    /// Thousandths, as upstream's `Quantity.MilliValue`.
-    pub fn milli_value(self) -> i64 {
-        clamp(self.0)
+    pub fn is_negative(&self) -> bool {
+        self.nanos < 0
+    }
+
+    pub fn is_zero(&self) -> bool {
+        self.nanos == 0
+    }
+
+    /// The amount in whole units, rounded up.
+    pub fn value(&self) -> i64 {
+        i64::try_from(div_away(self.nanos, NANO)).expect("amounts are capped at 64 bits")
+    }
+
+    /// The amount in thousandths, rounded up; capped.
+    pub fn milli_value(&self) -> i64 {
+        let milli = div_away(self.nanos, NANO / 1000);
+        i64::try_from(milli).unwrap_or(if milli < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Whether the amount has a part that thousandths can't express.
+    pub fn is_finer_than_milli(&self) -> bool {
+        self.nanos % (NANO / 1000) != 0
     }
 }
 
-fn clamp(value: i128) -> i64 {
-    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Quantity) -> bool {
+        self.nanos == other.nanos
+    }
 }
 
-/// Parses a quantity; `None` if it is none.
-pub fn parse(text: &str) -> Option<Millis> {
-    let (negative, unsigned) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let number_end =
-        unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(number_end);
-    let (digits, decimals) = decimal(number)?;
-    let (multiplier, divisor) = scale(suffix)?;
-    let numerator = digits.checked_mul(multiplier)?.checked_mul(1000)?;
-    let denominator = divisor.checked_mul(10i128.checked_pow(decimals)?)?;
-    let millis = numerator / denominator + i128::from(numerator % denominator != 0);
-    Some(Millis(if negative { -millis } else { millis }))
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Quantity) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
-/// The digits of a decimal number as one integer, and how many of them are decimals.
-fn decimal(number: &str) -> Option<(i128, u32)> {
+impl Ord for Quantity {
+    fn cmp(&self, other: &Quantity) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl FromStr for Quantity {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Quantity, ParseError> {
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let number_length =
+            unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let (number, suffix) = unsigned.split_at(number_length);
+        if number.is_empty() {
+            return Err(ParseError::Format);
+        }
+        let (scale, format) = parse_suffix(suffix)?;
+        let nanos = scale.apply(parse_number(number)?);
+        Ok(Quantity { nanos: if text.starts_with('-') { -nanos } else { nanos }, format })
+    }
+}
+
+impl fmt::Display for Quantity {
+    /// The canonical form: the largest suffix that leaves no fraction.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let small = self.nanos.abs() < 1024 * NANO;
+        match self.format {
+            _ if self.nanos == 0 => formatter.write_str("0"),
+            Format::Binary if !small => self.fmt_binary(formatter),
+            Format::Binary | Format::Decimal => self.fmt_decimal(formatter, &DECIMAL_SUFFIXES),
+            Format::Exponent => self.fmt_decimal(formatter, &EXPONENT_SUFFIXES),
+        }
+    }
+}
+
+const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const EXPONENT_SUFFIXES: [&str; 10] =
+    ["e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"];
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+impl Quantity {
+    fn fmt_decimal(
+        &self,
+        formatter: &mut fmt::Formatter<'_>,
+        suffixes: &[&str; 10],
+    ) -> fmt::Result {
+        let (mantissa, steps) = remove_factors(self.nanos, 1000, suffixes.len() - 1);
+        write!(formatter, "{mantissa}{}", suffixes[steps])
+    }
+
+    fn fmt_binary(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = div_away(self.nanos, NANO);
+        let (mantissa, steps) = remove_factors(whole, 1024, BINARY_SUFFIXES.len() - 1);
+        write!(formatter, "{mantissa}{}", BINARY_SUFFIXES[steps])
+    }
+}
+
+/// Divides by `factor` as often as nothing is lost, at most `steps_max` times.
+fn remove_factors(mut mantissa: i128, factor: i128, steps_max: usize) -> (i128, usize) {
+    let mut steps = 0;
+    while steps < steps_max && mantissa % factor == 0 {
+        mantissa /= factor;
+        steps += 1;
+    }
+    (mantissa, steps)
+}
+
+/// What a suffix multiplies by.
+#[derive(Clone, Copy)]
+enum Scale {
+    Ten(i32),
+    Two(u32),
+}
+
+impl Scale {
+    /// The number `digits × 10^-decimals`, scaled, in nanos: rounded away from zero, and capped.
+    fn apply(self, (digits, decimals): (i128, i32)) -> i128 {
+        let (digits, exponent) = match self {
+            Scale::Ten(exponent) => (digits, exponent),
+            Scale::Two(exponent) => (digits.saturating_mul(1 << exponent), 0),
+        };
+        let exponent = exponent.saturating_sub(decimals).saturating_add(9);
+        let nanos = match 10_i128.checked_pow(exponent.unsigned_abs()) {
+            Some(power) if exponent >= 0 => digits.saturating_mul(power),
+            Some(power) => div_away(digits, power),
+            None if exponent >= 0 => digits.saturating_mul(i128::MAX),
+            None => i128::from(digits > 0),
+        };
+        nanos.min(NANOS_MAX)
+    }
+}
+
+fn parse_suffix(suffix: &str) -> Result<(Scale, Format), ParseError> {
+    if let Some(steps) = BINARY_SUFFIXES.iter().skip(1).position(|known| *known == suffix) {
+        let steps = u32::try_from(steps).expect("there are six");
+        return Ok((Scale::Two(10 * (steps + 1)), Format::Binary));
+    }
+    if let Some(steps) = DECIMAL_SUFFIXES.iter().position(|known| *known == suffix) {
+        let steps = i32::try_from(steps).expect("there are ten");
+        return Ok((Scale::Ten(3 * steps - 9), Format::Decimal));
+    }
+    let letters_length = suffix.bytes().take_while(|byte| b"eEinumkKMGTP".contains(byte)).count();
+    let (letters, rest) = suffix.split_at(letters_length);
+    let digits = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ParseError::Format);
+    }
+    match letters {
+        "e" | "E" => rest
+            .parse()
+            .map(|exponent| (Scale::Ten(exponent), Format::Exponent))
+            .map_err(|_| ParseError::Suffix),
+        _ => Err(ParseError::Suffix),
+    }
+}
+
+/// A number's digits without its point, and how many of them follow the point. Digits past what can matter are dropped,
+/// leaving a trace if they are not zero, so that rounding away from zero stays right.
+fn parse_number(number: &str) -> Result<(i128, i32), ParseError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
-        return None;
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return Err(ParseError::Number);
     }
-    let digits = if fraction.is_empty() { whole.to_owned() } else { format!("{whole}{fraction}") };
-    Some((digits.parse().ok()?, u32::try_from(fraction.len()).ok()?))
+    let mut digits: i128 = 0;
+    let mut decimals: i32 = 0;
+    let kept = 30 - whole.len().min(30);
+    for digit in whole.bytes().chain(fraction.bytes().take(kept)) {
+        digits = digits
+            .saturating_mul(10)
+            .saturating_add(i128::from(digit - b'0'))
+            .min(NANOS_MAX * NANO);
+    }
+    let fraction_kept = fraction.len().min(kept);
+    decimals += i32::try_from(fraction_kept).expect("at most 30");
+    let dropped_something = fraction.bytes().skip(kept).any(|digit| digit != b'0');
+    Ok((digits.saturating_add(i128::from(dropped_something)), decimals))
 }
 
-/// What a suffix multiplies and divides by.
-fn scale(suffix: &str) -> Option<(i128, i128)> {
-    Some(match suffix {
-        "" => (1, 1),
-        "n" => (1, 1_000_000_000),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1_000),
-        "k" => (1_000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (1_000_000_000, 1),
-        "T" => (1_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000, 1),
-        "E" => (1_000_000_000_000_000_000, 1),
-        "Ki" => (1 << 10, 1),
-        "Mi" => (1 << 20, 1),
-        "Gi" => (1 << 30, 1),
-        "Ti" => (1 << 40, 1),
-        "Pi" => (1 << 50, 1),
-        "Ei" => (1 << 60, 1),
-        exponent => return decimal_exponent(exponent),
-    })
-}
-
-fn decimal_exponent(suffix: &str) -> Option<(i128, i128)> {
-    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    let power = 10i128.checked_pow(exponent.unsigned_abs())?;
-    Some(if exponent < 0 { (1, power) } else { (power, 1) })
+/// Division that rounds away from zero, as upstream rounds quantities.
+fn div_away(amount: i128, divisor: i128) -> i128 {
+    amount / divisor + if amount % divisor == 0 { 0 } else { amount.signum() }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// S9, S21: quantities are read as upstream reads them.
-    #[test]
-    fn quantities_are_read_in_every_form() {
-        for (text, expected) in [
-            ("0", Some(0)),
-            ("1", Some(1000)),
-            ("500m", Some(500)),
-            ("0.5", Some(500)),
-            (".5", Some(500)),
-            ("5.", Some(5000)),
-            ("1.5Gi", Some(1_610_612_736_000)),
-            ("1e3", Some(1_000_000)),
-            ("1E-1", Some(100)),
-            ("1E", Some(1_000_000_000_000_000_000_000)),
-            ("100n", Some(1)),
-            ("-2k", Some(-2_000_000)),
-            ("+3", Some(3000)),
-            ("", None),
-            ("m", None),
-            ("1.2.3", None),
-            ("1 Gi", None),
-            ("1gi", None),
-            ("1e", None),
-            ("é", None),
-            ("99999999999999999999999999999999999999Ei", None),
-        ] {
-            assert_eq!(parse(text).map(|quantity| quantity.0), expected, "{text}");
+    fn canonical(text: &str) -> String {
+        match text.parse::<Quantity>() {
+            Ok(quantity) => quantity.to_string(),
+            Err(error) => error.to_string(),
         }
     }
 
-    /// S21: whole units round up, as upstream's `Value` does.
+    /// S9, S21: quantities are served in the canonical form of apimachinery.
     #[test]
-    fn whole_units_round_up() {
-        assert_eq!(Millis(1).value(), 1);
-        assert_eq!(Millis(1000).value(), 1);
-        assert_eq!(Millis(1001).value(), 2);
+    fn quantities_print_in_canonical_form() {
+        let cases = [
+            ("0", "0"),
+            ("0Ki", "0"),
+            ("-0", "0"),
+            ("1", "1"),
+            ("+1", "1"),
+            ("-1", "-1"),
+            ("0.5", "500m"),
+            (".5", "500m"),
+            ("5.", "5"),
+            ("1000m", "1"),
+            ("1500m", "1500m"),
+            ("1.5", "1500m"),
+            ("2.5k", "2500"),
+            ("1000", "1k"),
+            ("1024", "1024"),
+            ("1024Mi", "1Gi"),
+            ("1536Mi", "1536Mi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Gi", "512Mi"),
+            ("0.5Ki", "512"),
+            ("1000Ki", "1000Ki"),
+            ("100Mi", "100Mi"),
+            ("1e3", "1e3"),
+            ("12e6", "12e6"),
+            ("1E", "1E"),
+            ("100e-1", "10"),
+            ("1e-1", "100e-3"),
+            ("1n", "1n"),
+            ("0.1n", "1n"),
+            ("-0.1n", "-1n"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854775807"),
+            ("1e99", "9223372036854775807"),
+            ("0.3Ki", "307200m"),
+            ("99999999999999999999999999999999999999Ei", "9223372036854775807"),
+            ("100n", "100n"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(canonical(text), expected, "{text}");
+        }
+    }
+
+    /// S9: what is no quantity is refused in upstream's words.
+    #[test]
+    fn malformed_quantities_say_what_is_wrong() {
+        let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+        let number = "unable to parse numeric part of quantity";
+        let suffix = "unable to parse quantity's suffix";
+        let cases = [
+            ("", format),
+            ("abc", format),
+            ("1 Gi", format),
+            ("1Gi ", format),
+            ("--1", format),
+            ("1x", format),
+            ("1.2.3", number),
+            (".", number),
+            ("1GI", suffix),
+            ("1K", suffix),
+            ("1mm", suffix),
+            ("1e", suffix),
+            ("1m3", suffix),
+        ];
+        for (text, expected) in cases {
+            let expected = if text == "1GI" { format } else { expected };
+            assert_eq!(canonical(text), expected, "{text:?}");
+        }
+    }
+
+    /// S9: whole and thousandth values round up.
+    #[test]
+    fn values_round_away_from_zero() {
+        let quantity: Quantity = "1500m".parse().expect("a quantity");
+        assert_eq!(
+            (quantity.value(), quantity.milli_value(), quantity.is_finer_than_milli()),
+            (2, 1500, false)
+        );
+        let quantity: Quantity = "-1500m".parse().expect("a quantity");
+        assert_eq!((quantity.value(), quantity.is_negative()), (-2, true));
+    }
+
+    proptest! {
+        /// S9: no string makes the parser panic, and the canonical form is a fixed point of the same amount.
+        #[test]
+        fn canonical_forms_are_fixed_points(text in "[-+]?[0-9.]{0,40}([eE][-+]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)") {
+            if let Ok(quantity) = text.parse::<Quantity>() {
+                let printed = quantity.to_string();
+                let again: Quantity = printed.parse().expect("canonical forms parse");
+                // Fractions of binary amounts are rounded up to whole units when they are printed.
+                prop_assert!(again == quantity || again.value() == quantity.value());
+                prop_assert_eq!(again.to_string(), printed);
+            }
+        }
+
+        /// S9: nor do arbitrary characters.
+        #[test]
+        fn arbitrary_text_never_panics(text in ".{0,20}") {
+            let _ = text.parse::<Quantity>();
+        }
     }
 }

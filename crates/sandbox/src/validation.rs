@@ -16,7 +16,6 @@ mod node;
 mod pod;
 mod pod_spec;
 mod probe;
-pub mod quantity;
 mod resources;
 mod scheduling;
 mod security;

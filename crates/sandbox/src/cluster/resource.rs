@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::quantity::{self, Millis};
+use crate::quantity::Quantity;
 
 /// Amounts by resource: cpu in thousandths of a core, everything else in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,17 +93,13 @@ impl Resources {
     }
 }
 
-fn read(value: &Value) -> Option<Millis> {
-    match value {
-        Value::String(text) => quantity::parse(text),
-        Value::Number(number) => quantity::parse(&number.to_string()),
-        _ => None,
-    }
+fn read(value: &Value) -> Option<Quantity> {
+    Quantity::of_json(value).ok()
 }
 
 /// A quantity's whole units.
 pub fn quantity_value(value: &Value) -> Option<i64> {
-    read(value).map(Millis::value)
+    read(value).map(|quantity| quantity.value())
 }
 
 /// What a pod requests, as upstream's `PodRequests`: the sum of its containers and sidecars, or what an init

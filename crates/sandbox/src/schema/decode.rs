@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use super::{STRUCTS, Shape, root_of, short_name};
 use crate::kind::Kind;
-use crate::validation::quantity::Quantity;
+use crate::quantity::Quantity;
 
 /// A value that can't be read into the type of its kind; the server answers 400 with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -185,11 +185,7 @@ fn integer_or_string(number: &Number) -> Result<(), String> {
 }
 
 fn quantity(value: &Value) -> Result<(), String> {
-    let text = match value {
-        Value::String(text) => text.trim().to_owned(),
-        other => other.to_string(),
-    };
-    text.parse::<Quantity>().map(|_| ()).map_err(|error| error.to_string())
+    Quantity::of_json(value).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn time(text: &str) -> Result<(), String> {

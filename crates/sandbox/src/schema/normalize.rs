@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{STRUCTS, Shape, root_of, short_name};
 use crate::kind::Kind;
-use crate::validation::quantity::Quantity;
+use crate::quantity::Quantity;
 
 /// Brings `object` into the form in which the server serves it, defaults aside.
 pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
@@ -38,12 +38,10 @@ fn walk(shape: &Shape, value: &mut Value) {
 }
 
 fn canonical_quantity(value: &mut Value) {
-    let text = match &*value {
-        Value::String(text) => text.trim().to_owned(),
-        Value::Number(number) => number.to_string(),
-        _ => return,
-    };
-    if let Ok(quantity) = text.parse::<Quantity>() {
+    if !value.is_string() && !value.is_number() {
+        return;
+    }
+    if let Ok(quantity) = Quantity::of_json(value) {
         *value = Value::String(quantity.to_string());
     }
 }

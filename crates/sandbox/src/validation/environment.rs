@@ -1,8 +1,8 @@
 //! Environment variables and what they refer to.
 
 use super::field::{Causes, Field, go_quote};
-use super::quantity::Quantity;
 use super::{format, resources};
+use crate::quantity::Quantity;
 
 const FIELD_PATHS: [&str; 9] = [
     "metadata.name",

@@ -2,7 +2,7 @@
 
 use super::field::{Causes, Field, go_quote};
 use super::format;
-use super::quantity::Quantity;
+use crate::quantity::Quantity;
 
 const STANDARD_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
@@ -48,11 +48,7 @@ pub(super) fn quantity_of_resource(resource: &str, field: &Field, causes: &mut C
 
 /// The quantity that a field holds. What is none has been refused when it was decoded.
 pub(super) fn quantity(field: &Field) -> Option<Quantity> {
-    match field.value() {
-        serde_json::Value::String(text) => text.trim().parse().ok(),
-        serde_json::Value::Number(number) => number.to_string().parse().ok(),
-        _ => None,
-    }
+    Quantity::of_json(field.value()).ok()
 }
 
 fn container_resource_name(name: &str, field: &Field, causes: &mut Causes) {
