@@ -13,18 +13,18 @@ use k8s_openapi::api::{
     apps::v1 as apps, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::kind::Kind;
 
 pub use decode::{DecodeError, decode, unknown_fields};
+use normalize::Written;
 pub(crate) use normalize::normalize;
 
 /// What a value must be.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
-    /// A struct, by its name in the API definition (`io.k8s.api.core.v1.PodSpec`).
-    Struct(String),
+    Struct(StructId),
     Map(Box<Shape>),
     List(Box<Shape>),
     Text,
@@ -41,14 +41,26 @@ enum Shape {
     Any,
 }
 
-/// The fields of a struct.
-#[derive(Debug, Default)]
+/// A struct by its place among all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StructId(usize);
+
+/// A struct of the API.
+#[derive(Debug)]
 struct Struct {
-    fields: BTreeMap<String, Shape>,
+    /// Its name in the API definition (`io.k8s.api.core.v1.PodSpec`).
+    name: String,
+    fields: BTreeMap<String, Field>,
 }
 
-/// All structs by their names in the API definition.
-struct Structs(BTreeMap<String, Struct>);
+#[derive(Debug)]
+struct Field {
+    shape: Shape,
+    written: Written,
+}
+
+/// All structs, ordered by name.
+struct Structs(Vec<Struct>);
 
 static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::compile);
 
@@ -61,7 +73,18 @@ fn root_of(kind: &Kind) -> Option<Shape> {
             format!("io.k8s.api.{short}.{}.{name}", kind.version)
         }
     };
-    STRUCTS.get(&name).map(|_| Shape::Struct(name))
+    STRUCTS
+        .0
+        .binary_search_by(|known| known.name.cmp(&name))
+        .ok()
+        .map(|index| Shape::Struct(StructId(index)))
+}
+
+impl Struct {
+    /// What Go calls the type.
+    fn short_name(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or(&self.name)
+    }
 }
 
 impl Structs {
@@ -74,23 +97,26 @@ impl Structs {
         add::<core::ConfigMap>(&mut generator);
         add::<core::Secret>(&mut generator);
         add::<core::ServiceAccount>(&mut generator);
-        add::<core::Binding>(&mut generator);
         add::<apps::DaemonSet>(&mut generator);
         add::<apps::ControllerRevision>(&mut generator);
         add::<coordination::Lease>(&mut generator);
         add::<events::Event>(&mut generator);
-        add::<k8s_openapi::api::policy::v1::Eviction>(&mut generator);
-        let definitions = generator.take_definitions(true);
-        Structs(
-            definitions
-                .iter()
-                .filter_map(|(name, schema)| Some((name.clone(), compile_struct(schema)?)))
-                .collect(),
-        )
+        let definitions: BTreeMap<String, Value> =
+            generator.take_definitions(true).into_iter().collect();
+        // A definition with properties is a struct; the others are scalars, recognised by name where they are referred to.
+        let structs: Vec<(&String, &Map<String, Value>)> = definitions
+            .iter()
+            .filter_map(|(name, schema)| Some((name, schema.get("properties")?.as_object()?)))
+            .collect();
+        let names: Vec<&str> = structs.iter().map(|(name, _)| name.as_str()).collect();
+        let compile = |(name, properties): &(&String, &Map<String, Value>)| {
+            compile_struct(name, properties, &names)
+        };
+        Structs(structs.iter().map(compile).collect())
     }
 
-    fn get(&self, name: &str) -> Option<&Struct> {
-        self.0.get(name)
+    fn get(&self, id: StructId) -> &Struct {
+        &self.0[id.0]
     }
 }
 
@@ -98,30 +124,30 @@ fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
-/// A definition with properties is a struct; the others are scalars, recognised by name where they are referred to.
-fn compile_struct(schema: &Value) -> Option<Struct> {
-    let properties = schema.get("properties")?.as_object()?;
-    Some(Struct {
-        fields: properties
-            .iter()
-            .map(|(name, schema)| (name.clone(), compile_shape(schema)))
-            .collect(),
-    })
+fn compile_struct(name: &str, properties: &Map<String, Value>, names: &[&str]) -> Struct {
+    let short_name = name.rsplit('.').next().unwrap_or(name);
+    let compile = |(field, schema): (&String, &Value)| {
+        (
+            field.clone(),
+            Field { shape: compile_shape(schema, names), written: Written::of(short_name, field) },
+        )
+    };
+    Struct { name: name.to_owned(), fields: properties.iter().map(compile).collect() }
 }
 
-fn compile_shape(schema: &Value) -> Shape {
+fn compile_shape(schema: &Value, names: &[&str]) -> Shape {
     if let Some(reference) = reference(schema) {
-        return referred(reference.rsplit('/').next().unwrap_or(reference));
+        return referred(reference.rsplit('/').next().unwrap_or(reference), names);
     }
     let format = schema.get("format").and_then(Value::as_str);
     match (schema.get("type").and_then(Value::as_str), format) {
         (Some("object"), _) => match schema.get("additionalProperties") {
-            Some(values @ Value::Object(_)) => Shape::Map(Box::new(compile_shape(values))),
+            Some(values @ Value::Object(_)) => Shape::Map(Box::new(compile_shape(values, names))),
             _ => Shape::Any,
         },
-        (Some("array"), _) => {
-            Shape::List(Box::new(schema.get("items").map_or(Shape::Any, compile_shape)))
-        }
+        (Some("array"), _) => Shape::List(Box::new(
+            schema.get("items").map_or(Shape::Any, |items| compile_shape(items, names)),
+        )),
         (Some("string"), Some("byte")) => Shape::Bytes,
         (Some("string"), _) => Shape::Text,
         (Some("integer"), Some("int32")) => Shape::Integer { bits: 32 },
@@ -137,44 +163,35 @@ fn reference(schema: &Value) -> Option<&str> {
     schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?.as_str()
 }
 
-fn referred(name: &str) -> Shape {
-    match name.rsplit('.').next() {
-        Some("Quantity") => Shape::Quantity,
-        Some("IntOrString") => Shape::IntOrString,
-        Some("Time" | "MicroTime") => Shape::Time,
-        Some("RawExtension" | "FieldsV1" | "JSON") => Shape::Any,
-        _ => Shape::Struct(name.to_owned()),
+fn referred(name: &str, names: &[&str]) -> Shape {
+    match (name.rsplit('.').next(), names.binary_search(&name)) {
+        (Some("Quantity"), _) => Shape::Quantity,
+        (Some("IntOrString"), _) => Shape::IntOrString,
+        (Some("Time" | "MicroTime"), _) => Shape::Time,
+        (_, Ok(index)) => Shape::Struct(StructId(index)),
+        (_, Err(_)) => Shape::Any,
     }
-}
-
-/// The last part of a struct's name: what Go calls the type.
-fn short_name(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// S9: every built-in kind has a shape, and every struct that a shape names is known.
+    /// S9: every built-in kind has a shape, and nothing but raw JSON is without one.
     #[test]
     fn every_kind_has_a_complete_shape() {
         for kind in crate::kind::BUILT_IN {
             assert!(root_of(kind).is_some(), "{}", kind.group_kind());
         }
-        for (name, compiled) in &STRUCTS.0 {
-            for (field, shape) in &compiled.fields {
-                let mut shape = shape;
-                while let Shape::Map(inner) | Shape::List(inner) = shape {
-                    shape = inner;
-                }
-                if let Shape::Struct(inner) = shape {
-                    assert!(
-                        STRUCTS.get(inner).is_some(),
-                        "{name}.{field} is of an unknown type {inner}"
-                    );
-                }
-            }
-        }
+        let raw: Vec<String> = STRUCTS
+            .0
+            .iter()
+            .flat_map(|known| {
+                known.fields.iter().map(move |(field, compiled)| (known, field, compiled))
+            })
+            .filter(|(_, _, compiled)| compiled.shape == Shape::Any)
+            .map(|(known, field, _)| format!("{}.{field}", known.short_name()))
+            .collect();
+        assert_eq!(raw, ["ControllerRevision.data", "ManagedFieldsEntry.fieldsV1"]);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-use super::{STRUCTS, Shape, root_of, short_name};
+use super::{STRUCTS, Shape, StructId, root_of};
 use crate::kind::Kind;
 use crate::quantity::Quantity;
 
@@ -47,18 +47,22 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
 
 /// Where the decoder is: the innermost struct, and the names of the fields that lead there.
 #[derive(Default)]
-struct Place {
-    structs: Vec<String>,
-    fields: Vec<String>,
+struct Place<'a> {
+    structs: Vec<StructId>,
+    fields: Vec<&'a str>,
 }
 
-impl Place {
+impl Place<'_> {
+    fn innermost(&self) -> Option<&'static str> {
+        self.structs.last().map(|id| STRUCTS.get(*id).short_name())
+    }
+
     fn mismatch(&self, found: &str, expected: &str) -> String {
-        match self.structs.last() {
+        match self.innermost() {
             None => format!("json: cannot unmarshal {found} into Go value of type {expected}"),
             Some(innermost) => format!(
                 "json: cannot unmarshal {found} into Go struct field {}.{} of type {}",
-                short_name(innermost),
+                innermost,
                 self.fields.join("."),
                 expected
             ),
@@ -67,10 +71,7 @@ impl Place {
 
     /// The Go type of a string field: some have named types.
     fn text_type(&self) -> &'static str {
-        match (
-            self.structs.last().map(|name| short_name(name)),
-            self.fields.last().map(String::as_str),
-        ) {
+        match (self.innermost(), self.fields.last().copied()) {
             (Some("Container"), Some("imagePullPolicy")) => "v1.PullPolicy",
             (Some("Container"), Some("terminationMessagePolicy")) => "v1.TerminationMessagePolicy",
             (Some("PodSpec"), Some("restartPolicy")) => "v1.RestartPolicy",
@@ -93,7 +94,7 @@ impl Place {
     }
 }
 
-fn check(shape: &Shape, value: &Value, place: &mut Place) -> Result<(), String> {
+fn check<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
     }
@@ -102,13 +103,12 @@ fn check(shape: &Shape, value: &Value, place: &mut Place) -> Result<(), String> 
             Ok(())
         }
         (Shape::Text, Value::String(_)) => Ok(()),
-        (Shape::Struct(name), Value::Object(fields)) => {
-            let Some(known) = STRUCTS.get(name) else { return Ok(()) };
-            place.structs.push(name.clone());
-            for (field, value) in fields {
-                let Some(shape) = known.fields.get(field) else { continue };
-                place.fields.push(field.clone());
-                check(shape, value, place)?;
+        (Shape::Struct(id), Value::Object(fields)) => {
+            place.structs.push(*id);
+            for (name, value) in fields {
+                let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
+                place.fields.push(name);
+                check(&field.shape, value, place)?;
                 place.fields.pop();
             }
             place.structs.pop();
@@ -149,7 +149,7 @@ fn kind_of(value: &Value) -> &'static str {
 
 fn go_type(shape: &Shape, place: &Place) -> String {
     match shape {
-        Shape::Struct(name) => format!("v1.{}", short_name(name)),
+        Shape::Struct(id) => format!("v1.{}", STRUCTS.get(*id).short_name()),
         Shape::Map(inner) if **inner == Shape::Quantity => "v1.ResourceList".to_owned(),
         Shape::Map(inner) => format!("map[string]{}", go_type(inner, place)),
         Shape::List(inner) => format!("[]{}", go_type(inner, place)),
@@ -219,13 +219,12 @@ fn base64(text: &str) -> Result<(), String> {
 fn collect_unknown(shape: &Shape, value: &Value, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match (shape, value) {
-        (Shape::Struct(name), Value::Object(fields)) => {
-            let Some(known) = STRUCTS.get(name) else { return };
-            for (field, value) in fields {
+        (Shape::Struct(id), Value::Object(fields)) => {
+            for (name, value) in fields {
                 let separator = if path.is_empty() { "" } else { "." };
-                write!(path, "{separator}{field}").expect("a String takes all writes");
-                match known.fields.get(field) {
-                    Some(shape) => collect_unknown(shape, value, path, found),
+                write!(path, "{separator}{name}").expect("a String takes all writes");
+                match STRUCTS.get(*id).fields.get(name) {
+                    Some(field) => collect_unknown(&field.shape, value, path, found),
                     None => found.push(format!("unknown field {path:?}")),
                 }
                 path.truncate(length);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{STRUCTS, Shape, root_of, short_name};
+use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 use crate::quantity::Quantity;
 
@@ -16,12 +16,12 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
 
 fn walk(shape: &Shape, value: &mut Value) {
     match (shape, value) {
-        (Shape::Struct(name), Value::Object(fields)) => {
-            let Some(known) = STRUCTS.get(name) else { return };
-            fields.retain(|field, value| match known.fields.get(field) {
-                Some(shape) => {
-                    walk(shape, value);
-                    !is_dropped(short_name(name), field, shape, value)
+        (Shape::Struct(id), Value::Object(fields)) => {
+            let known = STRUCTS.get(*id);
+            fields.retain(|name, value| match known.fields.get(name) {
+                Some(field) => {
+                    walk(&field.shape, value);
+                    !field.written.leaves_out(&field.shape, value)
                 }
                 None => true,
             });
@@ -46,31 +46,43 @@ fn canonical_quantity(value: &mut Value) {
     }
 }
 
-/// Whether Go leaves the field out: it has `omitempty` and is empty.
-fn is_dropped(owner: &str, field: &str, shape: &Shape, value: &Value) -> bool {
-    match value {
-        Value::Null => !is_raw(owner, field),
-        Value::Array(items) => items.is_empty() && !is_always_written(owner, field),
-        Value::Object(entries) => matches!(shape, Shape::Map(_)) && entries.is_empty(),
-        Value::String(text) => text.is_empty() && is_plain(owner, field),
-        Value::Bool(value) => !value && is_plain(owner, field),
-        Value::Number(number) => number.as_i64() == Some(0) && is_plain(owner, field),
+/// When Go writes a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Always,
+    /// Unless it is null or an empty list or map: pointers, lists and maps with `omitempty`.
+    IfPresent,
+    /// Unless it is the zero value, which can't be told from its absence: plain fields with `omitempty`.
+    IfNotZero,
+}
+
+impl Written {
+    pub(super) fn of(owner: &str, field: &str) -> Written {
+        match (owner, field) {
+            ("ControllerRevision", "data")
+            | ("PodSpec", "containers")
+            | ("NodeSelector", "nodeSelectorTerms") => Written::Always,
+            _ if PLAIN_FIELDS
+                .iter()
+                .any(|(name, fields)| *name == owner && fields.contains(&field)) =>
+            {
+                Written::IfNotZero
+            }
+            _ => Written::IfPresent,
+        }
     }
-}
 
-/// Raw JSON may be null.
-fn is_raw(owner: &str, field: &str) -> bool {
-    owner == "ControllerRevision" && field == "data"
-}
-
-/// Lists without `omitempty`.
-fn is_always_written(owner: &str, field: &str) -> bool {
-    matches!((owner, field), ("PodSpec", "containers") | ("NodeSelector", "nodeSelectorTerms"))
-}
-
-/// Whether a field is no pointer in Go and has `omitempty`: its zero value can't be told from its absence.
-fn is_plain(owner: &str, field: &str) -> bool {
-    PLAIN_FIELDS.iter().any(|(name, fields)| *name == owner && fields.contains(&field))
+    fn leaves_out(self, shape: &Shape, value: &Value) -> bool {
+        let zero = match value {
+            Value::Null => return self != Written::Always,
+            Value::Array(items) => return items.is_empty() && self != Written::Always,
+            Value::Object(entries) => return matches!(shape, Shape::Map(_)) && entries.is_empty(),
+            Value::String(text) => text.is_empty(),
+            Value::Bool(value) => !value,
+            Value::Number(number) => number.as_i64() == Some(0),
+        };
+        zero && self == Written::IfNotZero
+    }
 }
 
 /// The plain fields of each struct.

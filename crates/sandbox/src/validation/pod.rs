@@ -253,9 +253,10 @@ fn difference(new: &Value, old: &Value) -> String {
         .into_iter()
         .filter(|name| new.get(*name) != old.get(*name))
         .map(|name| {
-            format!("- {name}: {}\n+ {name}: {}\n", shown(old.get(name)), shown(new.get(name)))
+            format!("- {name}: {}\n+ {name}: {}", shown(old.get(name)), shown(new.get(name)))
         })
-        .collect()
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Upstream reports the types of conditions under `metadata.conditions`.

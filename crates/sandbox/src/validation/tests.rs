@@ -212,7 +212,7 @@ fn parse_case(block: &str) -> Case {
         .collect();
     let expected = match expected.trim_start() {
         "" => String::new(),
-        lines => format!("{lines}\n"),
+        lines => format!("{}\n", lines.trim_end()),
     };
     Case { text: format!("{text}\n"), verb, base: base.to_owned(), edits, expected }
 }
