@@ -83,8 +83,8 @@ impl Control {
                 let effects = self.index.observe(observation);
                 self.follow(effects);
             }
-            Event::Orphans { namespace, pods } => {
-                let effects = self.index.observe_orphans(&namespace, pods);
+            Event::Orphans(orphans) => {
+                let effects = self.index.observe_orphans(orphans);
                 self.follow(effects);
             }
             Event::Written { key, uid, result } => {

@@ -1,10 +1,11 @@
 //! All that can happen to the loop, in one closed enum.
 
-use everynode_core::name::{DaemonSetKey, Namespace, Uid};
-use everynode_core::object::{Node, Pod};
+use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::object::Node;
 use everynode_core::plan::WriteResult;
 use everynode_k8s::convert::{DaemonSetObject, NamespaceObject, PodObject, RevisionObject};
 
+use crate::index::Orphans;
 use crate::watch::Change;
 
 /// What the loop is told.
@@ -17,7 +18,7 @@ pub enum Event {
     /// All writes of a plan have been reported.
     Executed { key: DaemonSetKey },
     /// The orphan pods that a new DaemonSet may adopt, read live.
-    Orphans { namespace: Namespace, pods: Vec<Pod> },
+    Orphans(Orphans),
 }
 
 /// What a watch saw, of whichever kind.

@@ -36,8 +36,18 @@ pub struct Effects {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrphanList {
-    pub namespace: Namespace,
+    /// Who waits for it.
+    pub key: DaemonSetKey,
     pub selector: LabelSelector,
+}
+
+/// The answer to an [`OrphanList`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Orphans {
+    pub key: DaemonSetKey,
+    pub pods: Vec<Pod>,
+    /// The highest resourceVersion among them.
+    pub version: ResourceVersion,
 }
 
 /// A plan, and what its writes are made from.
@@ -56,6 +66,8 @@ pub struct Index {
     watermarks: Watermarks,
     /// DaemonSets whose last plan waited for something to be seen (C60).
     waiting: BTreeSet<DaemonSetKey>,
+    /// Orphans that were listed before the watch of pods has come as far.
+    listed: Vec<Orphans>,
     /// Whether pods have been listed: before that there are none to have been dropped.
     has_pods: bool,
 }
@@ -79,6 +91,7 @@ impl Index {
             Observation::Pod(change) => {
                 advance(&mut self.watermarks.pods, change.version());
                 self.observe_pod(change, &mut effects);
+                self.take_listed(&mut effects);
             }
             Observation::Revision(change) => {
                 advance(&mut self.watermarks.revisions, change.version());
@@ -91,20 +104,36 @@ impl Index {
         effects
     }
 
-    /// Takes the answer to an [`OrphanList`]: pods that are not known and not known to be gone.
-    pub fn observe_orphans(&mut self, namespace: &Namespace, pods: Vec<Pod>) -> Effects {
+    /// Takes the answer to an [`OrphanList`]. It counts once the watch of pods has come as far: what is
+    /// known of a pod by then is at least as recent, and the DaemonSet may be planned for.
+    pub fn observe_orphans(&mut self, orphans: Orphans) -> Effects {
         let mut effects = Effects::default();
-        if let Some(space) = self.spaces.get_mut(namespace) {
-            for pod in space.end_listing(pods) {
-                space.apply_pod(pod, &mut self.nodes, &mut effects.changed);
-            }
-        }
+        self.listed.push(orphans);
+        self.take_listed(&mut effects);
         effects
     }
 
-    /// What is to be done for a DaemonSet now; `None` if there is no such one.
+    fn take_listed(&mut self, effects: &mut Effects) {
+        let reached = self.watermarks.pods;
+        for orphans in self.listed.extract_if(.., |orphans| orphans.version <= reached) {
+            let Some(space) = self.spaces.get_mut(&orphans.key.namespace) else { continue };
+            for pod in space.end_listing(&orphans.key, orphans.pods) {
+                space.apply_pod(pod, &mut self.nodes, &mut effects.changed);
+            }
+            if space.daemon_sets.contains_key(&orphans.key.name) {
+                effects.changed.insert(orphans.key);
+            }
+        }
+    }
+
+    /// What is to be done for a DaemonSet now; `None` if there is no such one, or if it is not known yet
+    /// which orphans it may adopt: a node must not get a pod beside the one that is there (C34).
     pub fn plan(&mut self, key: &DaemonSetKey, now: Timestamp) -> Option<Planned> {
-        let entry = self.spaces.get_mut(&key.namespace)?.daemon_sets.get_mut(&key.name)?;
+        let space = self.spaces.get_mut(&key.namespace)?;
+        if space.awaits_listing(&key.name) {
+            return None;
+        }
+        let entry = space.daemon_sets.get_mut(&key.name)?;
         let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
         if plan.waiting.is_some() {
             self.waiting.insert(key.clone());

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use everynode_core::object::Pod;
+use everynode_core::name::ResourceVersion;
 use everynode_k8s::convert::{self, Interner, PodObject, label_selector_text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::api::{Api, Error};
 use crate::event::Event;
-use crate::index::OrphanList;
+use crate::index::{OrphanList, Orphans};
 
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -23,39 +23,61 @@ struct WireList<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
-/// Lists until that succeeds: until then the index keeps every orphan of the namespace.
+#[derive(Deserialize)]
+struct WirePod<'a> {
+    #[serde(borrow)]
+    metadata: WireMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMetadata<'a> {
+    resource_version: &'a str,
+}
+
+/// Lists until that succeeds: until then the index keeps every orphan of the namespace, and plans
+/// nothing for the DaemonSet.
 pub(crate) async fn list(api: Api, list: OrphanList, events: mpsc::Sender<Event>) {
     let mut pause = PAUSE;
-    let pods = loop {
+    let orphans = loop {
         match read(&api, &list).await {
-            Ok(pods) => break pods,
+            Ok(orphans) => break orphans,
             Err(error) => {
-                tracing::warn!(namespace = %list.namespace, %error, "can't list orphan pods");
+                tracing::warn!(daemonset = %list.key, %error, "can't list orphan pods");
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         }
     };
-    if events.send(Event::Orphans { namespace: list.namespace, pods }).await.is_err() {
+    if events.send(Event::Orphans(orphans)).await.is_err() {
         tracing::debug!("orphan pods were not reported: the loop has ended");
     }
 }
 
-async fn read(api: &Api, list: &OrphanList) -> Result<Vec<Pod>, Error> {
+async fn read(api: &Api, list: &OrphanList) -> Result<Orphans, Error> {
     let selector = label_selector_text(&list.selector);
     let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
-    let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list.namespace);
+    let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list.key.namespace);
     let body = api.get(&path).await?;
     let wire: WireList =
         serde_json::from_slice(&body).map_err(|error| Error::Transport(error.to_string()))?;
     let mut interner = Interner::default();
-    let mut pods = Vec::new();
+    let mut orphans =
+        Orphans { key: list.key.clone(), pods: Vec::new(), version: ResourceVersion::default() };
     for item in wire.items.unwrap_or_default() {
+        orphans.version = orphans.version.max(version(item));
         match convert::pod(item.get().as_bytes(), &mut interner) {
-            Ok(PodObject::Pod(pod)) => pods.push(pod),
+            Ok(PodObject::Pod(pod)) => orphans.pods.push(pod),
             Ok(PodObject::Foreign { .. }) => {}
             Err(error) => tracing::error!(%error, "object passed over"),
         }
     }
-    Ok(pods)
+    Ok(orphans)
+}
+
+/// Zero, which waits for nothing, for one that we can't read.
+fn version(item: &RawValue) -> ResourceVersion {
+    let pod = serde_json::from_str::<WirePod>(item.get()).ok();
+    let version = pod.and_then(|pod| pod.metadata.resource_version.parse().ok());
+    ResourceVersion(version.unwrap_or_default())
 }

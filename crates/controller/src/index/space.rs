@@ -31,7 +31,8 @@ pub(super) struct Space {
 /// Of what a list may still hold although it is gone, or somebody else's, by now.
 #[derive(Debug, Default)]
 struct Listing {
-    lists: usize,
+    /// How many lists each DaemonSet waits for.
+    lists: BTreeMap<DaemonSetName, usize>,
     gone: BTreeSet<Uid>,
 }
 
@@ -228,18 +229,26 @@ impl Space {
         let state = &self.daemon_sets.get(&key.name)?.state;
         let selector =
             state.daemon_set().selector.clone().filter(|selector| !selector.is_empty())?;
-        self.listing.get_or_insert_default().lists += 1;
-        Some(OrphanList { namespace: key.namespace.clone(), selector })
+        let lists = &mut self.listing.get_or_insert_default().lists;
+        *lists.entry(key.name.clone()).or_default() += 1;
+        Some(OrphanList { key: key.clone(), selector })
+    }
+
+    pub fn awaits_listing(&self, name: &DaemonSetName) -> bool {
+        self.listing.as_ref().is_some_and(|listing| listing.lists.contains_key(name))
     }
 
     /// Returns the pods of the list that are news: neither known already nor known to be gone.
-    pub fn end_listing(&mut self, pods: Vec<Pod>) -> Vec<Pod> {
+    pub fn end_listing(&mut self, key: &DaemonSetKey, pods: Vec<Pod>) -> Vec<Pod> {
         let Some(listing) = &mut self.listing else { return Vec::new() };
         let is_news =
             |pod: &Pod| !listing.gone.contains(&pod.uid) && !self.pods.contains_key(&pod.uid);
         let pods = pods.into_iter().filter(is_news).collect();
-        listing.lists -= 1;
-        if listing.lists == 0 {
+        if let Some(count) = listing.lists.get_mut(&key.name) {
+            *count -= 1;
+        }
+        listing.lists.retain(|_, count| *count > 0);
+        if listing.lists.is_empty() {
             self.listing = None;
             let Self { daemon_sets, pods, .. } = self;
             pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));

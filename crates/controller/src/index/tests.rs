@@ -148,9 +148,29 @@ fn orphans_that_were_dropped_are_listed_for_a_new_daemon_set() {
         PodObject::Pod(pod) => pod,
         PodObject::Foreign { .. } => unreachable!(),
     });
-    let effects = index.observe_orphans(&"ns".into(), listed.to_vec());
+    let key = DaemonSetKey::new("ns", "c");
+    let orphans = Orphans { key, pods: listed.to_vec(), version: version(4) };
+    let effects = index.observe_orphans(orphans);
     assert_eq!(changed(&effects), ["c"]);
     assert_eq!(pods(&index), ["early", "seen"]);
+}
+
+/// C21, C34: nothing is planned before it is known which orphans may be adopted, as the watch of pods may be
+/// behind that of DaemonSets.
+#[test]
+fn a_new_daemon_set_waits_for_its_orphans() {
+    let mut index = index(vec![pod_object("p", "c", Some(("DaemonSet", "before")))]);
+    index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 5)));
+    let key = DaemonSetKey::new("ns", "c");
+    assert!(index.plan(&key, Timestamp(0)).is_none(), "not listed");
+    let PodObject::Pod(orphan) = pod_object("p", "c", None) else { unreachable!() };
+    let orphans = Orphans { key: key.clone(), pods: vec![orphan.clone()], version: version(4) };
+    assert_eq!(index.observe_orphans(orphans), Effects::default());
+    assert!(index.plan(&key, Timestamp(0)).is_none(), "listed, but the watch is behind");
+    let effects = index.observe(Observation::Pod(applied(PodObject::Pod(orphan), 4)));
+    assert_eq!(changed(&effects), ["c"]);
+    let writes = index.plan(&key, Timestamp(0)).unwrap().plan.writes;
+    assert!(writes.iter().any(|write| matches!(write, Write::AdoptPod(_))), "{writes:?}");
 }
 
 /// C60: who waits for a watch to catch up is looked at again when it has moved.

@@ -1,0 +1,68 @@
+//! Options of `everynode run` that change what it does.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use crate::separate_process::{bare, run};
+use crate::world::eventually;
+use crate::world::manifest::daemon_set;
+use crate::world::process::unique;
+
+/// C1: with --namespace the DaemonSets of others are left alone
+#[tokio::test]
+async fn one_namespace_can_be_served_alone() -> Result<()> {
+    let Some(world) = bare(2).await? else { return Ok(()) };
+    let other = unique("other");
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": other}}))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    let elsewhere = Api::namespaced(world.client.clone(), &other);
+    let ds = serde_json::from_value(daemon_set("b"))?;
+    let _: k8s_openapi::api::apps::v1::DaemonSet =
+        elsewhere.create(&PostParams::default(), &ds).await?;
+    let _controller = run(&world, &["--leader-elect=false", "--namespace", &world.namespace])?;
+    world.roll_out(&daemon_set("a")).await?;
+    let ds = elsewhere.get("b").await?;
+    let observed = ds.status.and_then(|status| status.observed_generation);
+    ensure!(observed.unwrap_or(0) == 0, "the other namespace's was served");
+    Ok(())
+}
+
+/// C28: a small burst and a request limit only make it slower
+#[tokio::test]
+async fn small_bursts_and_few_requests_still_arrive() -> Result<()> {
+    let Some(world) = bare(8).await? else { return Ok(()) };
+    let arguments =
+        ["--leader-elect=false", "--burst-replicas=3", "--kube-api-qps=50", "--kube-api-burst=5"];
+    let _controller = run(&world, &arguments)?;
+    world.roll_out(&daemon_set("a")).await?;
+    Ok(())
+}
+
+/// C71, C72: log lines are JSON if asked to be, and events tell what was done
+#[tokio::test]
+async fn logs_are_json_and_events_are_told() -> Result<()> {
+    let Some(world) = bare(3).await? else { return Ok(()) };
+    let controller =
+        run(&world, &["--leader-elect=false", "--log-format=json", "--log-level=debug"])?;
+    world.roll_out(&daemon_set("a")).await?;
+    eventually("the creations are told", async || {
+        let events = world.events().list(&Default::default()).await?.items;
+        let told = events.iter().find(|event| event.reason.as_deref() == Some("SuccessfulCreate"));
+        let told = told.context("no SuccessfulCreate")?;
+        let regarding = told.regarding.clone().unwrap_or_default();
+        ensure!(regarding.kind.as_deref() == Some("DaemonSet"), "{regarding:?}");
+        ensure!(regarding.name.as_deref() == Some("a"), "{regarding:?}");
+        Ok(())
+    })
+    .await?;
+    let output = controller.output();
+    ensure!(!output.trim().is_empty(), "nothing was logged");
+    for line in output.lines() {
+        let line: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        ensure!(line["level"].is_string(), "{line}");
+    }
+    Ok(())
+}
