@@ -5,5 +5,7 @@ mod handover;
 mod leader;
 mod many;
 mod nodes;
+mod options;
 mod ownership;
+mod placement;
 mod rolling;

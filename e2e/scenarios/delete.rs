@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PropagationPolicy};
 
 use crate::observe::{Limits, Observer, uids};
-use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 
 /// C32, C34, S11: deleted in the background
@@ -44,6 +44,24 @@ async fn delete_and_recreate(how: DeleteParams) -> Result<()> {
     let ds = world.settled("a").await?;
     let desired = usize::try_from(ds.status.unwrap_or_default().desired_number_scheduled)?;
     ensure!(uids(&world, "a").await?.len() == desired, "not one pod per node");
+    Ok(())
+}
+
+/// C21, C32, C42, S11: orphaned in mid-rollout, the pods live on, and the next one of the name carries the rollout on
+#[tokio::test]
+async fn orphaned_in_mid_rollout_and_carried_on() -> Result<()> {
+    let world = World::cluster(5).await?;
+    world.roll_out(&daemon_set("a")).await?;
+    start_a_rollout(&world).await?;
+    world.kubectl(&["delete", "ds", "a", "--cascade=orphan"]).await?;
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let observer = Observer::start(&world, "a", limits).await?;
+    world.roll_out(&with(daemon_set("a"), image_patch(NEXT_IMAGE))).await?;
+    observer.finish().await?;
+    for pod in world.pods_of("a").await? {
+        let image = pod.spec.and_then(|spec| spec.containers.into_iter().next()?.image);
+        ensure!(image.as_deref() == Some(NEXT_IMAGE), "a pod has {image:?}");
+    }
     Ok(())
 }
 

@@ -101,6 +101,42 @@ async fn failed_pods_are_deleted_with_a_back_off() -> Result<()> {
     Ok(())
 }
 
+/// C24: a pod that succeeded is replaced at once, with an event
+#[tokio::test]
+async fn succeeded_pods_are_replaced() -> Result<()> {
+    let world = World::cluster(1).await?;
+    world.roll_out(&daemon_set("a")).await?;
+    let pod = world.pods_of("a").await?.pop().context("there is a pod")?;
+    let done = json!({"status": {"phase": "Succeeded"}});
+    if world.sandbox.is_none() {
+        // A real kubelet would at once report its own truth again.
+        return Ok(());
+    }
+    world.pods().patch_status(&name_of(&pod), &PatchParams::default(), &Patch::Merge(done)).await?;
+    eventually("it has a successor", async || {
+        let pods = uids(&world, "a").await?;
+        ensure!(pods.len() == 1 && !pods.contains(&uid(&pod)), "{pods:?}");
+        let events = world.events().list(&Default::default()).await?.items;
+        let told = events.iter().any(|event| event.reason.as_deref() == Some("SucceededDaemonPod"));
+        ensure!(told, "no event tells of it");
+        Ok(())
+    })
+    .await
+}
+
+/// C28, S11: a namespace that is being deleted ends with its DaemonSets and pods, without a quarrel
+#[tokio::test]
+async fn a_namespace_can_be_deleted_with_all_that_is_in_it() -> Result<()> {
+    let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
+        return Ok(());
+    };
+    world.roll_out(&daemon_set("a")).await?;
+    world.kubectl(&["delete", "namespace", &world.namespace, "--timeout=60s"]).await?;
+    let left = world.pods().list(&Default::default()).await?.items;
+    ensure!(left.is_empty(), "pods are left: {left:?}");
+    Ok(())
+}
+
 /// C4, C12, C29: a DaemonSet that makes no sense says so, and the others don't notice
 #[tokio::test]
 async fn a_malformed_daemon_set_disturbs_no_other() -> Result<()> {

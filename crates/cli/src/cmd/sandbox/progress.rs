@@ -28,6 +28,9 @@ impl Display {
     }
 
     pub fn update(&mut self, progress: Progress) {
+        if progress.desired == 0 {
+            return;
+        }
         match self {
             Display::Bar(bar) => {
                 bar.set_length(progress.desired);
@@ -38,7 +41,7 @@ impl Display {
                 let due = last.is_none_or(|(at, before)| {
                     before != progress && now.duration_since(at) >= LINE_INTERVAL
                 });
-                if due && progress.desired > 0 {
+                if due {
                     eprintln!("{} of {} pods available", progress.available, progress.desired);
                     *last = Some((now, progress));
                 }
