@@ -74,7 +74,7 @@ fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        return decode(token);
+        return decode(token, current);
     }
     let asked = options.resource_version.unwrap_or(0);
     if asked > current {
@@ -102,17 +102,14 @@ fn overrides(
     if position.resource_version >= current {
         return Ok(overrides);
     }
-    let expired = |expired: Expired| match options.continue_token {
-        Some(_) => Status::expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
-             without the continue parameter, or use the continue token in this response to retrieve the remainder of \
-             the results. Continuing with the provided token results in an inconsistent list - objects that were \
-             created, modified, or deleted between the time the first chunk was returned and now may show up in the \
-             list.",
-        ),
-        None => Status::expired(format!(
-            "The resourceVersion for the provided list is too old: {expired}."
-        )),
+    let expired = |_: Expired| {
+        Status::expired(match options.continue_token {
+            Some(_) => {
+                "The provided continue parameter is too old to display a consistent list result. You must start a \
+                 new list without the continue parameter."
+            }
+            None => "The resourceVersion for the provided list is too old.",
+        })
     };
     for change in table.log.after(position.resource_version).map_err(expired)? {
         overrides
@@ -204,7 +201,7 @@ fn encode(resource_version: u64, key: &str) -> String {
     format!("{resource_version} {key}").bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn decode(token: &str) -> Result<Position, Status> {
+fn decode(token: &str, current: u64) -> Result<Position, Status> {
     let invalid =
         || Status::bad_request("continue key is not valid: it is no token of this server");
     let bytes: Option<Vec<u8>> = token
@@ -217,8 +214,10 @@ fn decode(token: &str) -> Result<Position, Status> {
         .collect();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
     let (resource_version, key) = text.split_once(' ').ok_or_else(invalid)?;
-    Ok(Position {
-        resource_version: resource_version.parse().map_err(|_| invalid())?,
-        after: Some(key.to_string()),
-    })
+    match resource_version.parse() {
+        Ok(known) if known <= current => {
+            Ok(Position { resource_version: known, after: Some(key.to_string()) })
+        }
+        Ok(_) | Err(_) => Err(invalid()),
+    }
 }
