@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PropagationPolicy};
+use serde_json::json;
 
 use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
@@ -47,16 +48,25 @@ async fn delete_and_recreate(how: DeleteParams) -> Result<()> {
     Ok(())
 }
 
-/// C21, C32, C42, S11: orphaned in mid-rollout, the pods live on, and the next one of the name carries the rollout on
+/// C21, C32, C42, C45, S11: orphaned in mid-rollout, the pods live on, old and new, and the next one of the name adopts all
+/// of them: its template generation is 1, and so is that of the old ones, which counts as up to date
 #[tokio::test]
-async fn orphaned_in_mid_rollout_and_carried_on() -> Result<()> {
+async fn orphaned_in_mid_rollout_and_adopted() -> Result<()> {
     let world = World::cluster(5).await?;
     world.roll_out(&daemon_set("a")).await?;
     start_a_rollout(&world).await?;
     world.kubectl(&["delete", "ds", "a", "--cascade=orphan"]).await?;
     let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
     let observer = Observer::start(&world, "a", limits).await?;
-    world.roll_out(&with(daemon_set("a"), image_patch(NEXT_IMAGE))).await?;
+    let manifest = with(daemon_set("a"), image_patch(NEXT_IMAGE));
+    world.roll_out(&manifest).await?;
+    world
+        .patch_daemon_set(
+            "a",
+            json!({"spec": {"template": {"metadata": {"annotations": {"go": "on"}}}}}),
+        )
+        .await?;
+    world.settled("a").await?;
     observer.finish().await?;
     for pod in world.pods_of("a").await? {
         let image = pod.spec.and_then(|spec| spec.containers.into_iter().next()?.image);
