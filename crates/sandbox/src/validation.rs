@@ -25,6 +25,7 @@ mod simple;
 mod tests;
 mod volume;
 mod volume_source;
+mod warnings;
 
 use serde_json::Value;
 
@@ -151,6 +152,20 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.0
+}
+
+/// What is allowed in `new`, but had better be otherwise: texts for `Warning` headers. `old` is what it replaces, if
+/// anything; a template or pod that stays as it was warns of nothing.
+pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
+    let root = Field::root(new);
+    let unchanged = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
+    match validator_of(kind) {
+        Validator::DaemonSet if !unchanged("/spec/template") => {
+            warnings::of_pod(&root.child("spec").child("template"))
+        }
+        Validator::Pod if !unchanged("/spec") => warnings::of_pod(&root),
+        _ => Vec::new(),
+    }
 }
 
 /// Which rules an object is held to.

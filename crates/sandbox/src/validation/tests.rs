@@ -61,6 +61,61 @@ fn the_tables_hold() {
     assert!(cases_total >= 60, "{cases_total} cases");
 }
 
+/// S4: what is allowed and had better not be is said in upstream's words, unless it was so before.
+#[test]
+fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
+    let (_, mut object) = bases().swap_remove(0);
+    for (pointer, value) in [
+        (
+            "/spec/template/metadata/annotations",
+            serde_json::json!({"scheduler.alpha.kubernetes.io/critical-pod": ""}),
+        ),
+        ("/spec/template/spec/nodeSelector", serde_json::json!({"beta.kubernetes.io/os": "linux"})),
+        (
+            "/spec/template/spec/volumes",
+            serde_json::json!([{"name": "g", "gitRepo": {"repository": "x"}}]),
+        ),
+        (
+            "/spec/template/spec/topologySpreadConstraints",
+            serde_json::json!([{"topologyKey": "zone"}]),
+        ),
+        (
+            "/spec/template/spec/containers/0/env",
+            serde_json::json!([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}, {"name": "A", "value": "3"}]),
+        ),
+        (
+            "/spec/template/spec/containers/0/resources",
+            serde_json::json!({"requests": {"memory": "0.5"}}),
+        ),
+        (
+            "/spec/template/spec/containers/0/ports",
+            serde_json::json!([{"containerPort": 80}, {"containerPort": 80}, {"containerPort": 80, "hostPort": 80}]),
+        ),
+    ] {
+        edit(&mut object, pointer, &value);
+    }
+    let kind = kind_of(&object);
+    defaults::apply(kind, &mut object);
+    let container = "spec.template.spec.containers[0]";
+    let expected = [
+        "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+            .to_owned(),
+        "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod"
+            .to_owned(),
+        "spec.template.metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; \
+         use the \"priorityClassName\" field instead"
+            .to_owned(),
+        "spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+".to_owned(),
+        format!("{container}.resources.requests[memory]: fractional byte value \"500m\" is invalid, must be an integer"),
+        format!("{container}.env[2]: hides previous definition of \"A\", which may be dropped when using apply"),
+        format!("{container}.ports[1]: duplicate port definition with {container}.ports[0]"),
+        format!("{container}.ports[2]: overlapping port definition with {container}.ports[0]"),
+        format!("{container}.ports[2]: overlapping port definition with {container}.ports[1]"),
+    ];
+    assert_eq!(validation::warnings(kind, &object, None), expected);
+    assert_eq!(validation::warnings(kind, &object, Some(&object)), Vec::<String>::new());
+}
+
 /// S9: defaulting is idempotent, so that an object that was read can be written back unchanged.
 #[test]
 fn defaults_applied_twice_are_the_defaults_applied_once() {
@@ -171,6 +226,7 @@ proptest! {
         printer::cells(kind, &new, Timestamp::from_seconds(0));
         defaults::apply(kind, &mut new);
         validation::on_create(kind, &new);
+        validation::warnings(kind, &new, None);
         validation::on_update(kind, &new, &old);
         validation::on_update(kind, &old, &new);
         validation::on_status_update(kind, &new, &old);

@@ -18,6 +18,7 @@ use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
 use crate::store::{DeleteOptions, Object, Reason, Status, WriteOptions};
+use crate::validation;
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,9 @@ pub fn create(
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
         store.create(target.kind, target.namespace(), body.value, &options)
     })?;
-    answer(target.kind, &created, call, StatusCode::CREATED, &body.warnings)
+    let mut warnings = body.warnings;
+    warnings.extend(validation::warnings(target.kind, created.value(), None));
+    answer(target.kind, &created, call, StatusCode::CREATED, &warnings)
 }
 
 pub fn update(
@@ -49,15 +52,23 @@ pub fn update(
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let updated = shared.write(|store, now| {
+    let (old, updated) = shared.write(|store, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        match part {
+        let old = store.get(kind, namespace, name).ok();
+        let updated = match part {
             Part::Main => store.update(kind, namespace, name, body.value, &options),
             Part::Status => store.update_status(kind, namespace, name, body.value, &options),
             Part::Finalize => store.finalize(name, body.value, &options),
-        }
+        };
+        updated.map(|updated| (old, updated))
     })?;
-    answer(kind, &updated, call, StatusCode::OK, &body.warnings)
+    let mut warnings = body.warnings;
+    warnings.extend(validation::warnings(
+        kind,
+        updated.value(),
+        old.as_ref().map(|old| old.value()),
+    ));
+    answer(kind, &updated, call, StatusCode::OK, &warnings)
 }
 
 pub fn patch(
@@ -76,16 +87,22 @@ pub fn patch(
     if patch_type != PatchType::Json {
         findings.extend(schema::unknown_fields(kind, &without_directives(&patch.body)));
     }
-    let warnings = match call.parameters.field_validation {
+    let mut warnings = match call.parameters.field_validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => findings,
         FieldValidation::Strict if findings.is_empty() => findings,
         FieldValidation::Strict => return Err(strict_patch(&patch, &findings)),
     };
-    let patched = shared.write(|store, now| {
+    let (old, patched) = shared.write(|store, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        store.patch(kind, namespace, name, &patch, &options)
+        let old = store.get(kind, namespace, name).ok();
+        store.patch(kind, namespace, name, &patch, &options).map(|patched| (old, patched))
     })?;
+    warnings.extend(validation::warnings(
+        kind,
+        patched.value(),
+        old.as_ref().map(|old| old.value()),
+    ));
     answer(kind, &patched, call, StatusCode::OK, &warnings)
 }
 
