@@ -1,9 +1,12 @@
 //! The store as its callers see it.
 
+mod crowd;
 mod hostile;
 mod model;
 mod read;
 mod write;
+
+use std::collections::BTreeMap;
 
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};

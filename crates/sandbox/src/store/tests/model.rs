@@ -1,7 +1,5 @@
 //! A client that follows the protocol ends with the true state, whatever happens in between.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;

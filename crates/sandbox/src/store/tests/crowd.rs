@@ -1,0 +1,95 @@
+//! Many watchers of different speeds over one log.
+
+use super::*;
+
+/// The next number of a small generator: the test needs variety, not chance.
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*state >> 40).unwrap_or(0)
+}
+
+struct Watcher {
+    position: u64,
+    /// The sum of what it knows: of each object the newest resourceVersion.
+    known: BTreeMap<String, u64>,
+    /// Reads at every so many writes.
+    every: usize,
+    lists: usize,
+}
+
+impl Watcher {
+    fn catch_up(&mut self, store: &Store) {
+        loop {
+            let Ok(changes) = store.changes_since(&CONFIG_MAP, self.position, 500) else {
+                self.lists += 1;
+                self.position = store.resource_version();
+                self.known = truth(store);
+                return;
+            };
+            let Some(last) = changes.last() else { return };
+            self.position = last.resource_version;
+            for change in &changes {
+                let name = change.object.name().to_string();
+                match change.action {
+                    Action::Added | Action::Modified => {
+                        self.known.insert(name, change.resource_version);
+                    }
+                    Action::Deleted => {
+                        self.known.remove(&name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn truth(store: &Store) -> BTreeMap<String, u64> {
+    store
+        .iter(&CONFIG_MAP, None)
+        .map(|object| (object.name().to_string(), object.resource_version()))
+        .collect()
+}
+
+/// S7: watchers that read at every write and watchers that sleep for thousands end with the same state; the log is never
+/// longer than its window, whoever is behind.
+#[test]
+fn watchers_of_all_speeds_end_with_the_same_state() {
+    const WINDOW: usize = 1_000;
+    let mut store = Store::new(&Options { seed: 0, window: WINDOW }, START);
+    let mut watchers: Vec<Watcher> = (0..100)
+        .map(|index| Watcher {
+            position: store.resource_version(),
+            known: BTreeMap::new(),
+            every: if index % 10 == 0 { 3_000 } else { 1 + index },
+            lists: 0,
+        })
+        .collect();
+    let mut state = 7;
+    for index in 0..10_000 {
+        let name = format!("object-{}", next(&mut state) % 50);
+        let patch = merge(json!({"data": {"k": index.to_string()}}));
+        if store.find(&CONFIG_MAP, "default", &name).is_none() {
+            create(&mut store, &CONFIG_MAP, config_map(&name));
+        } else if next(&mut state) % 10 == 0 {
+            let delete = DeleteOptions::default();
+            store.delete(&CONFIG_MAP, "default", &name, &delete, &options()).expect("it is there");
+        } else {
+            store.patch(&CONFIG_MAP, "default", &name, &patch, &options()).expect("it is valid");
+        }
+        if index % 2_500 == 0 {
+            store.compact(store.resource_version().saturating_sub(10));
+        }
+        for watcher in watchers.iter_mut().filter(|watcher| index % watcher.every == 0) {
+            watcher.catch_up(&store);
+        }
+    }
+    let oldest = store.resource_version() - u64::try_from(WINDOW).expect("it is small");
+    assert!(store.changes_since(&CONFIG_MAP, oldest - 1, 1).is_err());
+    let truth = truth(&store);
+    for watcher in &mut watchers {
+        watcher.catch_up(&store);
+        assert_eq!(watcher.known, truth);
+    }
+    assert!(watchers.iter().any(|watcher| watcher.lists == 0), "fast ones never list again");
+    assert!(watchers.iter().any(|watcher| watcher.lists > 1), "slow ones do");
+}
