@@ -65,6 +65,9 @@ impl Control {
             for event in batch.drain(..) {
                 self.take(event);
             }
+            for key in self.index.wake() {
+                self.add(key);
+            }
             self.sync_due();
         }
     }

@@ -64,8 +64,10 @@ pub struct Index {
     nodes: Nodes,
     spaces: BTreeMap<Namespace, Space>,
     watermarks: Watermarks,
-    /// DaemonSets whose last plan waited for something to be seen (C60).
+    /// DaemonSets whose last plan waited for a watch to catch up (C60).
     waiting: BTreeSet<DaemonSetKey>,
+    /// How far the watches had come when these were last woken.
+    woken_at: Watermarks,
     /// Orphans that were listed before the watch of pods has come as far.
     listed: Vec<Orphans>,
     /// Whether pods have been listed: before that there are none to have been dropped.
@@ -80,7 +82,6 @@ impl Index {
     /// Takes what a watch saw.
     pub fn observe(&mut self, observation: Observation) -> Effects {
         let mut effects = Effects::default();
-        let before = self.watermarks;
         match observation {
             Observation::Node(change) => self.observe_node(change, &mut effects),
             Observation::Namespace(change) => self.observe_namespace(change, &mut effects),
@@ -98,10 +99,17 @@ impl Index {
                 self.observe_revision(change, &mut effects);
             }
         }
-        if self.watermarks != before {
-            effects.changed.extend(self.waiting.iter().cloned());
-        }
         effects
+    }
+
+    /// The DaemonSets that waited for a watch to catch up, if one has moved since this was last asked.
+    /// To be asked after a batch of observations, not after each: then it costs little however many wait.
+    pub fn wake(&mut self) -> BTreeSet<DaemonSetKey> {
+        if self.woken_at == self.watermarks {
+            return BTreeSet::new();
+        }
+        self.woken_at = self.watermarks;
+        std::mem::take(&mut self.waiting)
     }
 
     /// Takes the answer to an [`OrphanList`]. It counts once the watch of pods has come as far: what is
@@ -135,7 +143,7 @@ impl Index {
         }
         let entry = space.daemon_sets.get_mut(&key.name)?;
         let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
-        if plan.waiting.is_some() {
+        if plan.waiting.is_some_and(|waiting| waiting.stale_kinds + waiting.creations > 0) {
             self.waiting.insert(key.clone());
         } else {
             self.waiting.remove(key);

@@ -1,3 +1,5 @@
+//! What requests do when the server refuses, and when the fence is closed.
+
 use super::*;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,3 +1,5 @@
+//! Which HTTP is spoken, and what is said of a bad kubeconfig.
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -21,6 +21,7 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Space {
     pub daemon_sets: BTreeMap<DaemonSetName, Entry>,
+    names: BTreeMap<Uid, DaemonSetName>,
     node_selector: Labels,
     pods: BTreeMap<Uid, Pod>,
     revisions: BTreeMap<Uid, Revision>,
@@ -73,8 +74,7 @@ impl Space {
             }
             return false;
         }
-        if let Some(old) = self.daemon_sets.remove(&key.name) {
-            old.state.detach(nodes);
+        if self.delete_daemon_set(&key, nodes) {
             effects.gone.insert(key.clone());
         }
         let mut state = DaemonSetState::new(config, daemon_set, nodes);
@@ -87,12 +87,14 @@ impl Space {
             }
         }
         effects.changed.insert(key.clone());
+        self.names.insert(raw.uid.clone(), key.name.clone());
         self.daemon_sets.insert(key.name, Entry { state, raw });
         true
     }
 
     pub fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut Nodes) -> bool {
         let Some(entry) = self.daemon_sets.remove(&key.name) else { return false };
+        self.names.remove(&entry.raw.uid);
         entry.state.detach(nodes);
         let Self { daemon_sets, pods, .. } = self;
         pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
@@ -125,13 +127,13 @@ impl Space {
         if old == Some(&pod) {
             return;
         }
-        let mut is_wanted = pod.controller.is_some() || self.listing.is_some();
-        for entry in self.daemon_sets.values_mut() {
-            let concerns = concerns_pod(&entry.state, &pod);
-            is_wanted |= concerns;
-            if (concerns || old.is_some_and(|old| concerns_pod(&entry.state, old)))
-                && entry.state.apply_pod(&pod, nodes)
-            {
+        let mut concerned = self.concerned(&pod.controller, &pod.labels);
+        let is_wanted = pod.controller.is_some() || self.listing.is_some() || !concerned.is_empty();
+        concerned
+            .extend(old.into_iter().flat_map(|old| self.concerned(&old.controller, &old.labels)));
+        for name in &concerned {
+            let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
+            if entry.state.apply_pod(&pod, nodes) {
                 changed.insert(entry.raw.key.clone());
             }
         }
@@ -153,8 +155,10 @@ impl Space {
             listing.gone.insert(uid.clone());
         }
         let Some(pod) = self.pods.remove(uid).or(last) else { return };
-        for entry in self.daemon_sets.values_mut() {
-            if concerns_pod(&entry.state, &pod) && entry.state.delete_pod(&pod, nodes) {
+        let concerned = self.concerned(&pod.controller, &pod.labels);
+        for name in &concerned {
+            let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
+            if entry.state.delete_pod(&pod, nodes) {
                 changed.insert(entry.raw.key.clone());
             }
         }
@@ -192,10 +196,11 @@ impl Space {
 
     pub fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {
         let old = self.revisions.insert(revision.uid.clone(), revision.clone());
-        for entry in self.daemon_sets.values_mut() {
-            let concerns = concerns_revision(&entry.state, &revision)
-                || old.as_ref().is_some_and(|old| concerns_revision(&entry.state, old));
-            if concerns && entry.state.apply_revision(revision.clone()) {
+        let mut concerned = self.concerned(&revision.controller, &revision.labels);
+        concerned.extend(old.iter().flat_map(|old| self.concerned(&old.controller, &old.labels)));
+        for name in &concerned {
+            let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
+            if entry.state.apply_revision(revision.clone()) {
                 changed.insert(entry.raw.key.clone());
             }
         }
@@ -203,9 +208,9 @@ impl Space {
 
     pub fn delete_revision(&mut self, uid: &Uid, changed: &mut Changed) {
         let Some(revision) = self.revisions.remove(uid) else { return };
-        for entry in self.daemon_sets.values_mut() {
-            if concerns_revision(&entry.state, &revision) && entry.state.delete_revision(&revision)
-            {
+        for name in self.concerned(&revision.controller, &revision.labels) {
+            let Some(entry) = self.daemon_sets.get_mut(&name) else { continue };
+            if entry.state.delete_revision(&revision) {
                 changed.insert(entry.raw.key.clone());
             }
         }
@@ -221,6 +226,19 @@ impl Space {
             }
         }
         self.revisions = revisions.into_iter().map(|r| (r.uid.clone(), r)).collect();
+    }
+
+    /// Whom something with this controller and these labels concerns: its DaemonSet, or as an orphan those
+    /// that could adopt it.
+    fn concerned(&self, controller: &Option<Uid>, labels: &Labels) -> BTreeSet<DaemonSetName> {
+        match controller {
+            Some(controller) => self.names.get(controller).into_iter().cloned().collect(),
+            None => {
+                let entries = self.daemon_sets.iter();
+                let selecting = entries.filter(|(_, entry)| entry.state.selects(labels));
+                selecting.map(|(name, _)| name.clone()).collect()
+            }
+        }
     }
 
     /// From now until [`end_listing`](Self::end_listing) no orphan is dropped, and those that go are

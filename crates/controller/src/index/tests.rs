@@ -1,7 +1,7 @@
 //! The index without a server: what an observation concerns, and who is told.
 
 use everynode_core::name::ResourceVersion;
-use everynode_core::plan::Write;
+use everynode_core::plan::{Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
 use serde_json::{Value, json};
 
@@ -60,6 +60,7 @@ fn index(pods: Vec<PodObject>) -> Index {
     index.observe(Observation::DaemonSet(reset(daemon_sets, 1)));
     index.observe(Observation::Revision(reset(vec![], 1)));
     index.observe(Observation::Pod(reset(pods, 1)));
+    index.wake();
     index
 }
 
@@ -181,8 +182,24 @@ fn who_waits_is_woken_when_a_watch_moves() {
     let planned = index.plan(&key, Timestamp(0)).unwrap();
     assert!(matches!(planned.plan.writes[..], [Write::CreateRevision(_), ..]));
     assert!(index.plan(&key, Timestamp(1)).unwrap().plan.waiting.is_some());
-    let effects = index.observe(Observation::Pod(Change::Reached(version(50))));
-    assert_eq!(changed(&effects), ["a"]);
+    index.written(&key, &Uid::new("uid-a"), created_revision(planned, 40), Timestamp(2));
+    assert!(index.plan(&key, Timestamp(3)).unwrap().plan.waiting.is_some());
+    assert!(index.wake().is_empty());
+    index.observe(Observation::Pod(Change::Reached(version(50))));
+    assert_eq!(index.wake(), [key.clone()].into());
+    assert!(index.wake().is_empty());
+    assert!(index.plan(&key, Timestamp(4)).unwrap().plan.waiting.is_some());
+    index.observe(Observation::Revision(Change::Reached(version(40))));
+    assert_eq!(index.wake(), [key.clone()].into());
+    let waiting = index.plan(&key, Timestamp(5)).unwrap().plan.waiting;
+    assert!(waiting.is_none_or(|waiting| waiting.stale_kinds == 0), "{waiting:?}");
+}
+
+/// The result that says that the revision of the plan has been created at this version.
+fn created_revision(planned: Planned, number: u64) -> WriteResult {
+    let write = planned.plan.writes.into_iter().next().unwrap();
+    let (uid, resource_version) = (Uid::new("uid-revision"), version(number));
+    WriteResult { write, outcome: Outcome::Written { uid, resource_version } }
 }
 
 /// C15: a namespace's node selector reaches its DaemonSets, those that come later too.

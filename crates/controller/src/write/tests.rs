@@ -1,3 +1,5 @@
+//! Executes plans against scripted servers: what becomes of each write.
+
 use std::sync::Mutex;
 
 use everynode_core::plan::{PodReference, RevisionReference, ScheduleBy};
