@@ -65,21 +65,21 @@ fn watchers_of_all_speeds_end_with_the_same_state() {
         })
         .collect();
     let mut state = 7;
-    for index in 0..10_000 {
+    for index in 0..10_000_usize {
         let name = format!("object-{}", next(&mut state) % 50);
         let patch = merge(json!({"data": {"k": index.to_string()}}));
         if store.find(&CONFIG_MAP, "default", &name).is_none() {
             create(&mut store, &CONFIG_MAP, config_map(&name));
-        } else if next(&mut state) % 10 == 0 {
+        } else if next(&mut state).is_multiple_of(10) {
             let delete = DeleteOptions::default();
             store.delete(&CONFIG_MAP, "default", &name, &delete, &options()).expect("it is there");
         } else {
             store.patch(&CONFIG_MAP, "default", &name, &patch, &options()).expect("it is valid");
         }
-        if index % 2_500 == 0 {
+        if index.is_multiple_of(2_500) {
             store.compact(store.resource_version().saturating_sub(10));
         }
-        for watcher in watchers.iter_mut().filter(|watcher| index % watcher.every == 0) {
+        for watcher in watchers.iter_mut().filter(|watcher| index.is_multiple_of(watcher.every)) {
             watcher.catch_up(&store);
         }
     }
