@@ -171,6 +171,20 @@ impl World {
         .await
     }
 
+    /// Waits until no pod of the DaemonSet was created in this second or the last: creation times have whole seconds, and of
+    /// pods of the same second the name decides which is older.
+    pub async fn pods_have_aged(&self, name: &str) -> Result<()> {
+        eventually("the pods are two seconds old", async || {
+            for pod in self.pods_of(name).await? {
+                let created = pod.metadata.creation_timestamp.context("no creation time")?.0;
+                let age = jiff::Timestamp::now().duration_since(created);
+                anyhow::ensure!(age.as_secs() >= 2, "one is {age:?} old");
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Creates a DaemonSet and waits until it is rolled out.
     pub async fn roll_out(&self, manifest: &Value) -> Result<DaemonSet> {
         let created = self.create_daemon_set(manifest).await?;

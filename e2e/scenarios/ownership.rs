@@ -17,14 +17,7 @@ async fn a_pod_leaves_and_rejoins_by_its_labels() -> Result<()> {
     let before = uids(&world, "a").await?;
     let pod = world.pods_of("a").await?.pop().context("the DaemonSet has pods")?;
     let (name, node) = (name_of(&pod), node_of(&pod));
-    // Creation times have whole seconds: the successor must be younger by one.
-    let created = pod.metadata.creation_timestamp.context("it has a creation time")?.0;
-    eventually("the pod is two seconds old", async || {
-        let age = jiff::Timestamp::now().duration_since(created);
-        ensure!(age.as_secs() >= 2, "it is {age:?} old");
-        Ok(())
-    })
-    .await?;
+    world.pods_have_aged("a").await?;
     label(&world, &name, json!({"app": "debug"})).await?;
     eventually("the pod is released and has a successor", async || {
         let left = world.pods().get(&name).await?;

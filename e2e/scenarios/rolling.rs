@@ -74,6 +74,7 @@ async fn a_surge_with_pods_that_are_never_ready_keeps_the_old_ones() -> Result<(
     let ds = world.roll_out(&manifest).await?;
     let desired = usize::try_from(ds.status.map_or(0, |status| status.desired_number_scheduled))?;
     let before = uids(&world, "a").await?;
+    world.pods_have_aged("a").await?;
     let limits = Limits { pods_per_node_max: 2, nodes_down_max: 0 };
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", never_ready_patch()).await?;
