@@ -102,9 +102,13 @@ pub enum Error {
 
 /// How long the first request may take.
 const FIRST_ANSWER: Duration = Duration::from_secs(8);
-/// How long writes in flight get on shutdown, and after that the release of the lease.
-const WRITES_FINISH: Duration = Duration::from_millis(2500);
-const LEASE_RELEASE: Duration = Duration::from_millis(1500);
+/// How long writes in flight get on shutdown, after that the release of the lease, and then the last
+/// events and pages.
+const WRITES_FINISH: Duration = Duration::from_millis(2000);
+const LEASE_RELEASE: Duration = Duration::from_millis(1200);
+const FAREWELL: Duration = Duration::from_millis(800);
+/// Between two attempts to find out whether namespaces may be read.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Events that wait for the loop. Watches and writes wait when it is full.
 const EVENTS_WAITING_MAX: usize = 1024;
 
@@ -115,8 +119,18 @@ const EVENTS_WAITING_MAX: usize = 1024;
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let replica = Replica::start(options, &shutdown).await?;
     let result = replica.work(&shutdown).await;
-    replica.end().await;
-    result
+    let is_clean = matches!(result, Ok(Ended::Clean));
+    replica.end(is_clean).await;
+    result.map(|_| ())
+}
+
+/// How a replica's work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// Nothing of it is under way any more.
+    Clean,
+    /// Some writes may still land.
+    WritesInFlight,
 }
 
 /// One replica: what lives from its start to its end.
@@ -215,12 +229,14 @@ impl Replica {
     }
 
     /// Waits to lead, then leads until `shutdown` or the loss of the lease.
-    async fn work(&self, shutdown: &CancellationToken) -> Result<(), Error> {
+    async fn work(&self, shutdown: &CancellationToken) -> Result<Ended, Error> {
         let mut role = self.role.clone();
         let mut lost = self.lost.clone();
         tokio::select! {
-            _ = role.wait_for(|role| *role == Leadership::Leading) => {}
-            () = shutdown.cancelled() => return Ok(()),
+            leads = role.wait_for(|role| *role == Leadership::Leading) => {
+                leads.map_err(|_| self.loss())?;
+            }
+            () = shutdown.cancelled() => return Ok(Ended::Clean),
         }
         self.metrics.leader.set(1);
         let stop = shutdown.child_token();
@@ -231,16 +247,13 @@ impl Replica {
             };
             stopped.cancel();
         };
-        tokio::select! {
-            () = self.lead(&stop) => {}
-            () = watchdog => {}
-        }
+        let ended = tokio::select! {
+            ended = self.lead(&stop) => ended,
+            () = watchdog => Ended::WritesInFlight,
+        };
         self.metrics.leader.set(0);
         self.synced.send_replace(false);
-        match *self.lost.borrow() {
-            true => Err(self.loss()),
-            false => Ok(()),
-        }
+        if *self.lost.borrow() { Err(self.loss()) } else { Ok(ended) }
     }
 
     fn loss(&self) -> Error {
@@ -249,11 +262,12 @@ impl Replica {
         lease::Lost { namespace, name, renew_deadline: timing.renew_deadline }.into()
     }
 
-    async fn lead(&self, stop: &CancellationToken) {
+    async fn lead(&self, stop: &CancellationToken) -> Ended {
         let (sender, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
         let tasks = TaskTracker::new();
         let watches = CancellationToken::new();
-        let mut control = self.control(sender.clone(), &tasks, stop).await;
+        let control = stop.run_until_cancelled(self.control(sender.clone(), &tasks, stop));
+        let Some(mut control) = control.await else { return Ended::Clean };
         let watcher = Watcher {
             client: self.client.clone(),
             sender,
@@ -267,8 +281,12 @@ impl Replica {
         watches.cancel();
         drop(events);
         tasks.close();
-        if timeout(WRITES_FINISH, tasks.wait()).await.is_err() {
-            tracing::warn!("some writes did not finish in time");
+        match timeout(WRITES_FINISH, tasks.wait()).await {
+            Ok(()) => Ended::Clean,
+            Err(_) => {
+                tracing::warn!("some writes did not finish in time");
+                Ended::WritesInFlight
+            }
         }
     }
 
@@ -307,17 +325,22 @@ impl Replica {
         }
     }
 
-    /// Gives up the lease, then says goodbye.
-    async fn end(mut self) {
-        self.release.cancel();
-        if let Some(election) = self.election.take()
-            && timeout(LEASE_RELEASE, election).await.is_err()
-        {
-            tracing::warn!("the lease was not released in time");
+    /// Gives up the lease, then says goodbye. While writes of ours may still land nobody else may lead:
+    /// then the lease is left to expire (C63).
+    async fn end(mut self, is_clean: bool) {
+        match self.election.take() {
+            Some(election) if is_clean => {
+                self.release.cancel();
+                if timeout(LEASE_RELEASE, election).await.is_err() {
+                    tracing::warn!("the lease was not released in time");
+                }
+            }
+            Some(election) => election.abort(),
+            None => {}
         }
         self.farewell.cancel();
         self.helpers.close();
-        if timeout(Duration::from_secs(1), self.helpers.wait()).await.is_err() {
+        if timeout(FAREWELL, self.helpers.wait()).await.is_err() {
             tracing::debug!("some connections were cut");
         }
     }
@@ -399,15 +422,20 @@ fn namespaces_path(namespace: Option<&str>) -> String {
 async fn may_read_namespaces(api: &Api, namespace: Option<&str>) -> bool {
     let path = namespaces_path(namespace);
     let separator = if path.contains('?') { '&' } else { '?' };
-    match api.get(&format!("{path}{separator}limit=1")).await {
-        Ok(_) => true,
-        Err(error) => {
+    loop {
+        let error = match api.get(&format!("{path}{separator}limit=1")).await {
+            Ok(_) => return true,
+            Err(error) => error,
+        };
+        if matches!(error.code(), Some(401 | 403 | 404)) {
             tracing::warn!(
                 %error,
                 "namespaces can't be read: their node selectors are not taken into account"
             );
-            false
+            return false;
         }
+        tracing::warn!(%error, "can't find out whether namespaces may be read");
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
