@@ -1,6 +1,7 @@
 //! Whole stories from outside: what operators, charts and bad days do to DaemonSets.
 
 mod delete;
+mod fencing;
 mod handover;
 mod leader;
 mod many;

@@ -114,7 +114,7 @@ async fn serving(world: &World) -> Result<(Process, String)> {
 }
 
 /// Who holds the lease.
-async fn holder(world: &World) -> Result<String> {
+pub async fn holder(world: &World) -> Result<String> {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-system");
     eventually("somebody leads", async || {
         let lease = leases.get("everynode").await?;
