@@ -124,30 +124,37 @@ pub struct Api {
     limit: Option<Arc<Mutex<RateLimit>>>,
 }
 
-impl Api {
-    pub fn new(client: Client, fence: Fence, limit: Option<RateLimit>) -> Self {
-        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
-        Self { client, fence, requests, limit: limit.map(|limit| Arc::new(Mutex::new(limit))) }
-    }
-
+/// What executing plans needs of an API server. The simulation has one of its own.
+pub trait Server: Clone + Send + Sync + 'static {
     /// # Errors
     /// As the server refused it, or did not answer.
-    pub async fn get(&self, path: &str) -> Result<Bytes, Error> {
+    fn get(&self, path: &str) -> impl Future<Output = Result<Bytes, Error>> + Send;
+
+    /// # Errors
+    /// As the server refused it, or did not answer, or the fence is closed.
+    fn write(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Bytes, Error>> + Send;
+}
+
+impl Server for Api {
+    async fn get(&self, path: &str) -> Result<Bytes, Error> {
         let send = || self.exchange(Method::GET, path, Content::Json, Bytes::new());
         let _turn = self.turn().await;
         within(LIST_TIMEOUT, repeated(send)).await
     }
 
-    /// # Errors
-    /// As the server refused it, or did not answer, or the fence is closed.
-    pub async fn write(
+    async fn write(
         &self,
         method: Method,
         path: &str,
         content: Content,
-        body: impl Into<Bytes>,
+        body: Bytes,
     ) -> Result<Bytes, Error> {
-        let body = body.into();
         let send = || async {
             if !self.fence.permits_writes() {
                 return Err(Error::Fenced.into());
@@ -156,6 +163,13 @@ impl Api {
         };
         let _turn = self.turn().await;
         within(REQUEST_TIMEOUT, self.while_permitted(repeated(send))).await
+    }
+}
+
+impl Api {
+    pub fn new(client: Client, fence: Fence, limit: Option<RateLimit>) -> Self {
+        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        Self { client, fence, requests, limit: limit.map(|limit| Arc::new(Mutex::new(limit))) }
     }
 
     /// Waits for our own limits.

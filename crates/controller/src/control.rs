@@ -1,29 +1,25 @@
-//! The loop: one task that owns all that is known, takes events, and looks at one DaemonSet after the
-//! other. It waits for nothing but the next event or the next deadline.
+//! What the loop does with events: it owns all that is known, and looks at one DaemonSet after the other.
+//! No I/O: what is to be done beside the loop comes out as [`Task`]s, and the caller says what time it
+//! is. So the simulation drives the very same code as [`run`](crate::run).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use everynode_core::name::{DaemonSetKey, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
 use everynode_core::time::Timestamp;
 use everynode_k8s::convert::RawDaemonSet;
-use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::sync::watch;
 
 use crate::event::{Event, Observation};
 use crate::index::{Effects, Index, OrphanList};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
-use crate::orphans;
 use crate::queue::Queue;
 use crate::recorder::{Occurrence, Recorder, Severity};
 use crate::watch::Change;
-use crate::write::{Executor, regarding};
+use crate::write::regarding;
 
-/// Events taken at once.
-const EVENTS_MAX: usize = 512;
 /// DaemonSets looked at before events are taken again.
 const SYNCS_MAX: usize = 64;
 
@@ -37,107 +33,99 @@ pub enum Kind {
     Pod,
 }
 
+/// What is to be done beside the loop, and reports back as events.
+#[derive(Debug)]
+pub enum Task {
+    /// Every write comes back as [`Event::Written`], then the whole as [`Event::Executed`].
+    Execute { plan: Plan, raw: Arc<RawDaemonSet> },
+    /// Comes back as [`Event::Orphans`].
+    ListOrphans(OrphanList),
+    /// The rest is listed: pods may be watched.
+    WatchPods,
+}
+
 /// The loop's state.
 pub struct Control {
     pub index: Index,
-    pub executor: Executor,
     pub recorder: Recorder,
     pub metrics: Arc<Metrics>,
-    pub tasks: TaskTracker,
     /// Kinds not listed yet. Pods come last, so that orphans which somebody selects are known as such.
     pub unlisted: BTreeSet<Kind>,
-    /// Starts the watch of pods, once the rest is listed.
-    pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
     pub synced: watch::Sender<bool>,
     pub queue: Queue,
+    /// To be handed out.
+    pub tasks: Vec<Task>,
 }
 
 impl Control {
-    /// Runs until `stop`.
-    pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
-        let mut batch = Vec::new();
-        while !stop.is_cancelled() {
-            tokio::select! {
-                _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
-                () = tokio::time::sleep(self.idle_time()) => {}
-                () = stop.cancelled() => return,
-            }
-            for event in batch.drain(..) {
-                self.take(event);
-            }
-            for key in self.index.wake() {
-                self.add(key);
-            }
-            self.sync_due();
+    /// Takes what has happened and looks at the DaemonSets that are due. Returns what is to be done.
+    #[must_use]
+    pub fn turn(&mut self, events: impl IntoIterator<Item = Event>, now: Timestamp) -> Vec<Task> {
+        for event in events {
+            self.take(event, now);
         }
+        for key in self.index.wake() {
+            self.add(key, now);
+        }
+        self.sync_due(now);
+        std::mem::take(&mut self.tasks)
     }
 
-    /// How long nothing is due.
-    fn idle_time(&self) -> Duration {
-        let now = now();
-        let next = self.queue.next_at().filter(|_| self.unlisted.is_empty());
-        next.map_or(Duration::MAX, |at| at.since(now))
+    /// When the next turn is due even if nothing happens.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.queue.next_at().filter(|_| self.unlisted.is_empty())
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Event, now: Timestamp) {
         match event {
             Event::Observed(observation) => {
                 self.note_list(&observation);
                 let effects = self.index.observe(observation);
-                self.follow(effects);
+                self.follow(effects, now);
             }
             Event::Orphans(orphans) => {
                 let effects = self.index.observe_orphans(orphans);
-                self.follow(effects);
+                self.follow(effects, now);
             }
             Event::Written { key, uid, result } => {
                 if let Outcome::Failed { message } = &result.outcome {
                     tracing::warn!(daemonset = %key, error = %message, "a write failed");
                     self.queue.failed(&key);
                 }
-                self.index.written(&key, &uid, result, now());
+                self.index.written(&key, &uid, result, now);
             }
-            Event::Executed { key } => self.executed(&key),
+            Event::Executed { key } => self.executed(&key, now),
         }
     }
 
-    fn follow(&mut self, effects: Effects) {
+    fn follow(&mut self, effects: Effects, now: Timestamp) {
         for key in &effects.gone {
             self.metrics.forget(key);
             self.queue.remove(key);
         }
         for key in effects.changed {
-            self.add(key);
+            self.add(key, now);
         }
-        for list in effects.orphan_lists {
-            self.list_orphans(list);
-        }
+        self.tasks.extend(effects.orphan_lists.into_iter().map(Task::ListOrphans));
     }
 
-    fn list_orphans(&self, list: OrphanList) {
-        let Executor { api, events, stop, .. } = self.executor.clone();
-        self.tasks.spawn(async move {
-            stop.run_until_cancelled(orphans::list(api, list, events)).await;
-        });
-    }
-
-    fn add(&mut self, key: DaemonSetKey) {
-        if self.queue.add(key, now()) {
+    fn add(&mut self, key: DaemonSetKey, now: Timestamp) {
+        if self.queue.add(key, now) {
             self.metrics.queue.adds.inc();
         }
     }
 
     /// All writes of a plan are back: the next one is due, after a failure with a back-off (C72).
-    fn executed(&mut self, key: &DaemonSetKey) {
+    fn executed(&mut self, key: &DaemonSetKey, now: Timestamp) {
         let has_failed = self.queue.has_failed(key);
         let result = if has_failed { metrics::Outcome::error } else { metrics::Outcome::success };
         self.finish(key, result);
         if has_failed {
-            self.queue.add_after_failure(key.clone(), now());
+            self.queue.add_after_failure(key.clone(), now);
             self.metrics.queue.retries.inc();
         } else {
             self.queue.forget_failures(key);
-            self.add(key.clone());
+            self.add(key.clone(), now);
         }
     }
 
@@ -164,10 +152,8 @@ impl Control {
         if !self.unlisted.remove(&kind) {
             return;
         }
-        if self.unlisted.iter().all(|kind| *kind == Kind::Pod)
-            && let Some(watch_pods) = self.watch_pods.take()
-        {
-            watch_pods();
+        if self.unlisted.iter().eq([&Kind::Pod]) {
+            self.tasks.push(Task::WatchPods);
         }
         if self.unlisted.is_empty() {
             tracing::info!(nodes = self.index.nodes().len(), "all lists are complete");
@@ -175,21 +161,21 @@ impl Control {
         }
     }
 
-    fn sync_due(&mut self) {
+    fn sync_due(&mut self, now: Timestamp) {
         if !self.unlisted.is_empty() {
             return;
         }
         for _ in 0..SYNCS_MAX {
-            let Some((key, waited)) = self.queue.pop(now()) else { break };
+            let Some((key, waited)) = self.queue.pop(now) else { break };
             self.metrics.taken(&key, waited);
-            self.sync(&key);
+            self.sync(&key, now);
         }
         self.metrics.queue.depth.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
     }
 
-    fn sync(&mut self, key: &DaemonSetKey) {
+    fn sync(&mut self, key: &DaemonSetKey, now: Timestamp) {
         let started = Instant::now();
-        let planned = self.index.plan(key, now());
+        let planned = self.index.plan(key, now);
         self.metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
         let Some(planned) = planned else { return self.finish(key, metrics::Outcome::success) };
         let (plan, raw) = (planned.plan, planned.raw);
@@ -204,13 +190,9 @@ impl Control {
             self.queue.forget_failures(key);
             self.finish(key, metrics::Outcome::success);
         } else {
-            self.execute(plan, raw);
+            tracing::debug!(daemonset = %raw.key, writes = ?plan.summary(), "plan");
+            self.tasks.push(Task::Execute { plan, raw });
         }
-    }
-
-    fn execute(&self, plan: Plan, raw: Arc<RawDaemonSet>) {
-        tracing::debug!(daemonset = %raw.key, writes = ?plan.summary(), "plan");
-        self.tasks.spawn(self.executor.clone().execute(plan, raw));
     }
 
     /// What there is to tell people: on the DaemonSet, in the log, in the metrics.
@@ -250,8 +232,4 @@ impl Control {
             self.metrics.events_dropped.inc();
         }
     }
-}
-
-pub(crate) fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -8,17 +8,18 @@
 pub mod api;
 pub mod client;
 pub mod control;
-mod decode;
+pub mod decode;
 pub mod event;
 pub mod index;
 pub mod lease;
 pub mod metrics;
-mod orphans;
+pub mod orphans;
 pub mod queue;
 pub mod recorder;
 mod run;
 pub mod serve;
 pub mod watch;
+mod work;
 pub mod write;
 
 pub use everynode_core::plan::ScheduleBy;

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::api::{Api, Error};
+use crate::api::{Error, Server};
 use crate::event::Event;
 use crate::index::{OrphanList, Orphans};
 
@@ -37,7 +37,7 @@ struct WireMetadata<'a> {
 
 /// Lists until that succeeds: until then the index keeps every orphan of the namespace, and plans
 /// nothing for the DaemonSet.
-pub(crate) async fn list(api: Api, list: OrphanList, events: mpsc::Sender<Event>) {
+pub(crate) async fn list(api: impl Server, list: OrphanList, events: mpsc::Sender<Event>) {
     let mut pause = PAUSE;
     let orphans = loop {
         match read(&api, &list).await {
@@ -54,7 +54,11 @@ pub(crate) async fn list(api: Api, list: OrphanList, events: mpsc::Sender<Event>
     }
 }
 
-async fn read(api: &Api, list: &OrphanList) -> Result<Orphans, Error> {
+/// Lists once.
+///
+/// # Errors
+/// As [`Server::get`].
+pub async fn read(api: &impl Server, list: &OrphanList) -> Result<Orphans, Error> {
     let selector = label_selector_text(&list.selector);
     let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
     let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list.key.namespace);

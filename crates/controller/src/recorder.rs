@@ -29,6 +29,12 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub struct Recorder(mpsc::Sender<Occurrence>);
 
 impl Recorder {
+    /// A recorder, and what it is handed: for whoever does not write events.
+    pub fn channel() -> (Self, mpsc::Receiver<Occurrence>) {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        (Self(sender), receiver)
+    }
+
     /// Hands in an occurrence and never waits. False if it was dropped, because the API server is too slow.
     #[must_use]
     pub fn record(&self, occurrence: Occurrence) -> bool {
@@ -42,9 +48,9 @@ pub fn recorder(
     instance: String,
     shutdown: CancellationToken,
 ) -> (Recorder, impl Future<Output = ()> + Send) {
-    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    let (recorder, receiver) = Recorder::channel();
     let writer = Writer { client, instance, aggregator: Aggregator::default() };
-    (Recorder(sender), writer.run(receiver, shutdown))
+    (recorder, writer.run(receiver, shutdown))
 }
 
 struct Writer {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, RateLimit};
+use crate::api::{Api, RateLimit, Server};
 use crate::client::{self, Location};
 use crate::control::{Control, Kind};
 use crate::event::{Event, Observation};
@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::serve::{self, Health};
 use crate::watch::{Change, Decode, Resource, Watch};
+use crate::work::Work;
 use crate::write::Executor;
 use crate::{decode, recorder};
 
@@ -266,8 +267,8 @@ impl Replica {
         let (sender, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
         let tasks = TaskTracker::new();
         let watches = CancellationToken::new();
-        let control = stop.run_until_cancelled(self.control(sender.clone(), &tasks, stop));
-        let Some(mut control) = control.await else { return Ended::Clean };
+        let work = stop.run_until_cancelled(self.work_with(sender.clone(), &tasks, stop));
+        let Some(mut work) = work.await else { return Ended::Clean };
         let watcher = Watcher {
             client: self.client.clone(),
             sender,
@@ -275,9 +276,9 @@ impl Replica {
             namespace: self.options.namespace.clone(),
             stop: watches.clone(),
         };
-        watcher.watch_all_but_pods(control.unlisted.contains(&Kind::Namespace));
-        control.watch_pods = Some(Box::new(move || watcher.watch_pods()));
-        control.run(&mut events, stop).await;
+        watcher.watch_all_but_pods(work.control.unlisted.contains(&Kind::Namespace));
+        work.watch_pods = Some(Box::new(move || watcher.watch_pods()));
+        work.run(&mut events, stop).await;
         watches.cancel();
         drop(events);
         tasks.close();
@@ -290,12 +291,12 @@ impl Replica {
         }
     }
 
-    async fn control(
+    async fn work_with(
         &self,
         events: mpsc::Sender<Event>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
-    ) -> Control {
+    ) -> Work {
         let limit = self.options.kube_api_qps;
         let limit = limit.map(|qps| RateLimit::new(qps, self.options.kube_api_burst));
         let api = Api::new(self.client.clone(), self.fence.clone(), limit);
@@ -303,25 +304,24 @@ impl Replica {
         if may_read_namespaces(&api, self.options.namespace.as_deref()).await {
             std::collections::BTreeSet::insert(&mut unlisted, Kind::Namespace);
         }
-        Control {
-            index: Index::new(Config {
-                burst_replicas: self.options.burst_replicas,
-                schedule_by: self.options.schedule_by,
-            }),
-            executor: Executor {
-                api,
-                events,
-                recorder: self.recorder.clone(),
-                metrics: self.metrics.clone(),
-                stop: stop.clone(),
+        let config = Config {
+            burst_replicas: self.options.burst_replicas,
+            schedule_by: self.options.schedule_by,
+        };
+        let (recorder, metrics) = (self.recorder.clone(), self.metrics.clone());
+        Work {
+            control: Control {
+                index: Index::new(config),
+                recorder: recorder.clone(),
+                metrics: metrics.clone(),
+                unlisted,
+                synced: self.synced.clone(),
+                queue: Queue::default(),
+                tasks: Vec::new(),
             },
-            recorder: self.recorder.clone(),
-            metrics: self.metrics.clone(),
+            executor: Executor { api, events, recorder, metrics, stop: stop.clone() },
             tasks: tasks.clone(),
-            unlisted,
             watch_pods: None,
-            synced: self.synced.clone(),
-            queue: Queue::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! [`machine`]; here are the requests and the decoding, straight from the bytes of an object's line.
 
 mod backoff;
-mod machine;
+pub mod machine;
 mod wire;
 
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Watch<D: Decode, E> {
 impl<D: Decode, E> Watch<D, E> {
     /// Follows the resource until nobody listens any more. Whatever fails is logged and tried again, ever more slowly.
     pub async fn run(mut self) {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
         let mut backoff = Backoff::default();
         loop {
             let Err(error) = self.round(&mut machine, &mut backoff).await else { continue };

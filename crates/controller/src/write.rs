@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, Content, Error};
+use crate::api::{Api, Content, Error, Server};
 use crate::event::Event;
 use crate::metrics::{self, Metrics, WriteLabels};
 use crate::recorder::{Occurrence, Recorder, Regarding, Severity};
@@ -34,8 +34,8 @@ const WRITES_AT_ONCE: usize = 64;
 
 /// What executions share.
 #[derive(Clone)]
-pub struct Executor {
-    pub api: Api,
+pub struct Executor<S = Api> {
+    pub api: S,
     pub events: mpsc::Sender<Event>,
     pub recorder: Recorder,
     pub metrics: Arc<Metrics>,
@@ -43,7 +43,7 @@ pub struct Executor {
     pub stop: CancellationToken,
 }
 
-impl Executor {
+impl<S: Server> Executor<S> {
     /// Executes a plan, and reports every write of it, then that it is over.
     pub async fn execute(self, plan: Plan, raw: Arc<RawDaemonSet>) {
         let key = raw.key.clone();
@@ -70,15 +70,15 @@ impl Executor {
 }
 
 /// The execution of one plan.
-struct Execution<'a> {
-    executor: &'a Executor,
+struct Execution<'a, S> {
+    executor: &'a Executor<S>,
     raw: &'a RawDaemonSet,
     template: Value,
     /// Whether a live read confirmed that the DaemonSet may adopt: read once for a plan (C21).
     adoption: OnceCell<Result<(), String>>,
 }
 
-impl Execution<'_> {
+impl<S: Server> Execution<'_, S> {
     /// C28: batches of 1, 2, 4, …; the first one with an error is the last.
     async fn create_pods(&self, creations: Vec<Write>) {
         let mut rest = creations;

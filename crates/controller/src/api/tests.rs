@@ -23,7 +23,7 @@ fn server(answers: &'static [(u16, Option<&'static str>)]) -> (Client, Arc<Atomi
 
 async fn write(client: Client, fence: Fence) -> Result<Bytes, Error> {
     let api = Api::new(client, fence, None);
-    api.write(Method::POST, "/api/v1/namespaces/ns/pods", Content::Json, "{}").await
+    api.write(Method::POST, "/api/v1/namespaces/ns/pods", Content::Json, "{}".into()).await
 }
 
 /// C72: a client limit lets a burst through, then spreads the rest.

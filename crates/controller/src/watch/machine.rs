@@ -96,11 +96,13 @@ enum State<T> {
     Watching { since: String },
 }
 
-impl<T> Machine<T> {
-    pub fn new() -> Self {
+impl<T> Default for Machine<T> {
+    fn default() -> Self {
         Self { state: State::Streaming { items: Vec::new() }, streaming_lists: true }
     }
+}
 
+impl<T> Machine<T> {
     pub fn request(&self) -> Request {
         match &self.state {
             State::Paging { continue_token, .. } => {
@@ -220,7 +222,7 @@ mod tests {
     /// C1: what streamed in before the connection broke is no list.
     #[test]
     fn a_streaming_list_counts_when_it_is_complete() {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
         assert_eq!(machine.request(), Request::StreamingList);
         assert_eq!(machine.line(added(1, "5")), None);
         machine.ended(End::Closed);
@@ -235,7 +237,7 @@ mod tests {
     /// pages begins anew.
     #[test]
     fn pages_take_over_where_streaming_is_refused() {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
         machine.ended(End::Refused);
         assert_eq!(machine.request(), Request::Page { continue_token: None });
         assert_eq!(machine.page(page(&[1, 2], "7", Some("t"))), None);
@@ -251,7 +253,7 @@ mod tests {
     /// C1, C60: a watch goes on where it was; events and bookmarks both move that point; after 410 there is a new list.
     #[test]
     fn a_watch_goes_on_where_it_broke_off() {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
         machine.line(bookmark("10", true));
         let applied = Change::Applied { item: 1, version: ResourceVersion(11) };
         assert_eq!(machine.line(added(1, "11")), Some(applied));

@@ -1,0 +1,75 @@
+//! The loop: one task that hands [`Control`] what happens, and starts what it says. It waits for nothing
+//! but the next event or the next deadline.
+
+use std::time::Duration;
+
+use everynode_core::time::Timestamp;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::control::{Control, Task};
+use crate::event::Event;
+use crate::index::OrphanList;
+use crate::orphans;
+use crate::write::Executor;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 512;
+
+/// The loop, and what it works with.
+pub struct Work {
+    pub control: Control,
+    pub executor: Executor,
+    pub tasks: TaskTracker,
+    /// Starts the watch of pods.
+    pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Work {
+    /// Runs until `stop`.
+    pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
+        let mut batch = Vec::new();
+        while !stop.is_cancelled() {
+            tokio::select! {
+                _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
+                () = tokio::time::sleep(self.idle_time()) => {}
+                () = stop.cancelled() => return,
+            }
+            for task in self.control.turn(batch.drain(..), now()) {
+                self.start(task);
+            }
+        }
+    }
+
+    /// How long nothing is due.
+    fn idle_time(&self) -> Duration {
+        let now = now();
+        self.control.due_at().map_or(Duration::MAX, |at| at.since(now))
+    }
+
+    fn start(&mut self, task: Task) {
+        match task {
+            Task::Execute { plan, raw } => {
+                self.tasks.spawn(self.executor.clone().execute(plan, raw));
+            }
+            Task::ListOrphans(list) => self.list_orphans(list),
+            Task::WatchPods => {
+                if let Some(watch_pods) = self.watch_pods.take() {
+                    watch_pods();
+                }
+            }
+        }
+    }
+
+    fn list_orphans(&self, list: OrphanList) {
+        let Executor { api, events, stop, .. } = self.executor.clone();
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(orphans::list(api, list, events)).await;
+        });
+    }
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
+}
