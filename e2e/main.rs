@@ -6,6 +6,7 @@
 
 mod agents;
 mod bad_input;
+mod conversation;
 mod deploy;
 mod kubectl;
 mod observe;

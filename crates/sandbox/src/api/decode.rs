@@ -31,9 +31,14 @@ pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
 fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = Seed { path: &mut String::new(), duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
-    deserializer.end().map_err(|error| error.to_string())?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| words(&error))?;
+    deserializer.end().map_err(|error| words(&error))?;
     Ok(value)
+}
+
+/// Go's words where it has some of its own.
+fn words(error: &serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }
 
 /// YAML's parser refuses duplicate keys itself, as upstream's strict one does.

@@ -22,7 +22,9 @@ use super::respond::{self, Body};
 use super::shared::Shared;
 use crate::kind::Kind;
 use crate::selector::Selector;
-use crate::store::{Action, ListOptions, Object, Reason, Status, watch_event};
+use crate::store::{
+    Action, Details, ListOptions, Object, Reason, Status, StatusCause, watch_event,
+};
 
 /// A watch as it was asked for.
 pub struct Request {
@@ -86,9 +88,25 @@ pub fn start(parameters: &Parameters) -> Result<Start, Status> {
     }
 }
 
-/// 422 about the options of a list or watch.
+/// 422 about the options of a list or watch; the cause is `FIELD: MESSAGE`.
 pub fn invalid_options(cause: &str) -> Status {
-    Status::new(Reason::Invalid, format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}"))
+    let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
+    let reason = match message.split_once(':').map_or(message, |(word, _)| word) {
+        "Forbidden" => "FieldValueForbidden",
+        "Unsupported value" => "FieldValueNotSupported",
+        _ => "FieldValueInvalid",
+    };
+    let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}");
+    Status::new(Reason::Invalid, message).with_details(Details {
+        group: "meta.k8s.io".to_owned(),
+        kind: "ListOptions".to_owned(),
+        causes: vec![StatusCause {
+            reason: reason.to_owned(),
+            field: field.to_owned(),
+            message: cause.strip_prefix(&format!("{field}: ")).unwrap_or(cause).to_owned(),
+        }],
+        ..Details::default()
+    })
 }
 
 /// The stream that answers a watch.

@@ -17,7 +17,7 @@ use crate::kind::Kind;
 use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
-use crate::store::{DeleteOptions, Object, Reason, Status, WriteOptions};
+use crate::store::{DeleteOptions, Details, Object, Reason, Status, StatusCause, WriteOptions};
 use crate::validation;
 
 /// The part of an object that a request may change.
@@ -217,19 +217,32 @@ fn object_body(kind: &'static Kind, call: &Call) -> Result<ObjectBody, Status> {
 
 fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
     let syntax = negotiate::body_syntax(&call.headers)?;
-    let decoded = decode::decode(&call.body, syntax).map_err(|error| {
+    let unrecognized = |error: &str| {
+        let (name, body) = (kind.kind, summary(&call.body));
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {error}",
-            kind.kind
+            "the object provided is unrecognized (must be of type {name}): couldn't get version/kind; json parse error: {error} ({body})"
         ))
-    })?;
+    };
+    let decoded = decode::decode(&call.body, syntax).map_err(|error| unrecognized(&error))?;
     if !decoded.value.is_object() {
-        return Err(Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): it is no JSON object",
-            kind.kind
-        )));
+        return Err(unrecognized("it is no JSON object"));
     }
     Ok(decoded)
+}
+
+/// The start of a body as upstream quotes it: text if it looks like JSON, else hexadecimal.
+fn summary(body: &[u8]) -> String {
+    const LENGTH_MAX: usize = 30;
+    let start = &body[..body.len().min(LENGTH_MAX)];
+    let dots = if body.len() > LENGTH_MAX { " ..." } else { "" };
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(start)),
+        Some(_) => {
+            let digits: String = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{digits}{dots}")
+        }
+    }
 }
 
 /// The body of `binding` and `eviction`, whose types the store reads leniently.
@@ -317,11 +330,16 @@ fn strict_patch(patch: &Patch, findings: &[String]) -> Status {
         PatchType::StrategicMerge => crate::patch::go_text(&patch.body),
         PatchType::Json | PatchType::Merge => patch.body.to_string(),
     };
-    Status::new(
-        Reason::Invalid,
-        format!(
-            " \"\" is invalid: patch: Invalid value: {text:?}: strict decoding error: {}",
-            findings.join(", ")
-        ),
+    let findings = findings.join(", ");
+    let message = format!("Invalid value: {text:?}: strict decoding error: {findings}");
+    Status::new(Reason::Invalid, format!(" \"\" is invalid: patch: {message}")).with_details(
+        Details {
+            causes: vec![StatusCause {
+                reason: "FieldValueInvalid".to_owned(),
+                field: "patch".to_owned(),
+                message,
+            }],
+            ..Details::default()
+        },
     )
 }

@@ -1,0 +1,161 @@
+//! A conversation with the real kubectl: what a person types, and what is answered, word for word.
+//!
+//! Each file of e2e/conversation is one conversation with a sandbox of its own. A line that starts with `$ ` is run by a
+//! shell (kubectl is on its path), `< ` lines are its standard input, and what follows is what it prints, on either
+//! stream, and `! CODE` if it fails. `-- or --` separates answers that depend on kubectl's version, and `[1.28..]` or
+//! `[..1.27]` after the `$` says which versions are asked at all. Ages, UIDs, ports and the like are told by their sort:
+//! `<age>`. `EVERYNODE_UPDATE=replace` writes down what was answered; `=append` adds it as one more answer.
+
+mod normalize;
+mod script;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+
+use crate::world::{Setup, World};
+use script::{Entry, Script};
+
+/// How long a look at the cluster is repeated until it shows what it should.
+const LOOK_DEADLINE: Duration = Duration::from_secs(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// S3, S4, S8: apply, create, replace, edit, patch and diff, with the errors of each
+#[tokio::test]
+async fn objects_are_applied_edited_and_compared() -> Result<()> {
+    hold("apply").await
+}
+
+/// S4, S6, S7: get, in all its forms, on list and on watch
+#[tokio::test]
+async fn objects_are_shown_in_every_form() -> Result<()> {
+    hold("get").await
+}
+
+/// S4, S10, S23: describe, label, annotate, taint, cordon, drain
+#[tokio::test]
+async fn nodes_and_pods_are_described_and_drained() -> Result<()> {
+    hold("describe").await
+}
+
+/// S4, S9: rollout status, history, undo, restart, and set
+#[tokio::test]
+async fn daemon_sets_are_rolled_out_and_back() -> Result<()> {
+    hold("rollout").await
+}
+
+/// S8, S10, S11: delete in every way, and wait
+#[tokio::test]
+async fn objects_are_deleted_in_every_way() -> Result<()> {
+    hold("delete").await
+}
+
+/// S3, S12: explain, api-resources, api-versions, auth can-i
+#[tokio::test]
+async fn the_server_explains_itself() -> Result<()> {
+    hold("discover").await
+}
+
+/// S8, S9, S12: what a real cluster refuses is refused in the same words
+#[tokio::test]
+async fn what_is_wrong_is_refused_in_upstreams_words() -> Result<()> {
+    hold("refuse").await
+}
+
+async fn hold(name: &str) -> Result<()> {
+    let setup = Setup { nodes: 3, ..Setup::default() };
+    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/conversation");
+    let path = Path::new(root).join(format!("{name}.txt"));
+    let mut script = Script::read(&path)?;
+    let shell = Shell::new(&world).await?;
+    let update = std::env::var("EVERYNODE_UPDATE").ok();
+    let mut wrong = Vec::new();
+    for entry in &mut script.entries {
+        if !entry.is_for(shell.version) {
+            continue;
+        }
+        let answer = shell.ask(&world, entry).await?;
+        if entry.expects(&answer) {
+            continue;
+        }
+        match update.as_deref() {
+            Some("append") => entry.answers.push(answer),
+            Some(_) => entry.answers = vec![answer],
+            None => wrong.push(entry.difference(&answer)),
+        }
+    }
+    if update.is_some() {
+        script.write(&path)?;
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{}: {} answers are not as expected\n\n{}", path.display(), wrong.len(), wrong.join("\n"))
+}
+
+/// A shell with kubectl in its path, in a directory of its own.
+struct Shell {
+    path: String,
+    home: PathBuf,
+    /// kubectl's own: (1, 32).
+    version: (u32, u32),
+}
+
+impl Shell {
+    async fn new(world: &World) -> Result<Shell> {
+        let program = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
+        let found = Command::new("sh").args(["-c", "command -v \"$0\"", &program]).output().await?;
+        let program = String::from_utf8(found.stdout)?.trim().to_owned();
+        let home = world.directory.path().join("home");
+        let binaries = home.join("bin");
+        std::fs::create_dir_all(&binaries)?;
+        std::os::unix::fs::symlink(&program, binaries.join("kubectl"))?;
+        let rest = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{rest}", binaries.display());
+        let version = version(&program).await?;
+        Ok(Shell { path, home, version })
+    }
+
+    /// Runs one line. A look at the cluster is repeated until it shows what is expected: what it shows may still be on
+    /// its way.
+    async fn ask(&self, world: &World, entry: &Entry) -> Result<String> {
+        let started = Instant::now();
+        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        loop {
+            let answer = self.run(world, entry).await?;
+            let is_look = ["kubectl get", "kubectl describe", "kubectl events", "cat "];
+            let is_look = is_look.iter().any(|start| entry.command.starts_with(start));
+            let expected = entry.expects(&answer) || entry.answers.is_empty();
+            if expected || !is_look || started.elapsed() > LOOK_DEADLINE {
+                return Ok(answer);
+            }
+            looks.tick().await;
+        }
+    }
+
+    async fn run(&self, world: &World, entry: &Entry) -> Result<String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{{ {}\n}} 2>&1", entry.command)]).current_dir(&self.home);
+        command.env("PATH", &self.path);
+        let output = world.finish(command, &entry.input).await?;
+        let mut answer = normalize::answer(&output.stdout, &world.namespace);
+        if output.code != 0 {
+            answer.push_str(&format!("! {}\n", output.code));
+        }
+        Ok(answer)
+    }
+}
+
+async fn version(program: &str) -> Result<(u32, u32)> {
+    let arguments = ["version", "--client", "--output=json"];
+    let output = Command::new(program).args(arguments).output().await?;
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let number = |field: &str| {
+        let text = document["clientVersion"][field].as_str().unwrap_or_default();
+        text.trim_end_matches('+').parse::<u32>().with_context(|| format!("kubectl's {field}"))
+    };
+    Ok((number("major")?, number("minor")?))
+}

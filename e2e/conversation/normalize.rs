@@ -1,0 +1,43 @@
+//! What differs from run to run is told by its sort.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    let rule = |pattern: &str, sort: &'static str| {
+        (Regex::new(pattern).expect("the pattern is a constant that every run uses"), sort)
+    };
+    vec![
+        rule(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
+        rule(r"https://127\.0\.0\.1:\d+", "<server>"),
+        rule(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+        rule(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
+        rule(r#"resourceVersion: "?\d+"?"#, "resourceVersion: <number>"),
+        rule(r#""resourceVersion": "\d+""#, r#""resourceVersion": "<number>""#),
+        rule(r"/tmp/[A-Za-z0-9._/-]*?(LIVE|MERGED|kubectl-edit)-?\d*", "<file $1>"),
+        rule(r"\b10\.64\.\d+\.\d+\b", "<ip>"),
+        rule(r"containerd://[0-9a-f]{12,}", "<container>"),
+        rule(r"@sha256:[0-9a-f]{64}", "@<digest>"),
+        // Names that Kubernetes makes: a revision's hash, a pod's suffix.
+        rule(r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-<hash>"),
+        rule(r"=[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "=<hash>"),
+        rule(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<name>"),
+        rule(r"\b(\d+d)?(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b", "<age>"),
+        rule(r"<invalid>", "<age>"),
+        rule(r"(\S)  +", "$1  "),
+        rule(r" +\n", "\n"),
+        // A table's rule under its head is as long as what stands in the column.
+        rule(r"-{4,}", "----"),
+    ]
+});
+
+/// An answer, with the test's own namespace called NAMESPACE.
+pub fn answer(text: &str, namespace: &str) -> String {
+    let mut text = text.replace(namespace, "NAMESPACE");
+    for (pattern, sort) in RULES.iter() {
+        text = pattern.replace_all(&text, *sort).into_owned();
+    }
+    let text = text.trim_end();
+    if text.is_empty() { String::new() } else { format!("{text}\n") }
+}
