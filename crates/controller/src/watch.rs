@@ -17,7 +17,7 @@ use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use backoff::Backoff;
 pub use machine::Change;
 use machine::{End, Line, Machine, Page, Request};
-use wire::{Envelope, EventType, List, Versioned};
+use wire::{Envelope, EventType, List};
 
 /// Objects on a page of a list.
 const PAGE_LIMIT: u32 = 500;
@@ -155,17 +155,23 @@ impl<D: Decode, E> Watch<D, E> {
 
     /// `None`: a line whose object does not decode.
     fn line(&mut self, json: &[u8]) -> Result<Option<Line<D::Item>>, Error> {
-        let Envelope { event, object } = serde_json::from_slice(json)?;
+        let (event, object) = match wire::split(json) {
+            Some(parts) => parts,
+            None => {
+                let Envelope { event, object } = serde_json::from_slice(json)?;
+                (event, object.get())
+            }
+        };
         if event == EventType::Error {
-            return Err(Error::Status(Box::new(serde_json::from_str(object.get())?)));
+            return Err(Error::Status(Box::new(serde_json::from_str(object)?)));
         }
-        let Versioned { metadata } = serde_json::from_str(object.get())?;
+        let metadata = wire::versioned(object)?;
         let ends_initial_events = metadata.ends_initial_events();
         let version = metadata.resource_version;
         if event == EventType::Bookmark {
             return Ok(Some(Line::Bookmark { version, ends_initial_events }));
         }
-        let item = self.decode(object.get());
+        let item = self.decode(object);
         Ok(item.map(|item| match event {
             EventType::Added => Line::Added { item, version },
             EventType::Deleted => Line::Deleted { item, version },
