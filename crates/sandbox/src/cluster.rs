@@ -40,13 +40,16 @@ use self::pod_collector::PodCollector;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
-use self::world::World;
+use self::world::{World, warm};
 use crate::kind::{Kind, NODE, POD};
 use crate::nodes;
 use crate::store::{Action, Change, Object, Status, Store, WriteOptions};
 
 /// The most that one step does of each thing: whoever shares the store gets a turn in between.
 const STEP_MAX: usize = 32;
+
+/// So many nodes are added before the actors look at them.
+const ADDED_AT_ONCE: usize = 256;
 
 /// How the simulated cluster behaves. Times are shorter than upstream's (40 s, 40 s) where people would wait for them.
 #[derive(Clone, Debug)]
@@ -148,9 +151,13 @@ impl Cluster {
 
     /// Adds nodes that are healthy from the start.
     pub fn add_nodes(&mut self, nodes: Vec<Value>, now: Timestamp) -> Result<(), Status> {
-        for mut node in nodes {
+        for (count, mut node) in (1..).zip(nodes) {
             nodes::set_healthy(&mut node, now);
             self.store.create(&NODE, "", node, &WriteOptions::at(now))?;
+            // The actors see each node while the store still has its tree at hand.
+            if count % ADDED_AT_ONCE == 0 {
+                self.settle(now);
+            }
         }
         Ok(())
     }
@@ -213,7 +220,7 @@ impl Cluster {
             match change.action {
                 Action::Deleted => actors.delete_node(&mut world, change.object.name()),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_node(&mut world, &change.object);
+                    actors.apply_node(&mut world, &warm(&change.object));
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -234,7 +241,7 @@ impl Cluster {
             match change.action {
                 Action::Deleted => actors.delete_pod(&change.object),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_pod(&mut world, &change.object);
+                    actors.apply_pod(&mut world, &warm(&change.object));
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -255,7 +262,7 @@ impl Cluster {
             actors.delete_node(&mut world, &name);
         }
         for node in &nodes {
-            actors.apply_node(&mut world, node);
+            actors.apply_node(&mut world, &warm(node));
         }
     }
 
@@ -268,7 +275,7 @@ impl Cluster {
         actors.scheduler.retain(&there);
         actors.kubelets.retain(&there);
         for pod in &pods {
-            actors.apply_pod(&mut world, pod);
+            actors.apply_pod(&mut world, &warm(pod));
         }
     }
 
@@ -310,8 +317,7 @@ impl Actors {
             self.nodes.insert(node.name().into());
         }
         self.kubelets.apply_node(world, node);
-        let written = |current: Arc<Object>| current.resource_version() != node.resource_version();
-        if world.node(node.name()).is_some_and(written) {
+        if world.node_version(node.name()).is_some_and(|now| now != node.resource_version()) {
             // Its kubelet has just completed it: that change is the one to look at.
             return;
         }

@@ -25,7 +25,7 @@ impl PodCollector {
 
     pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Object) {
         let node = pod.node_name();
-        if !node.is_empty() && !self.waiting.contains(node) && world.node(node).is_none() {
+        if !node.is_empty() && !self.waiting.contains(node) && world.node_version(node).is_none() {
             self.wait(world, node);
         }
     }
@@ -41,7 +41,7 @@ impl PodCollector {
     /// The node has been gone for a while; unless it is back, its pods go with it.
     pub fn fire(&mut self, world: &mut World<'_>, node: &str) {
         self.waiting.remove(node);
-        if world.node(node).is_some() {
+        if world.node_version(node).is_some() {
             return;
         }
         for pod in world.pods_on(node).collect::<Vec<_>>() {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::store::{Action, Change, Object};
+use serde_json::Value;
+
+use crate::store::{Action, Change, Object, text};
 
 /// How many nodes and pods are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,11 +28,11 @@ impl Progress {
     pub(super) fn count_node(&mut self, change: &Change) {
         if let Some(previous) = &change.previous {
             self.nodes -= 1;
-            self.nodes_ready -= usize::from(is_ready(previous));
+            self.nodes_ready -= usize::from(is_ready(&previous.read()));
         }
         if change.action != Action::Deleted {
             self.nodes += 1;
-            self.nodes_ready += usize::from(is_ready(&change.object));
+            self.nodes_ready += usize::from(is_ready(&change.object.read()));
         }
     }
 
@@ -47,7 +49,7 @@ impl Progress {
 
     pub(super) fn recount_nodes(&mut self, nodes: &[Arc<Object>]) {
         self.nodes = nodes.len();
-        self.nodes_ready = nodes.iter().filter(|node| is_ready(node)).count();
+        self.nodes_ready = nodes.iter().filter(|node| is_ready(&node.read())).count();
     }
 
     pub(super) fn recount_pods(&mut self, pods: &[Arc<Object>]) {
@@ -59,11 +61,12 @@ impl Progress {
     }
 
     fn of(&mut self, pod: &Object) -> &mut usize {
-        match pod.text(&["status", "phase"]) {
+        let value = pod.read();
+        match text(&value, &["status", "phase"]) {
             _ if pod.is_terminating() => &mut self.pods_terminating,
             "Succeeded" => &mut self.pods_succeeded,
             "Failed" => &mut self.pods_failed,
-            "Running" if is_ready(pod) => &mut self.pods_ready,
+            "Running" if is_ready(&value) => &mut self.pods_ready,
             "Running" => &mut self.pods_unready,
             _ if pod.node_name().is_empty() => &mut self.pods_unscheduled,
             _ => &mut self.pods_starting,
@@ -71,7 +74,7 @@ impl Progress {
     }
 }
 
-fn is_ready(object: &Object) -> bool {
-    let conditions = object.value()["status"]["conditions"].as_array().into_iter().flatten();
+fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
 }

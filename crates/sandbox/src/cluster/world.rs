@@ -3,6 +3,7 @@
 //! Actors write as any client does. A write that fails because someone was faster is no error: the change that made it
 //! fail is on its way to the actor.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use everynode_core::time::Timestamp;
@@ -16,7 +17,7 @@ use super::key::PodKey;
 use super::node_lifecycle::renewed_at;
 use super::timer::Timers;
 use crate::kind::{EVENT, Kind, LEASE, NODE, POD};
-use crate::store::{DeleteOptions, Object, Reason, Status, Store, WriteOptions};
+use crate::store::{DeleteOptions, Object, Reason, Status, Store, WriteOptions, text};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
@@ -31,16 +32,21 @@ pub struct World<'a> {
 
 impl World<'_> {
     pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
-        self.store.find(&POD, &key.namespace, &key.name).cloned()
+        self.store.find(&POD, &key.namespace, &key.name).map(warm)
     }
 
     pub fn node(&self, name: &str) -> Option<Arc<Object>> {
-        self.store.find(&NODE, "", name).cloned()
+        self.store.find(&NODE, "", name).map(warm)
+    }
+
+    /// The resourceVersion of a node; `None` if there is no such node.
+    pub fn node_version(&self, name: &str) -> Option<u64> {
+        self.store.find(&NODE, "", name).map(|node| node.resource_version())
     }
 
     /// The pods that are bound to a node, whether or not there is such a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
-        self.store.pods_on_node(node).cloned()
+        self.store.pods_on_node(node).map(warm)
     }
 
     /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
@@ -98,7 +104,7 @@ impl World<'_> {
         let time = json!(rfc3339_micro(self.now));
         let written = match self.store.find(&LEASE, LEASE_NAMESPACE, name) {
             Some(lease) => {
-                let mut lease = lease.value().clone();
+                let mut lease = lease.read().into_owned();
                 lease["spec"]["renewTime"] = time;
                 self.store.update(&LEASE, LEASE_NAMESPACE, name, lease, &self.at())
             }
@@ -128,7 +134,7 @@ impl World<'_> {
 
     /// When a node's lease was last renewed; `None` if it has none.
     pub fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
-        self.store.find(&LEASE, LEASE_NAMESPACE, node).and_then(|lease| renewed_at(lease.value()))
+        self.store.find(&LEASE, LEASE_NAMESPACE, node).and_then(|lease| renewed_at(&lease.read()))
     }
 
     /// Records an event of a node's kubelet.
@@ -151,7 +157,7 @@ impl World<'_> {
             Some(Recording::Repeat { name, count }) => {
                 match self.store.find(&EVENT, namespace, &name) {
                     Some(event) => {
-                        let event = repeat(event.value(), count, self.now);
+                        let event = repeat(&event.read(), count, self.now);
                         let written =
                             self.store.update(&EVENT, namespace, &name, event, &self.at());
                         self.settle("event", &name, written);
@@ -192,8 +198,17 @@ impl World<'_> {
     }
 }
 
+/// An object whose tree may be read freely. One that the store keeps as bytes alone stays so: what is read is a copy, not
+/// a tree that the store and its log would then keep.
+pub fn warm(object: &Arc<Object>) -> Arc<Object> {
+    match object.read() {
+        Cow::Borrowed(_) => object.clone(),
+        Cow::Owned(value) => Arc::new(Object::new(value)),
+    }
+}
+
 fn name_of(object: &Value) -> String {
-    crate::store::text(object, &["metadata", "name"]).to_owned()
+    text(object, &["metadata", "name"]).to_owned()
 }
 
 /// Deletes the events that are older than `age_ms`, as etcd's leases do on a real cluster.
@@ -201,7 +216,7 @@ pub fn expire_events(store: &mut Store, now: Timestamp, age_ms: i64) {
     let limit = super::clock::rfc3339(Timestamp(now.0 - age_ms));
     let old: Vec<Arc<Object>> = store
         .iter(&EVENT, None)
-        .filter(|event| last_seen(event) < limit.as_str())
+        .filter(|event| last_seen(&event.read()) < limit.as_str())
         .cloned()
         .collect();
     for event in old {
@@ -225,10 +240,15 @@ fn delete_quietly(
 }
 
 /// RFC 3339 in UTC compares as text.
-fn last_seen(event: &Object) -> &str {
-    [&["series", "lastObservedTime"][..], &["lastTimestamp"], &["eventTime"]]
-        .into_iter()
-        .map(|path| event.text(path))
-        .find(|time| !time.is_empty())
-        .unwrap_or_else(|| event.text(&["metadata", "creationTimestamp"]))
+fn last_seen(event: &Value) -> &str {
+    [
+        &["series", "lastObservedTime"][..],
+        &["lastTimestamp"],
+        &["eventTime"],
+        &["metadata", "creationTimestamp"],
+    ]
+    .into_iter()
+    .map(|path| text(event, path))
+    .find(|time| !time.is_empty())
+    .unwrap_or_default()
 }
