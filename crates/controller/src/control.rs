@@ -94,7 +94,7 @@ impl Control {
                 }
                 self.index.written(&key, &uid, result, now);
             }
-            Event::Executed { key } => self.executed(&key, now),
+            Event::Executed { key, was_waiting } => self.executed(&key, was_waiting, now),
         }
     }
 
@@ -115,8 +115,9 @@ impl Control {
         }
     }
 
-    /// All writes of a plan are back: the next one is due, after a failure with a back-off (C72).
-    fn executed(&mut self, key: &DaemonSetKey, now: Timestamp) {
+    /// All writes of a plan are back: the next one is due, after a failure with a back-off (C72). A plan
+    /// that only waited is no sign that what failed before would succeed now.
+    fn executed(&mut self, key: &DaemonSetKey, was_waiting: bool, now: Timestamp) {
         let has_failed = self.queue.has_failed(key);
         let result = if has_failed { metrics::Outcome::error } else { metrics::Outcome::success };
         self.finish(key, result);
@@ -124,7 +125,9 @@ impl Control {
             self.queue.add_after_failure(key.clone(), now);
             self.metrics.queue.retries.inc();
         } else {
-            self.queue.forget_failures(key);
+            if !was_waiting {
+                self.queue.forget_failures(key);
+            }
             self.add(key.clone(), now);
         }
     }
@@ -187,7 +190,9 @@ impl Control {
             self.metrics.show(key, tally);
         }
         if plan.writes.is_empty() {
-            self.queue.forget_failures(key);
+            if plan.waiting.is_none() {
+                self.queue.forget_failures(key);
+            }
             self.finish(key, metrics::Outcome::success);
         } else {
             tracing::debug!(daemonset = %raw.key, writes = ?plan.summary(), "plan");

@@ -15,8 +15,9 @@ pub enum Event {
     Observed(Observation),
     /// What became of one write of a plan.
     Written { key: DaemonSetKey, uid: Uid, result: WriteResult },
-    /// All writes of a plan have been reported.
-    Executed { key: DaemonSetKey },
+    /// All writes of a plan have been reported. `was_waiting`: it was a plan of the status alone, because
+    /// something is yet to be seen.
+    Executed { key: DaemonSetKey, was_waiting: bool },
     /// The orphan pods that a new DaemonSet may adopt, read live.
     Orphans(Orphans),
 }

@@ -47,6 +47,7 @@ impl<S: Server> Executor<S> {
     /// Executes a plan, and reports every write of it, then that it is over.
     pub async fn execute(self, plan: Plan, raw: Arc<RawDaemonSet>) {
         let key = raw.key.clone();
+        let was_waiting = plan.waiting.is_some();
         let execution = Execution {
             executor: &self,
             template: raw.template(),
@@ -59,7 +60,7 @@ impl<S: Server> Executor<S> {
             .buffer_unordered(WRITES_AT_ONCE)
             .for_each(|_| std::future::ready(()));
         futures::join!(execution.create_pods(creations), others);
-        self.tell(Event::Executed { key }).await;
+        self.tell(Event::Executed { key, was_waiting }).await;
     }
 
     async fn tell(&self, event: Event) {
