@@ -264,3 +264,6 @@ fn event_frame(chunk: &mut BytesMut, name: &str, object: &[u8]) {
     chunk.put(object);
     chunk.put(&b"}\n"[..]);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Watchers as clients know them: each follows the protocol, at its own pace, and must end with the truth.
+
+use std::collections::BTreeMap;
+
+use everynode_core::time::Timestamp;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::cluster::lifecycle::Lifecycles;
+use crate::cluster::{Cluster, Settings};
+use crate::kind::CONFIG_MAP;
+use crate::selector::LabelSelector;
+use crate::store::{DeleteOptions, Options, Store, WriteOptions};
+
+const WINDOW: usize = 2_000;
+const WATCHERS: usize = 1_000;
+const OBJECTS: usize = 200;
+const GROUPS: usize = 50;
+
+fn shared() -> Arc<Shared> {
+    let now = Timestamp(1_767_323_045_678);
+    let store = Store::new(&Options { seed: 0, window: WINDOW }, now);
+    let cluster = Cluster::new(store, Settings::default(), Lifecycles::built_in(), now);
+    Arc::new(Shared::new(cluster, CancellationToken::new()))
+}
+
+fn request(start: Start, group: Option<usize>) -> Request {
+    let labels = group.map_or_else(String::new, |group| format!("group={group}"));
+    Request {
+        kind: &CONFIG_MAP,
+        selector: Selector {
+            labels: LabelSelector::parse(&labels).expect("a good selector"),
+            ..Selector::default()
+        },
+        form: Form::Object,
+        include_object: IncludeObject::Metadata,
+        start,
+        bookmarks: true,
+        timeout_seconds: None,
+    }
+}
+
+fn config_map(index: usize, group: usize, round: usize) -> Value {
+    json!({
+        "metadata": {"name": format!("c{index}"), "labels": {"group": group.to_string()}},
+        "data": {"round": round.to_string()},
+    })
+}
+
+/// Creates, changes (into another group, now and then) and deletes: one write per round.
+fn write(shared: &Shared, round: usize) {
+    let (index, lap) = (round % OBJECTS, round / OBJECTS);
+    let name = format!("c{index}");
+    shared.write(|store, now| {
+        let options = WriteOptions::at(now);
+        let exists = store.find(&CONFIG_MAP, "default", &name).is_some();
+        if exists && (index + lap).is_multiple_of(7) {
+            store
+                .delete(&CONFIG_MAP, "default", &name, &DeleteOptions::now(), &options)
+                .expect("it can be deleted");
+        } else if exists {
+            let object = config_map(index, (index + lap / 3) % GROUPS, round);
+            store
+                .update(&CONFIG_MAP, "default", &name, object, &options)
+                .expect("it can be replaced");
+        } else {
+            let object = config_map(index, index % GROUPS, round);
+            store.create(&CONFIG_MAP, "default", object, &options).expect("it can be created");
+        }
+    });
+}
+
+/// What a client that follows the protocol knows.
+struct Client {
+    shared: Arc<Shared>,
+    group: Option<usize>,
+    watcher: Watcher,
+    /// Names, and the round that each was last written in.
+    known: BTreeMap<String, String>,
+    seen: u64,
+    lists: usize,
+}
+
+impl Client {
+    fn new(shared: &Arc<Shared>, group: Option<usize>) -> Client {
+        let start = Start::Everything { marked: true };
+        let watcher = Watcher::new(shared, request(start, group)).expect("a watch");
+        let shared = Arc::clone(shared);
+        Client { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
+    }
+
+    /// Takes one chunk; starts anew where the watch has ended.
+    async fn read(&mut self) {
+        let Some(chunk) = self.watcher.next().await else {
+            let Client { shared, group, lists, .. } = self;
+            let lists = *lists + 1;
+            *self = Client { lists, ..Client::new(shared, *group) };
+            return;
+        };
+        assert!(chunk.len() < CHUNK_BYTES + 4096, "a chunk of {} bytes", chunk.len());
+        for line in chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            self.take(&serde_json::from_slice(line).expect("each line is an event"));
+        }
+    }
+
+    fn take(&mut self, event: &Value) {
+        let object = &event["object"];
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => {
+                let round = object["data"]["round"].as_str().unwrap_or_default();
+                self.known.insert(name, round.to_owned());
+            }
+            Some("DELETED") => {
+                self.known.remove(&name);
+            }
+            Some("BOOKMARK") => {}
+            Some("ERROR") => {
+                assert_eq!((&object["code"], &object["reason"]), (&410.into(), &"Expired".into()));
+                return;
+            }
+            other => panic!("an event of type {other:?}"),
+        }
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        self.seen = version.parse().expect("a resourceVersion is a number");
+    }
+
+    fn truth(&self) -> BTreeMap<String, String> {
+        let options = ListOptions {
+            selector: request(Start::Now, self.group).selector,
+            ..Default::default()
+        };
+        let list = self.shared.read(|store| store.list(&CONFIG_MAP, &options)).expect("a list");
+        let round = |object: &Object| object.text(&["data", "round"]).to_owned();
+        list.items.iter().map(|object| (object.name().to_owned(), round(object))).collect()
+    }
+}
+
+/// S7: a thousand watchers, every third too slow by far, with compaction in between: each ends with the true state, and the
+/// slow ones are cut off rather than waited for. `EVERYNODE_WATCH_EVENTS` sets the number of writes (100000 by hand).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_watchers_end_with_the_truth() {
+    let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
+    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(8_000);
+    let shared = shared();
+    let (progress, _) = tokio::sync::watch::channel(0usize);
+    let mut clients = Vec::new();
+    for index in 0..WATCHERS {
+        // One in a hundred watches everything, the others one group each.
+        let group = (!index.is_multiple_of(100)).then_some(index % GROUPS);
+        let mut client = Client::new(&shared, group);
+        let mut progress = progress.subscribe();
+        clients.push(tokio::spawn(async move {
+            let is_slow = index.is_multiple_of(3);
+            while *progress.borrow_and_update() < writes {
+                if is_slow {
+                    // One chunk per some thousand writes, and nothing in between.
+                    progress.changed().await.expect("the writer is there");
+                    client.read().await;
+                } else {
+                    tokio::select! {
+                        changed = progress.changed() => changed.expect("the writer is there"),
+                        () = client.read() => {}
+                    }
+                }
+            }
+            let truth = client.truth();
+            while client.known != truth {
+                client.read().await;
+            }
+            client.lists
+        }));
+    }
+    for round in 0..writes {
+        write(&shared, round);
+        if round % 3_000 == 2_999 {
+            progress.send_replace(round);
+            shared.write(|store, _| store.compact(store.resource_version().saturating_sub(100)));
+        }
+        if round.is_multiple_of(64) {
+            tokio::task::yield_now().await;
+        }
+    }
+    progress.send_replace(writes);
+    let mut lists = 0;
+    for client in clients {
+        let ended = tokio::time::timeout(Duration::from_secs(60), client).await;
+        lists += ended.expect("it ends").expect("it does not panic");
+    }
+    assert!(lists > WATCHERS, "slow watchers were cut off and listed again: {lists} lists");
+}
+
+async fn events(watcher: &mut Watcher) -> Vec<String> {
+    let chunk = watcher.next().await.expect("a chunk");
+    let line = |line: &[u8]| {
+        let event: Value = serde_json::from_slice(line).expect("an event");
+        let metadata = &event["object"]["metadata"];
+        let name = metadata["name"].as_str().unwrap_or("-");
+        let mark = &metadata["annotations"]["k8s.io/initial-events-end"];
+        let mark = if *mark == "true" { " initial-events-end" } else { "" };
+        format!("{} {name}{mark}", event["type"].as_str().unwrap_or_default())
+    };
+    chunk.split(|byte| *byte == b'\n').filter(|part| !part.is_empty()).map(line).collect()
+}
+
+/// S7: a streaming list is what there is, a bookmark that says so, and then what happens.
+#[tokio::test]
+async fn a_streaming_list_ends_with_a_marked_bookmark() {
+    let shared = shared();
+    write(&shared, 1);
+    write(&shared, 2);
+    let start = Start::Everything { marked: true };
+    let mut watcher = Watcher::new(&shared, request(start, None)).expect("a watch");
+    assert_eq!(
+        events(&mut watcher).await,
+        ["ADDED c1", "ADDED c2", "BOOKMARK - initial-events-end"]
+    );
+    write(&shared, 3);
+    assert_eq!(events(&mut watcher).await, ["ADDED c3"]);
+}
+
+/// S7: an object that stops matching is DELETED, one that starts to is ADDED; a watch from a resourceVersion shows what came
+/// after it.
+#[tokio::test]
+async fn a_watch_shows_the_transitions_of_its_selector() {
+    let shared = shared();
+    let start = Start::After(shared.read(|store| store.resource_version()));
+    let mut watcher = Watcher::new(&shared, request(start, Some(1))).expect("a watch");
+    for group in [1, 2, 1] {
+        shared.write(|store, now| {
+            let options = WriteOptions::at(now);
+            let object = config_map(0, group, group);
+            let exists = store.find(&CONFIG_MAP, "default", "c0").is_some();
+            if exists {
+                store.update(&CONFIG_MAP, "default", "c0", object, &options).expect("an update");
+            } else {
+                store.create(&CONFIG_MAP, "default", object, &options).expect("a creation");
+            }
+        });
+    }
+    assert_eq!(events(&mut watcher).await, ["ADDED c0", "DELETED c0", "ADDED c0"]);
+}
+
+/// S7: a watch whose window has passed says so once, and ends; so does one whose time is up.
+#[tokio::test]
+async fn a_watch_ends_when_it_expires_or_times_out() {
+    let shared = shared();
+    for round in 0..10 {
+        write(&shared, round);
+    }
+    shared.write(|store, _| store.compact(store.resource_version()));
+    let mut watcher = Watcher::new(&shared, request(Start::After(1), None)).expect("a watch");
+    assert_eq!(events(&mut watcher).await, ["ERROR -"]);
+    assert!(watcher.next().await.is_none());
+
+    let timed = Request { timeout_seconds: Some(1), ..request(Start::Now, None) };
+    let mut watcher = Watcher::new(&shared, timed).expect("a watch");
+    assert!(watcher.next().await.is_none());
+}
+
+/// S7: a streaming list asks for it in the way that upstream demands.
+#[test]
+fn the_start_of_a_watch_is_asked_for_as_upstream_demands() {
+    let start = |query: &str| {
+        let parameters = super::super::query::parse(query).expect("a query");
+        start(&parameters).map_err(|status| status.code())
+    };
+    let cases = [
+        ("", Ok(Start::Everything { marked: false })),
+        ("resourceVersion=0", Ok(Start::Everything { marked: false })),
+        ("resourceVersion=7", Ok(Start::After(7))),
+        ("resourceVersion=x", Err(422)),
+        ("sendInitialEvents=true", Err(422)),
+        ("resourceVersionMatch=NotOlderThan", Err(422)),
+        ("sendInitialEvents=true&resourceVersionMatch=Exact", Err(422)),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            Ok(Start::Everything { marked: true }),
+        ),
+        ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(Start::Now)),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(start(query), expected, "{query}");
+    }
+}
