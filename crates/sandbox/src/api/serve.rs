@@ -118,7 +118,7 @@ where
         .await
         .map_err(|_| "TLS handshake timed out".to_owned())?
         .map_err(|error| format!("TLS handshake: {error}"))?;
-    let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write));
+    let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.request_head));
     let service = hyper::service::service_fn(move |request| {
         let answer = handle(request);
         async move { Ok::<_, Infallible>(answer.await) }

@@ -138,11 +138,12 @@ impl Client {
 }
 
 /// S7: a thousand watchers, every third too slow by far, with compaction in between: each ends with the true state, and the
-/// slow ones are cut off rather than waited for. `EVERYNODE_WATCH_EVENTS` sets the number of writes (100000 by hand).
+/// slow ones are cut off rather than waited for. `EVERYNODE_WATCH_EVENTS` sets another number of writes than
+/// 100,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watchers_end_with_the_truth() {
     let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
-    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(8_000);
+    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let shared = shared();
     let (progress, _) = tokio::sync::watch::channel(0usize);
     let mut clients = Vec::new();

@@ -1,0 +1,249 @@
+//! The server as the network sees it: who is let in, what is found, and what hostile input comes to.
+
+mod wire;
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use everynode_sandbox::{Limits, NodeSource, Options, Outcome, Refusal, start};
+use serde_json::{Value, json};
+
+use wire::Server;
+
+/// S1: the kubeconfig is its owner's alone, and only the token in it opens the door.
+#[tokio::test]
+async fn only_the_token_opens_the_door() {
+    let server = Server::start().await;
+    let mode = std::fs::metadata(server.kubeconfig()).expect("a kubeconfig").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let address = server.address();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+
+    for (authorization, expected) in [
+        (None, 401),
+        (Some("Bearer wrong".to_owned()), 401),
+        (Some(format!("Basic {}", server.token())), 401),
+        (Some(format!("Bearer {}x", server.token())), 401),
+        (Some(format!("Bearer {}", server.token())), 200),
+    ] {
+        let header = authorization
+            .as_ref()
+            .map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
+        let request = format!("GET /api/v1/nodes HTTP/1.1\r\nHost: x\r\n{header}\r\n");
+        let answer = server.send(request.as_bytes()).await;
+        assert_eq!(answer.code, expected, "{authorization:?}");
+        if expected == 401 {
+            assert_eq!(answer.json()["reason"], "Unauthorized");
+        }
+    }
+    let health = server.send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!((health.code, health.body.as_str()), (200, "ok"));
+}
+
+/// S1: what can't be served is told before anything runs.
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let server = Server::start().await;
+    let listen = server.address().parse().expect("an address");
+    let error = start(Options { listen, ..Options::default() }).await.err().expect("an error");
+    assert!(error.to_string().starts_with(&format!("listen on {listen}: ")), "{error}");
+    let nodes = NodeSource::File("/nowhere/nodes.yaml".into());
+    let error = start(Options { nodes, ..Options::default() }).await.err().expect("an error");
+    assert!(error.to_string().starts_with("read /nowhere/nodes.yaml: "), "{error}");
+}
+
+/// S3: everything that discovery names is there, in either form of discovery.
+#[tokio::test]
+async fn what_discovery_names_is_there() {
+    let server = Server::start().await;
+    let mut group_versions = vec!["/api/v1".to_owned()];
+    for group in server.get("/apis").await.json()["groups"].as_array().expect("groups") {
+        let name = group["name"].as_str().expect("a name");
+        assert_eq!(server.get(&format!("/apis/{name}")).await.json()["kind"], "APIGroup");
+        for version in group["versions"].as_array().expect("versions") {
+            group_versions.push(format!("/apis/{}", version["groupVersion"].as_str().expect("it")));
+        }
+    }
+    let index = server.get("/openapi/v3").await.json();
+    let mut lists = 0;
+    for path in &group_versions {
+        let document = server.get(path).await.json();
+        assert_eq!(document["kind"], "APIResourceList", "{path}");
+        for resource in document["resources"].as_array().expect("resources") {
+            let name = resource["name"].as_str().expect("a name");
+            let verbs = resource["verbs"].as_array().expect("verbs");
+            if verbs.contains(&json!("list")) {
+                let list = server.get(&format!("{path}/{name}")).await;
+                assert_eq!(list.code, 200, "{path}/{name}");
+                lists += 1;
+            }
+        }
+        let url = &index["paths"][&path[1..]]["serverRelativeURL"];
+        let schema = server.get(url.as_str().expect("a URL")).await;
+        assert_eq!(schema.json()["openapi"], "3.0.0", "{path}");
+    }
+    assert!(lists >= 11, "{lists} kinds are listed");
+    for (path, least) in [("/api", 1), ("/apis", 6)] {
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let answer = server.get_as(path, accept).await;
+        assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
+        assert!(answer.json()["items"].as_array().is_some_and(|items| items.len() >= least));
+    }
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    assert_eq!(server.get_as("/openapi/v2", protobuf).await.code, 200);
+    assert_eq!(server.get("/version").await.json()["minor"], "36");
+}
+
+/// S4: the same list as objects, as a table, as metadata; and refused in a form that is not offered.
+#[tokio::test]
+async fn a_list_comes_in_the_form_that_is_asked_for() {
+    let server = Server::start().await;
+    let table = server
+        .get_as("/api/v1/nodes?limit=1", "application/json;as=Table;g=meta.k8s.io;v=v1")
+        .await
+        .json();
+    assert_eq!(
+        (&table["kind"], &table["rows"][0]["cells"][0]),
+        (&json!("Table"), &json!("node-0001"))
+    );
+    assert_eq!(table["columnDefinitions"][0]["name"], "Name");
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    assert!(table["metadata"]["continue"].is_string());
+
+    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let partial = server.get_as("/api/v1/nodes", partial).await.json();
+    assert_eq!(partial["kind"], "PartialObjectMetadataList");
+    assert_eq!(partial["items"][0].get("spec"), None);
+    assert_eq!(server.get_as("/api/v1/nodes", "text/html").await.code, 406);
+
+    let watch = "/api/v1/nodes?watch=1&timeoutSeconds=1&fieldSelector=metadata.name=node-0001";
+    let rows = server.get_as(watch, "application/json;as=Table;g=meta.k8s.io;v=v1").await;
+    let event: Value = serde_json::from_str(rows.body.lines().next().expect("a row")).expect("it");
+    assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ADDED"), &json!("Table")));
+}
+
+/// S12: hostile requests get a plain refusal, and the server goes on.
+#[tokio::test]
+async fn hostile_requests_are_refused() {
+    let server = Server::start().await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let deep = "[".repeat(200_000);
+    let long = "x".repeat(200_000);
+    let cases: Vec<(&str, String, &[u8], &[u16])> = vec![
+        ("POST", maps.into(), b"{\"metadata\":", &[400]),
+        ("POST", maps.into(), deep.as_bytes(), &[400]),
+        ("POST", maps.into(), b"{\"metadata\":{\"name\":\"\xff\"}}", &[400]),
+        ("POST", maps.into(), b"[]", &[400]),
+        ("POST", maps.into(), b"{\"metadata\":[]}", &[400]),
+        ("POST", maps.into(), b"", &[400]),
+        ("POST", "/api/v1/configmaps".into(), b"{}", &[405]),
+        ("DELETE", "/api/v1/namespaces/default/pods/x".into(), b"[1]", &[400]),
+        ("PATCH", format!("{maps}/x"), b"{}", &[415]),
+        ("BREW", maps.into(), b"", &[405]),
+        ("GET", format!("{maps}/%ff"), b"", &[400]),
+        ("GET", format!("{maps}/..%2f..%2fx"), b"", &[404]),
+        ("GET", format!("{maps}?limit=-9"), b"", &[200]),
+        ("GET", format!("{maps}?limit=99999999999999999999"), b"", &[400]),
+        ("GET", format!("{maps}?labelSelector=%00"), b"", &[400]),
+        ("GET", format!("{maps}?labelSelector=((((("), b"", &[400]),
+        ("GET", format!("{maps}?fieldSelector=a"), b"", &[400]),
+        ("GET", format!("{maps}?continue=%22"), b"", &[400]),
+        ("GET", format!("{maps}?watch=1&timeoutSeconds=-1&resourceVersion=x"), b"", &[422]),
+        ("GET", format!("{maps}?{}", "a=b&".repeat(500)), b"", &[400]),
+        ("GET", format!("/{}", "a/".repeat(500)), b"", &[404]),
+        ("GET", format!("/{long}"), b"", &[414, 431]),
+        ("GET", "/api/v1/namespaces/default/pods/x/exec?command=sh".into(), b"", &[404]),
+        ("GET", "/apis/apps/v1/namespaces/default/deployments".into(), b"", &[404]),
+    ];
+    for (method, path, body, codes) in cases {
+        let answer = server.request(method, &path, "", body).await;
+        let shown: String = path.chars().take(80).collect();
+        assert!(codes.contains(&answer.code), "{method} {shown}: {} {}", answer.code, answer.body);
+        if answer.code != 200 && answer.code != 414 && answer.code != 431 {
+            assert_eq!(answer.json()["kind"], "Status", "{method} {shown}");
+            assert_ne!(answer.json()["message"], "", "{method} {shown}");
+        }
+    }
+    let huge = vec![b' '; 4 * 1024 * 1024];
+    assert_eq!(server.request("POST", maps, "", &huge).await.code, 413);
+    let kind = "Content-Type: text/plain\r\n";
+    assert_eq!(server.request("POST", maps, kind, b"{}").await.code, 415);
+    let header = format!("X-Long: {long}\r\n");
+    assert_eq!(server.request("GET", maps, &header, b"").await.code, 431);
+    assert_eq!(server.get("/api/v1/nodes/node-0001").await.code, 200);
+}
+
+/// S12: what never becomes a request is closed in time, and a crowd of idle connections keeps nobody out.
+#[tokio::test]
+async fn half_open_and_idle_connections_are_closed() {
+    let limits = Limits {
+        tls_handshake: Duration::from_millis(500),
+        request_head: Duration::from_millis(500),
+        request_body: Duration::from_millis(500),
+        ..Limits::default()
+    };
+    let server = Server::start_with(limits).await;
+    let token = server.token();
+    let stopped_body = format!(
+        "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\n\
+         Authorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n{{"
+    );
+    // No handshake; a handshake and no request; half a head; half a body; no HTTP at all.
+    assert!(server.plain(b"").await.is_empty());
+    assert!(server.plain(b"GET / HTTP/1.1\r\n\r\n").await.len() < 64, "an alert at most");
+    assert_eq!(server.raw(b"").await, "");
+    let half = server.raw(b"GET / HTTP/1.1\r\nHost:").await;
+    assert!(half.is_empty() || half.starts_with("HTTP/1.1 408"), "{half}");
+    assert!(server.raw(stopped_body.as_bytes()).await.starts_with("HTTP/1.1 504"));
+    let garbage = server.raw(b"\x00\x01\x02\r\n\r\n").await;
+    assert!(garbage.is_empty() || garbage.starts_with("HTTP/1.1 400"), "{garbage}");
+
+    let mut idle = Vec::new();
+    for _ in 0..500 {
+        idle.push(server.connect_plain().await);
+    }
+    assert_eq!(server.get("/api/v1/nodes").await.code, 200);
+}
+
+/// S12: of a manifest every document is answered for by its number; what is not served is named, the rest applied.
+#[tokio::test]
+async fn a_manifest_is_applied_document_by_document() {
+    let sandbox = start(Options::default()).await.expect("a sandbox");
+    let manifest = "\
+# A comment alone is no document.
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: b}
+---
+kind: ConfigMap
+apiVersion: v1
+metadata: [
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: d}, colour: red}
+";
+    let applied = sandbox.apply_manifest(manifest);
+    let lines: Vec<String> = applied.iter().map(ToString::to_string).collect();
+    assert_eq!(lines[0], "document 1: configmap/a created");
+    assert_eq!(
+        lines[1],
+        "document 2 clusterrole.rbac.authorization.k8s.io/b: the sandbox does not serve the kind \
+         ClusterRole of rbac.authorization.k8s.io/v1"
+    );
+    assert!(matches!(applied[2].result, Err(Refusal::Syntax(_))), "{}", lines[2]);
+    assert_eq!(lines[3], "document 4: configmap/c created");
+    assert!(lines[4].ends_with("strict decoding error: unknown field \"colour\""), "{}", lines[4]);
+    let again = sandbox.apply_manifest("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
+    assert_eq!(again[0].result, Ok(Outcome::Unchanged));
+    let path = sandbox.kubeconfig_path().to_owned();
+    sandbox.shutdown().await;
+    assert!(!path.exists(), "a kubeconfig that nobody asked for is removed");
+}

@@ -1,0 +1,178 @@
+//! A client of few words: bytes over TLS, so that a test can send what no client would.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everynode_sandbox::{Limits, Options, Sandbox, start};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+pub struct Server {
+    sandbox: Sandbox,
+    token: String,
+    connector: TlsConnector,
+}
+
+pub struct Answer {
+    pub code: u16,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// Longer than any answer may take.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+impl Server {
+    pub async fn start() -> Server {
+        Server::start_with(Limits::default()).await
+    }
+
+    pub async fn start_with(limits: Limits) -> Server {
+        let sandbox = start(Options { limits, ..Options::default() }).await.expect("a sandbox");
+        let text = std::fs::read_to_string(sandbox.kubeconfig_path()).expect("a kubeconfig");
+        let document: Value = serde_json::from_str(&text).expect("a kubeconfig of ours is JSON");
+        let authority = &document["clusters"][0]["cluster"]["certificate-authority-data"];
+        let mut roots = rustls::RootCertStore::empty();
+        let pem = decode(authority.as_str().expect("a certificate"));
+        roots.add(CertificateDer::from_pem_slice(&pem).expect("PEM")).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("TLS versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let token = document["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
+        Server { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
+    }
+
+    pub fn kubeconfig(&self) -> &Path {
+        self.sandbox.kubeconfig_path()
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub fn address(&self) -> &str {
+        self.sandbox.server_url().trim_start_matches("https://")
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.request("GET", path, "", b"").await
+    }
+
+    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        self.request("GET", path, &format!("Accept: {accept}\r\n"), b"").await
+    }
+
+    /// A well-formed request with the token; `headers` end in CRLF each.
+    pub async fn request(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+        let (token, length) = (&self.token, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{headers}\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        self.send(&[head.as_bytes(), body].concat()).await
+    }
+
+    /// Sends bytes and reads one answer.
+    pub async fn send(&self, bytes: &[u8]) -> Answer {
+        let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, true));
+        let text = text.await.expect("an answer in time");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunk(body) } else { body.to_owned() };
+        Answer { code, body }
+    }
+
+    /// Sends bytes and reads until the server closes.
+    pub async fn raw(&self, bytes: &[u8]) -> String {
+        let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, false));
+        text.await.expect("the server closes in time")
+    }
+
+    /// Sends bytes without TLS and reads until the server closes.
+    pub async fn plain(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut stream = self.connect_plain().await;
+        stream.write_all(bytes).await.expect("a connection");
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer));
+        // A connection that is reset is closed as well.
+        let _ = read.await.expect("the server closes in time");
+        answer
+    }
+
+    pub async fn connect_plain(&self) -> TcpStream {
+        TcpStream::connect(self.address()).await.expect("a connection")
+    }
+
+    async fn exchange(&self, bytes: &[u8], one_answer: bool) -> String {
+        let stream = self.connect_plain().await;
+        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        let mut stream = self.connector.connect(name, stream).await.expect("a TLS connection");
+        // The server may refuse before it has read all.
+        let _ = stream.write_all(bytes).await;
+        let _ = stream.flush().await;
+        let mut answer = Vec::new();
+        let mut buffer = vec![0; 64 * 1024];
+        while let Some(length) = read(&mut stream, &mut buffer).await {
+            answer.extend_from_slice(&buffer[..length]);
+            if one_answer && is_whole(&answer) {
+                break;
+            }
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+async fn read(stream: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> Option<usize> {
+    stream.read(buffer).await.ok().filter(|length| *length > 0)
+}
+
+/// Whether an answer with a length has come in full.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok()
+    });
+    length.is_some_and(|length| body.len() >= length)
+}
+
+fn unchunk(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, rest)) = body.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap_or(0);
+        let Some(chunk) = rest.get(..length).filter(|chunk| !chunk.is_empty()) else { break };
+        whole.push_str(chunk);
+        body = rest[length..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+/// Base64, as far as kubeconfigs need it.
+fn decode(text: &str) -> Vec<u8> {
+    const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bits, mut count, mut bytes) = (0usize, 0, Vec::new());
+    for digit in text.chars().filter_map(|digit| ALPHABET.find(digit)) {
+        bits = bits << 6 | digit;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 0xff).expect("eight bits"));
+        }
+    }
+    bytes
+}
