@@ -85,12 +85,12 @@ async fn what_discovery_names_is_there() {
     assert!(lists >= 11, "{lists} kinds are listed");
     for (path, least) in [("/api", 1), ("/apis", 6)] {
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let answer = server.get_as(path, accept).await;
+        let answer = server.read_as(path, accept).await;
         assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
         assert!(answer.json()["items"].as_array().is_some_and(|items| items.len() >= least));
     }
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    assert_eq!(server.get_as("/openapi/v2", protobuf).await.code, 200);
+    assert_eq!(server.read_as("/openapi/v2", protobuf).await.code, 200);
     assert_eq!(server.get("/version").await.json()["minor"], "36");
 }
 
@@ -99,7 +99,7 @@ async fn what_discovery_names_is_there() {
 async fn a_list_comes_in_the_form_that_is_asked_for() {
     let server = Server::start().await;
     let table = server
-        .get_as("/api/v1/nodes?limit=1", "application/json;as=Table;g=meta.k8s.io;v=v1")
+        .read_as("/api/v1/nodes?limit=1", "application/json;as=Table;g=meta.k8s.io;v=v1")
         .await
         .json();
     assert_eq!(
@@ -111,13 +111,13 @@ async fn a_list_comes_in_the_form_that_is_asked_for() {
     assert!(table["metadata"]["continue"].is_string());
 
     let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let partial = server.get_as("/api/v1/nodes", partial).await.json();
+    let partial = server.read_as("/api/v1/nodes", partial).await.json();
     assert_eq!(partial["kind"], "PartialObjectMetadataList");
     assert_eq!(partial["items"][0].get("spec"), None);
-    assert_eq!(server.get_as("/api/v1/nodes", "text/html").await.code, 406);
+    assert_eq!(server.read_as("/api/v1/nodes", "text/html").await.code, 406);
 
     let watch = "/api/v1/nodes?watch=1&timeoutSeconds=1&fieldSelector=metadata.name=node-0001";
-    let rows = server.get_as(watch, "application/json;as=Table;g=meta.k8s.io;v=v1").await;
+    let rows = server.read_as(watch, "application/json;as=Table;g=meta.k8s.io;v=v1").await;
     let event: Value = serde_json::from_str(rows.body.lines().next().expect("a row")).expect("it");
     assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ADDED"), &json!("Table")));
 }

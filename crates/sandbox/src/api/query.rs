@@ -19,12 +19,10 @@ pub struct Parameters {
     pub timeout_seconds: Option<u64>,
     pub dry_run: bool,
     pub field_validation: FieldValidation,
-    pub field_manager: String,
     pub grace_period_seconds: Option<i64>,
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
     pub include_object: IncludeObject,
-    pub pretty: bool,
 }
 
 /// What to do about fields that the schema does not know, and about those named twice.
@@ -80,12 +78,10 @@ fn set(parameters: &mut Parameters, name: &str, value: String) -> Result<(), Sta
         "timeoutSeconds" => parameters.timeout_seconds = integer(&value)?.map(clamp),
         "dryRun" => parameters.dry_run = dry_run(&value)?,
         "fieldValidation" => parameters.field_validation = field_validation(&value)?,
-        "fieldManager" => parameters.field_manager = value,
         "gracePeriodSeconds" => parameters.grace_period_seconds = integer(&value)?,
         "propagationPolicy" => parameters.propagation_policy = Some(value),
         "orphanDependents" => parameters.orphan_dependents = Some(flag(&value)),
         "includeObject" => parameters.include_object = include_object(&value)?,
-        "pretty" => parameters.pretty = flag(&value),
         // A real server ignores what it does not know, too.
         _ => {}
     }

@@ -72,7 +72,7 @@ impl Server {
         self.request("GET", path, "", b"").await
     }
 
-    pub async fn get_as(&self, path: &str, accept: &str) -> Answer {
+    pub async fn read_as(&self, path: &str, accept: &str) -> Answer {
         self.request("GET", path, &format!("Accept: {accept}\r\n"), b"").await
     }
 

@@ -221,6 +221,17 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     assert_eq!(events(&mut watcher).await, ["ADDED c3"]);
 }
 
+/// S7: a quiet watch is told now and then how far it is, without the objects that it does not see.
+#[tokio::test]
+async fn a_quiet_watch_gets_bookmarks() {
+    let shared = shared();
+    let mut watcher = Watcher::new(&shared, request(Start::Now, Some(49))).expect("a watch");
+    write(&shared, 1);
+    watcher.next_bookmark = Instant::now();
+    assert_eq!(events(&mut watcher).await, ["BOOKMARK -"]);
+    assert_eq!(watcher.position, shared.read(|store| store.resource_version()));
+}
+
 /// S7: an object that stops matching is DELETED, one that starts to is ADDED; a watch from a resourceVersion shows what came
 /// after it.
 #[tokio::test]
