@@ -340,8 +340,8 @@ impl DaemonSetState {
     fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
-        let retry = [self.no_creations_before, self.history.retry_at()];
-        let others = retry.into_iter().chain([lapse, self.backoff.collect_at()]);
+        let others = [self.no_creations_before, lapse, self.backoff.collect_at()];
+        let others = others.into_iter().chain(self.history.due_at());
         timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
     }
 }

@@ -17,11 +17,17 @@ use crate::time::Timestamp;
 /// How soon a revision whose name another object had is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
+/// How long duplicates are left where they are. Who makes one by hand may be about to do away with the
+/// other, as conformance tests are; upstream, which is not woken by revisions, would not be in the way.
+const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
+
 /// The revisions that are a DaemonSet's, and orphans that it would adopt.
 #[derive(Debug, Default)]
 pub struct History {
     revisions: BTreeMap<RevisionName, Revision>,
     refusal: Option<Refusal>,
+    /// Since when there are duplicates of the current revision (C42).
+    duplicates_since: Option<Timestamp>,
 }
 
 /// The name of the current template's revision was taken (C43).
@@ -172,14 +178,22 @@ impl History {
         })
     }
 
-    /// When a refused creation is to be tried again.
-    pub(crate) fn retry_at(&self) -> Option<Timestamp> {
-        self.refusal.as_ref().map(|refusal| refusal.retry_at)
+    /// When a refused creation is to be tried again, and when duplicates are to be deleted.
+    pub(crate) fn due_at(&self) -> [Option<Timestamp>; 2] {
+        let retry_at = self.refusal.as_ref().map(|refusal| refusal.retry_at);
+        [retry_at, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
     }
 
-    /// The current revision is known: no creation is pending.
-    pub(crate) fn settle(&mut self) {
+    /// Whether duplicates have been there for long enough to be deleted (C42).
+    pub(crate) fn may_delete_duplicates(&self, now: Timestamp) -> bool {
+        self.duplicates_since.is_some_and(|since| since + DUPLICATE_GRACE <= now)
+    }
+
+    /// The current revision is known, with or without duplicates: no creation is pending.
+    pub(crate) fn settle(&mut self, has_duplicates: bool, now: Timestamp) {
         self.refusal = None;
+        let since = self.duplicates_since.unwrap_or(now);
+        self.duplicates_since = has_duplicates.then_some(since);
     }
 }
 

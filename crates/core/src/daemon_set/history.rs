@@ -44,8 +44,9 @@ impl DaemonSetState {
             };
         };
         let hash = current.hash()?;
-        self.plan_dedup(&review, &hash, draft);
-        self.history.settle();
+        self.plan_dedup(&review, &hash, now, draft);
+        let has_duplicates = !review.duplicates.is_empty();
+        self.history.settle(has_duplicates, now);
         Some(hash)
     }
 
@@ -82,14 +83,21 @@ impl DaemonSetState {
         None
     }
 
-    /// C42: pods that carry a duplicate's hash get the current one, then the duplicate goes. Until then
-    /// such pods count as up to date.
-    fn plan_dedup(&self, review: &Review<'_>, current: &RevisionHash, draft: &mut Draft) {
+    /// C42: pods that carry a duplicate's hash get the current one, then the duplicate goes, if it has
+    /// been there for a while. Until then such pods count as up to date.
+    fn plan_dedup(
+        &self,
+        review: &Review<'_>,
+        current: &RevisionHash,
+        now: Timestamp,
+        draft: &mut Draft,
+    ) {
+        let may_delete = self.history.may_delete_duplicates(now);
         for duplicate in &review.duplicates {
             let carried = duplicate.hash().filter(|h| h != current && self.carried.is_live(h));
             match carried {
                 Some(hash) => self.plan_relabelling(&hash, current, draft),
-                None if duplicate.terminating => {}
+                None if duplicate.terminating || !may_delete => {}
                 None => draft.write(Write::DeleteRevision(duplicate.reference())),
             }
         }
