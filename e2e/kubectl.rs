@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::observe::{Limits, Observer, node_of};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE};
-use crate::world::{World, eventually};
+use crate::world::{World, deadline, eventually};
 
 const NAME: &str = "fluentd-elasticsearch";
 
@@ -50,7 +50,8 @@ pub async fn apply(world: &World) -> Result<()> {
 }
 
 async fn rolled_out(world: &World) -> Result<()> {
-    let said = world.kubectl(&["rollout", "status", "ds", NAME, "--timeout=60s"]).await?;
+    let timeout = format!("--timeout={}s", deadline().as_secs());
+    let said = world.kubectl(&["rollout", "status", "ds", NAME, &timeout]).await?;
     ensure!(said.contains(&format!("daemon set \"{NAME}\" successfully rolled out")), "{said}");
     Ok(())
 }

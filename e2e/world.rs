@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -18,7 +18,10 @@ use serde_json::{Value, json};
 use process::{Permit, Process};
 
 /// How long anything that should happen may take.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The same on an external cluster, whose nodes pull images and start containers.
+const EXTERNAL_DEADLINE: Duration = Duration::from_secs(300);
 
 /// Between two looks at a condition that no watch reports.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -101,12 +104,28 @@ impl World {
         let namespace = process::unique("e2e");
         let world = World { client, kubeconfig, namespace, directory, sandbox, _permit: permit };
         world.create_namespace(&world.namespace).await?;
+        if world.sandbox.is_none() {
+            world.default_service_account().await?;
+        }
         Ok(world)
+    }
+
+    /// Pods that a test creates itself would be refused before.
+    async fn default_service_account(&self) -> Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
+        eventually("the namespace has its ServiceAccount", async || {
+            accounts.get("default").await?;
+            Ok(())
+        })
+        .await
     }
 
     async fn create_namespace(&self, name: &str) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        // The example mounts directories of the node, which a cluster may forbid by default.
+        let labels = json!({"pod-security.kubernetes.io/enforce": "privileged"});
+        let metadata = json!({"name": name, "labels": labels});
+        let namespace = serde_json::from_value(json!({"metadata": metadata}))?;
         eventually("the cluster takes a namespace", async || {
             Ok(namespaces.create(&PostParams::default(), &namespace).await?)
         })
@@ -195,9 +214,11 @@ impl World {
         nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
     }
 
-    /// The sandbox's own, or the external cluster's: nodes are left as they were found.
+    /// The sandbox's own, or those of the external cluster on which any pod may run: nodes are left as they were found.
     pub async fn list_nodes(&self) -> Result<Vec<Node>> {
-        Ok(self.nodes().list(&ListParams::default()).await?.items)
+        let mut nodes = self.nodes().list(&ListParams::default()).await?.items;
+        nodes.retain(|node| self.sandbox.is_some() || is_open(node));
+        Ok(nodes)
     }
 }
 
@@ -225,9 +246,19 @@ impl Drop for World {
     }
 }
 
+fn is_open(node: &Node) -> bool {
+    node.spec.as_ref().is_none_or(|spec| {
+        spec.unschedulable != Some(true) && spec.taints.as_ref().is_none_or(Vec::is_empty)
+    })
+}
+
+pub fn deadline() -> Duration {
+    if std::env::var_os(EXTERNAL).is_some() { EXTERNAL_DEADLINE } else { DEADLINE }
+}
+
 /// Looks until the condition holds, and fails with its last objection at the deadline.
 pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
-    within(DEADLINE, what, check).await
+    within(deadline(), what, check).await
 }
 
 pub async fn within<T>(

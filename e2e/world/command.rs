@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::{DEADLINE, World};
+use super::{World, deadline};
 
 /// What a command left behind.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub async fn finish(mut command: Command, home: &Path, input: &str) -> Result<Ou
         // A command that doesn't read its input may be gone by now.
         let _ = stdin.write_all(input.as_bytes()).await;
     });
-    let output = tokio::time::timeout(DEADLINE, child.wait_with_output());
+    let output = tokio::time::timeout(deadline(), child.wait_with_output());
     let output = output.await.with_context(|| format!("{name} hangs"))??;
     Ok(Output {
         code: output.status.code().unwrap_or(-1),
