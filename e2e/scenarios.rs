@@ -1,5 +1,6 @@
 //! Whole stories from outside: what operators, charts and bad days do to DaemonSets.
 
+mod conformance;
 mod delete;
 mod fencing;
 mod handover;
