@@ -158,6 +158,9 @@ impl DaemonSetState {
             self.told_selecting_all = false;
         }
         self.backoff.set_observed_generation(new.status.observed_generation);
+        if new.template.canonical != old.template.canonical {
+            self.history.forget_lost();
+        }
         let is_assessed_alike = new.update_strategy == old.update_strategy
             && new.min_ready_seconds == old.min_ready_seconds
             && new.status.observed_generation == old.status.observed_generation;
@@ -233,7 +236,7 @@ impl DaemonSetState {
     /// Forgets a revision (C46).
     pub fn delete_revision(&mut self, revision: &Revision) -> bool {
         self.expectations.saw_deletion(&revision.uid);
-        self.history.delete(&revision.name, &revision.uid)
+        self.history.delete(&revision.name, &revision.uid, &self.daemon_set)
     }
 
     /// Takes the complete list of what `apply_revision` would be given: the others are gone.
@@ -246,7 +249,7 @@ impl DaemonSetState {
         }
         for (name, uid) in self.history.except(&seen) {
             self.expectations.saw_deletion(&uid);
-            changed |= self.history.delete(&name, &uid);
+            changed |= self.history.delete(&name, &uid, &self.daemon_set);
         }
         changed
     }

@@ -28,6 +28,9 @@ pub struct History {
     refusal: Option<Refusal>,
     /// Since when there are duplicates of the current revision (C42).
     duplicates_since: Option<Timestamp>,
+    /// A revision that stored the current template and was deleted: it comes back under its own name
+    /// and hash, which pods carry (C41c, C46).
+    lost: Option<(RevisionName, RevisionHash)>,
 }
 
 /// The name of the current template's revision was taken (C43).
@@ -100,8 +103,17 @@ impl History {
         true
     }
 
-    pub(crate) fn delete(&mut self, name: &RevisionName, uid: &Uid) -> bool {
-        let is_known = self.revisions.get(name).is_some_and(|known| known.uid == *uid);
+    pub(crate) fn delete(
+        &mut self,
+        name: &RevisionName,
+        uid: &Uid,
+        daemon_set: &DaemonSet,
+    ) -> bool {
+        let known = self.revisions.get(name).filter(|known| known.uid == *uid);
+        let is_known = known.is_some();
+        if let Some(known) = known.filter(|known| known.stores(&daemon_set.template)) {
+            self.lost = known.hash().map(|hash| (name.clone(), hash));
+        }
         // The name may be free now.
         let was_refused = self.refusal.take_if(|refusal| refusal.name == *name).is_some();
         if is_known {
@@ -140,11 +152,18 @@ impl History {
     }
 
     /// The revision to be created for the current template.
-    pub(crate) fn new_revision(daemon_set: &DaemonSet, number: i64) -> NewRevision {
+    pub(crate) fn new_revision(&self, daemon_set: &DaemonSet, number: i64) -> NewRevision {
         let collision_count = daemon_set.status.collision_count;
-        let hash = revision_hash(&daemon_set.template.canonical, collision_count);
-        let name = RevisionName::from(format!("{}-{hash}", daemon_set.key.name));
+        let (name, hash) = self.lost.clone().unwrap_or_else(|| {
+            let hash = revision_hash(&daemon_set.template.canonical, collision_count);
+            (RevisionName::from(format!("{}-{hash}", daemon_set.key.name)), hash)
+        });
         NewRevision { name, hash, number, collision_count }
+    }
+
+    /// The template has changed: what was lost was another one's.
+    pub(crate) fn forget_lost(&mut self) {
+        self.lost = None;
     }
 
     /// The name of a new revision was taken. `existing` and `collision_count` were read live (C43).
@@ -156,6 +175,10 @@ impl History {
         daemon_set: &DaemonSet,
         now: Timestamp,
     ) {
+        if !existing.stores(&daemon_set.template) && self.lost.take().is_some() {
+            // Another one has taken the name of what was lost: the template gets a new name.
+            return;
+        }
         let kind = if existing.stores(&daemon_set.template) {
             let hash = existing.hash().unwrap_or_else(|| existing.name.as_str().into());
             RefusalKind::SameTemplate(hash)
@@ -192,6 +215,7 @@ impl History {
     /// The current revision is known, with or without duplicates: no creation is pending.
     pub(crate) fn settle(&mut self, has_duplicates: bool, now: Timestamp) {
         self.refusal = None;
+        self.lost = None;
         let since = self.duplicates_since.unwrap_or(now);
         self.duplicates_since = has_duplicates.then_some(since);
     }

@@ -3,7 +3,7 @@
 
 use crate::name::RevisionHash;
 use crate::plan::Write;
-use crate::revision::{History, Instead, Review};
+use crate::revision::{Instead, Review};
 use crate::time::Timestamp;
 
 use super::DaemonSetState;
@@ -17,7 +17,7 @@ impl DaemonSetState {
         let review = self.history.review(&self.daemon_set);
         let mut hashes = review.current_hashes();
         if review.current.is_none() {
-            let new = History::new_revision(&self.daemon_set, review.current_number());
+            let new = self.history.new_revision(&self.daemon_set, review.current_number());
             if let Some(Instead::Use(hash)) = self.history.instead_of(&new, now) {
                 hashes.insert(hash);
             }
@@ -69,7 +69,7 @@ impl DaemonSetState {
         now: Timestamp,
         draft: &mut Draft,
     ) -> Option<RevisionHash> {
-        let new = History::new_revision(&self.daemon_set, number);
+        let new = self.history.new_revision(&self.daemon_set, number);
         match self.history.instead_of(&new, now) {
             Some(Instead::Use(hash)) => return Some(hash),
             Some(Instead::Wait) => {}
