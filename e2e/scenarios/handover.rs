@@ -52,7 +52,26 @@ async fn take_over(world: &World, change: &Value) -> Result<()> {
     let revisions = world.revisions().list(&ListParams::default()).await?.items;
     let names: Vec<_> = revisions.iter().filter_map(|found| found.metadata.name.clone()).collect();
     ensure!(names == [format!("a-{THEIR_HASH}")], "revisions {names:?}");
+    loses_its_revision(world, &names[0]).await?;
+    ensure!(uids(world, "a").await? == before, "pods were restarted for a deleted revision");
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    world.settled("a").await?;
+    Ok(())
+}
+
+/// C41, C46: a current revision that is deleted comes back under the name and hash that it had.
+async fn loses_its_revision(world: &World, name: &str) -> Result<()> {
+    world.revisions().delete(name, &Default::default()).await?;
+    let found = eventually("the revision is made again", async || {
+        only_revision(world).await?;
+        Ok(world.revisions().get(name).await?)
+    })
+    .await?;
+    let labels = found.metadata.labels.unwrap_or_default();
+    ensure!(
+        labels.get("controller-revision-hash").is_some_and(|hash| hash == THEIR_HASH),
+        "{labels:?}"
+    );
     world.settled("a").await?;
     Ok(())
 }
