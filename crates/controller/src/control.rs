@@ -88,7 +88,9 @@ impl Control {
                 self.follow(effects, now);
             }
             Event::Written { key, uid, result } => {
-                if let Outcome::Failed { message } = &result.outcome {
+                if let Outcome::Failed { message } | Outcome::Unknown { message, .. } =
+                    &result.outcome
+                {
                     tracing::warn!(daemonset = %key, error = %message, "a write failed");
                     self.queue.failed(&key);
                 }

@@ -9,7 +9,7 @@ mod request;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::name::{DaemonSetKey, ResourceVersion, Uid};
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject, resource_version};
 use everynode_k8s::patch::{self, Owner};
@@ -107,7 +107,10 @@ impl<S: Server> Execution<'_, S> {
         };
         let went_well = match &outcome {
             Outcome::Written { .. } | Outcome::Gone | Outcome::RevisionExists { .. } => true,
-            Outcome::NamespaceTerminating | Outcome::Skipped | Outcome::Failed { .. } => false,
+            Outcome::NamespaceTerminating
+            | Outcome::Skipped
+            | Outcome::Failed { .. }
+            | Outcome::Unknown { .. } => false,
         };
         self.report(write, outcome).await;
         went_well
@@ -157,9 +160,23 @@ impl<S: Server> Execution<'_, S> {
             Err(error) => {
                 let note = format!("Error creating: {error}");
                 self.record(Severity::Warning, "FailedCreate", "Create", note);
-                Outcome::Failed { message: format!("create pod on {}: {error}", new.node) }
+                let message = format!("create pod on {}: {error}", new.node);
+                match error {
+                    Error::Transport(_) => {
+                        let resource_version = self.newest_version(&path).await;
+                        Outcome::Unknown { message, resource_version }
+                    }
+                    Error::Refused { .. } | Error::Fenced => Outcome::Failed { message },
+                }
             }
         }
+    }
+
+    /// How far the collection's watch has to come to show everything that has happened until now (C34).
+    async fn newest_version(&self, collection: &str) -> Option<ResourceVersion> {
+        let list = self.executor.api.get(&format!("{collection}?limit=1")).await.ok()?;
+        let meta = convert::meta(&list).ok()?;
+        Some(resource_version(&meta.resource_version))
     }
 
     fn tell_of_deletion(&self, write: &Write, outcome: &Outcome) {
@@ -169,7 +186,7 @@ impl<S: Server> Execution<'_, S> {
                 let note = format!("Deleted pod: {}", pod.name);
                 self.record(Severity::Normal, "SuccessfulDelete", "Delete", note);
             }
-            Outcome::Failed { message } => {
+            Outcome::Failed { message } | Outcome::Unknown { message, .. } => {
                 let note = format!("Error deleting: {message}");
                 self.record(Severity::Warning, "FailedDelete", "Delete", note);
             }
@@ -247,10 +264,13 @@ impl<S: Server> Execution<'_, S> {
     /// Finds out what a refusal means: the object may be gone, or another one by now (C61).
     async fn settle(&self, write: &Write, request: &Request, error: Error) -> Outcome {
         let failed = |error: &Error| Outcome::Failed { message: format!("{write}: {error}") };
-        match error.code() {
-            Some(404) => return Outcome::Gone,
-            Some(409 | 422) => {}
-            Some(_) | None => return failed(&error),
+        match (error.code(), write) {
+            (Some(404), _) => return Outcome::Gone,
+            (Some(409 | 422), _) => {}
+            (None, Write::DeletePod(_)) if !matches!(error, Error::Fenced) => {
+                return self.settle_deletion(write, request, &error).await;
+            }
+            (Some(_) | None, _) => return failed(&error),
         }
         let live = match self.executor.api.get(&request.object).await {
             Ok(body) => convert::meta(&body),
@@ -267,6 +287,25 @@ impl<S: Server> Execution<'_, S> {
                 Some(_) | None => failed(&error),
             },
             Err(error) => Outcome::Failed { message: error.to_string() },
+        }
+    }
+
+    /// Finds out whether a deletion that was not answered took place: a pod taken for running on although
+    /// it is going would not count against maxUnavailable (C52).
+    async fn settle_deletion(&self, write: &Write, request: &Request, error: &Error) -> Outcome {
+        let message = format!("{write}: {error}");
+        let live = match self.executor.api.get(&request.object).await {
+            Ok(body) => convert::meta(&body),
+            Err(error) if error.code() == Some(404) => return Outcome::Gone,
+            Err(_) => return Outcome::Unknown { message, resource_version: None },
+        };
+        match live {
+            Ok(live) if live.uid != request.uid => Outcome::Gone,
+            Ok(live) if live.terminating => Outcome::Written {
+                resource_version: resource_version(&live.resource_version),
+                uid: live.uid,
+            },
+            Ok(_) | Err(_) => Outcome::Failed { message },
         }
     }
 

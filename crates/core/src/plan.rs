@@ -116,8 +116,11 @@ pub enum Outcome {
     NamespaceTerminating,
     /// Not tried, because an earlier batch of creates had an error (C28).
     Skipped,
-    /// Refused, or not known to have arrived. The message is for people.
+    /// Refused. The message is for people.
     Failed { message: String },
+    /// There was no answer: it may have happened, and if so not after `resource_version`, which was read
+    /// live since then; `None` if that could not be read.
+    Unknown { message: String, resource_version: Option<ResourceVersion> },
 }
 
 /// What there is to tell people, on the DaemonSet.

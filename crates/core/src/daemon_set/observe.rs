@@ -11,9 +11,12 @@ use super::DaemonSetState;
 /// How long no pod is created after a refusal because the namespace is terminating (C28).
 const TERMINATING_NAMESPACE_HOLD: Duration = Duration::from_secs(60);
 
+/// How long no pod is created after a creation of which nothing could be learnt: by then watches are back.
+const UNKNOWN_HOLD: Duration = Duration::from_secs(60);
+
 impl DaemonSetState {
     /// Takes what became of a write. When the last write of a plan has come back, a new plan is due; after
-    /// an [`Outcome::Failed`], with a back-off.
+    /// an [`Outcome::Failed`] or an [`Outcome::Unknown`], with a back-off.
     pub fn observe(&mut self, result: WriteResult, now: Timestamp) {
         let WriteResult { write, outcome } = result;
         if matches!(write, Write::UpdateStatus { .. }) {
@@ -37,6 +40,10 @@ impl DaemonSetState {
             Outcome::Failed { .. } => {
                 node(&write).into_iter().for_each(|node| self.turns.refuse(node));
                 self.not_written(&write);
+            }
+            Outcome::Unknown { resource_version, .. } => {
+                node(&write).into_iter().for_each(|node| self.turns.refuse(node));
+                self.perhaps_written(&write, resource_version, now);
             }
         }
         self.expectations.returned(now);
@@ -70,6 +77,21 @@ impl DaemonSetState {
             | Write::UpdateStatus { .. } => {}
         }
         self.expectations.expect_version(write.kind(), resource_version);
+    }
+
+    /// Whether a pod was created shows once the watch has come far enough; if it is not known how far that
+    /// is, no other one is created for a while (C34). A deletion goes on being waited for.
+    fn perhaps_written(
+        &mut self,
+        write: &Write,
+        resource_version: Option<ResourceVersion>,
+        now: Timestamp,
+    ) {
+        match (write, resource_version) {
+            (_, Some(version)) => self.expectations.expect_version(write.kind(), version),
+            (Write::CreatePod(_), None) => self.no_creations_before = Some(now + UNKNOWN_HOLD),
+            (_, None) => {}
+        }
     }
 
     fn not_written(&mut self, write: &Write) {
