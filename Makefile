@@ -11,7 +11,8 @@ demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays 
 	$(CARGO) run --quiet --package everynode-cli -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
 
 test: tools ## every test, through real clients too, and the list of rules with their tests
-	KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --workspace --no-fail-fast
+	KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --workspace --exclude everynode-sim --no-fail-fast
+	$(CARGO) test --package everynode-sim --profile sim --no-fail-fast
 	$(CARGO) xtask rules
 
 lint: ## formatting, clippy without a warning, the house rules of ARCHITECTURE.md

@@ -1,0 +1,17 @@
+//! Deterministic simulation: the real controller against the real sandbox, in one thread, with virtual
+//! time and faults in between. One seed is one schedule; see docs/simulation.md.
+
+#![forbid(unsafe_code)]
+
+pub mod checker;
+pub mod fault;
+mod feed;
+pub mod mutation;
+mod network;
+pub mod scenario;
+pub mod schedule;
+mod serve;
+mod term;
+mod truth;
+pub mod workload;
+pub mod world;

@@ -1,0 +1,74 @@
+//! What a replica takes for the API server: requests wait in an outbox until the world carries them over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use everynode_controller::api::{Content, Error, Server};
+use http::Method;
+use tokio::sync::oneshot;
+
+/// A request on its way.
+#[derive(Debug)]
+pub struct Request {
+    pub method: Method,
+    pub path: String,
+    pub content: Content,
+    pub body: Bytes,
+}
+
+impl Request {
+    pub fn is_write(&self) -> bool {
+        self.method != Method::GET
+    }
+}
+
+pub type Answer = Result<Bytes, Error>;
+pub type Reply = oneshot::Sender<Answer>;
+
+/// One replica's connection.
+#[derive(Clone, Default)]
+pub struct Network {
+    outbox: Arc<Mutex<Vec<(Request, Reply)>>>,
+    fenced: Arc<AtomicBool>,
+}
+
+impl Network {
+    /// What has been sent since the last call.
+    pub fn drain(&self) -> Vec<(Request, Reply)> {
+        std::mem::take(&mut *self.outbox())
+    }
+
+    /// C63: from now on every write is refused on our own side.
+    pub fn fence(&self) {
+        self.fenced.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Relaxed)
+    }
+
+    async fn send(&self, request: Request) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        self.outbox().push((request, reply));
+        answer.await.unwrap_or_else(|_| Err(Error::Transport("the connection was cut".to_owned())))
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Vec<(Request, Reply)>> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server for Network {
+    async fn get(&self, path: &str) -> Answer {
+        let (path, body) = (path.to_owned(), Bytes::new());
+        self.send(Request { method: Method::GET, path, content: Content::Json, body }).await
+    }
+
+    async fn write(&self, method: Method, path: &str, content: Content, body: Bytes) -> Answer {
+        if self.is_fenced() {
+            return Err(Error::Fenced);
+        }
+        self.send(Request { method, path: path.to_owned(), content, body }).await
+    }
+}

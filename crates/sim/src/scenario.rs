@@ -1,0 +1,255 @@
+//! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so that a
+//! fault can be put behind each single write.
+
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
+use everynode_sandbox::nodes;
+use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
+use serde_json::{Value, json};
+
+use crate::schedule::Failure;
+use crate::workload::{NAMESPACE, manifest};
+use crate::world::{Strike, World};
+
+/// One step of a user.
+type Step = fn(&mut World);
+
+/// A scenario: its name, and its steps with a time to act on each.
+pub struct Scenario {
+    pub name: &'static str,
+    steps: &'static [Step],
+}
+
+const STEP_MS: i64 = 12_000;
+
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "first placement", steps: &[create] },
+    Scenario { name: "rollout", steps: &[create, second_image] },
+    Scenario { name: "rollout of two at a time", steps: &[create_two_at_a_time, second_image] },
+    Scenario { name: "surge", steps: &[create_surging, second_image] },
+    Scenario { name: "undo", steps: &[create, second_image, first_image] },
+    Scenario { name: "history limit", steps: &[create_forgetful, second_image, third_image] },
+    Scenario { name: "dedup", steps: &[create, second_image, double_revision, first_image] },
+    Scenario {
+        name: "collision",
+        steps: &[create, second_image, delete_orphaning, corrupt, create],
+    },
+    Scenario { name: "adoption", steps: &[create, delete_orphaning, create] },
+    Scenario { name: "release", steps: &[create, relabel] },
+    Scenario { name: "deletion", steps: &[create, delete, create] },
+    Scenario { name: "foreground deletion", steps: &[create, delete_foreground, create] },
+    Scenario { name: "failed pod", steps: &[create, fail_pod, fail_pod] },
+    Scenario { name: "nodes come and go", steps: &[create, delete_node, add_node] },
+    Scenario { name: "unlabelled revision", steps: &[create, unlabel_revision, second_image] },
+];
+
+impl Scenario {
+    /// Plays it with a fault behind one write.
+    pub fn play(&self, strike: Option<(u64, Strike)>, transcript: bool) -> World {
+        let mut world = World::new(7, 3);
+        world.transcript = transcript.then(Vec::new);
+        world.checks.revisions_disturbed =
+            self.name == "collision" || self.name.contains("revision");
+        world.strike = strike;
+        world.elect();
+        for step in self.steps {
+            step(&mut world);
+            world.settle();
+            world.run_for(STEP_MS);
+        }
+        world.come_to_rest(true);
+        world
+    }
+
+    /// Plays it once for each write that it has. Returns how often.
+    ///
+    /// # Errors
+    /// The first failure; its seed is the number of the write.
+    pub fn exhaust(&self, strike: Strike) -> Result<u64, Box<Failure>> {
+        let undisturbed = self.play(None, false);
+        let writes = undisturbed.writes;
+        if undisturbed.violation.is_some() {
+            return Err(self.failure(0, None));
+        }
+        for write in 1..=writes {
+            if self.play(Some((write, strike)), false).violation.is_some() {
+                return Err(self.failure(write, Some((write, strike))));
+            }
+        }
+        Ok(writes)
+    }
+
+    fn failure(&self, seed: u64, strike: Option<(u64, Strike)>) -> Box<Failure> {
+        let world = self.play(strike, true);
+        let violation = world.violation.expect("the same schedule fails the same way");
+        Box::new(Failure { seed, violation, transcript: world.transcript.unwrap_or_default() })
+    }
+}
+
+fn put(world: &mut World, ds: Value) {
+    let options = world.at();
+    let done = world.store().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
+    world.say(|| format!("somebody creates the DaemonSet: {done:?}"));
+}
+
+fn create(world: &mut World) {
+    put(world, manifest("a", 1));
+}
+
+fn create_with(world: &mut World, strategy: Value, limit: u32) {
+    let mut ds = manifest("a", 1);
+    ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": strategy});
+    ds["spec"]["revisionHistoryLimit"] = json!(limit);
+    ds["spec"]["minReadySeconds"] = json!(1);
+    put(world, ds);
+}
+
+fn create_two_at_a_time(world: &mut World) {
+    create_with(world, json!({"maxUnavailable": 2, "maxSurge": 0}), 10);
+}
+
+fn create_surging(world: &mut World) {
+    create_with(world, json!({"maxUnavailable": 0, "maxSurge": 1}), 10);
+}
+
+fn create_forgetful(world: &mut World) {
+    create_with(world, json!({"maxUnavailable": 1, "maxSurge": 0}), 0);
+}
+
+fn set_image(world: &mut World, image: u32) {
+    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
+    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
+    let options = world.at();
+    let done = world.store().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
+    world.say(|| format!("somebody sets image:{image}: {done:?}"));
+}
+
+fn first_image(world: &mut World) {
+    set_image(world, 1);
+}
+
+fn second_image(world: &mut World) {
+    set_image(world, 2);
+}
+
+fn third_image(world: &mut World) {
+    set_image(world, 3);
+}
+
+fn delete_with(world: &mut World, policy: PropagationPolicy) {
+    let delete = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
+    let options = world.at();
+    let done = world.store().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
+    world.say(|| format!("somebody deletes the DaemonSet: {done:?}"));
+}
+
+fn delete(world: &mut World) {
+    delete_with(world, PropagationPolicy::Background);
+}
+
+fn delete_foreground(world: &mut World) {
+    delete_with(world, PropagationPolicy::Foreground);
+}
+
+fn delete_orphaning(world: &mut World) {
+    delete_with(world, PropagationPolicy::Orphan);
+}
+
+fn revisions(world: &World) -> Vec<Value> {
+    world.cluster.store().iter(&CONTROLLER_REVISION, None).map(|r| r.value().clone()).collect()
+}
+
+/// The same template under a second name, as an older controller may have left it.
+fn double_revision(world: &mut World) {
+    let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
+    else {
+        return;
+    };
+    let metadata = copy["metadata"].as_object_mut().expect("objects have metadata");
+    metadata.retain(|key, _| matches!(key.as_str(), "namespace" | "labels" | "ownerReferences"));
+    metadata.insert("name".to_owned(), json!("a-double"));
+    copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
+    let options = world.at();
+    let done = world.store().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
+    world.say(|| format!("somebody doubles a revision: {done:?}"));
+}
+
+/// The names of the revisions are taken by others' data.
+fn corrupt(world: &mut World) {
+    for revision in revisions(world) {
+        let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let options = world.at();
+        let gone = DeleteOptions::default();
+        let deleted = world.store().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
+        let other = json!({
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "data": {"spec": {"template": {"$patch": "replace", "spec": {"containers": []}}}},
+            "revision": 1,
+        });
+        let created =
+            world.store().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
+        world.say(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
+    }
+}
+
+fn unlabel_revision(world: &mut World) {
+    for mut revision in revisions(world) {
+        if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
+            labels.remove("controller-revision-hash");
+        }
+        let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let options = world.at();
+        let done = world
+            .store()
+            .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
+            .map(|_| ());
+        world.say(|| format!("somebody unlabels revision {name}: {done:?}"));
+    }
+}
+
+fn first_pod(world: &World) -> Option<Value> {
+    world.cluster.store().iter(&POD, None).next().map(|pod| pod.value().clone())
+}
+
+fn relabel(world: &mut World) {
+    let Some(mut pod) = first_pod(world) else { return };
+    let (node, now) = (pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(), world.now);
+    world.checks.relabel(&node, now);
+    pod["metadata"]["labels"]["app"] = json!("none");
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let options = world.at();
+    let done = world.store().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    world.say(|| format!("somebody relabels {name}: {done:?}"));
+}
+
+fn fail_pod(world: &mut World) {
+    let Some(mut pod) = first_pod(world) else { return };
+    let (node, now) = (pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(), world.now);
+    world.checks.disturb(&node, now);
+    pod["status"]["phase"] = json!("Failed");
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let options = world.at();
+    let done = world.store().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    world.say(|| format!("pod {name} fails: {done:?}"));
+}
+
+fn delete_node(world: &mut World) {
+    let options = world.at();
+    let kind = &everynode_sandbox::kind::NODE;
+    let done = world
+        .store()
+        .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
+        .map(|_| ());
+    world.say(|| format!("node-0002 goes: {done:?}"));
+}
+
+fn add_node(world: &mut World) {
+    let made = nodes::generate(4, 1).expect("the number is possible");
+    let now = world.now;
+    let done = world.cluster.add_nodes(made.into_iter().filter(is_new).collect(), now);
+    world.say(|| format!("nodes come: {done:?}"));
+}
+
+fn is_new(node: &Value) -> bool {
+    matches!(node["metadata"]["name"].as_str(), Some("node-0002" | "node-0004"))
+}

@@ -1,0 +1,436 @@
+//! Everything at once: the sandbox's cluster, the replicas, and an agenda of what happens when. The world
+//! jumps from one moment to the next; all chance comes from one seed.
+
+use std::collections::BTreeMap;
+
+use everynode_controller::api::Error;
+use everynode_controller::event::Observation;
+use everynode_core::daemon_set::Config;
+use everynode_core::time::Timestamp;
+use everynode_sandbox::cluster::lifecycle::Lifecycles;
+use everynode_sandbox::cluster::{Cluster, Settings};
+use everynode_sandbox::nodes;
+use everynode_sandbox::store::{Options, Store, WriteOptions};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::checker::{Before, Checks, Property, Violation};
+use crate::fault::{DELAY_MAX_MS, Fate, Faults};
+use crate::mutation::Mutation;
+use crate::network::{Answer, Reply, Request};
+use crate::serve::{self, Target};
+use crate::term::{Setup, Term};
+
+pub const START: Timestamp = Timestamp(1_767_225_600_000);
+
+/// How long nobody leads after a leader has stopped: what is between renew deadline and lease (C63).
+const INTERREGNUM_MS: i64 = 5_000;
+
+const BOOKMARK_MS: i64 = 60_000;
+
+/// What happens at some moment.
+enum Due {
+    /// A feed of a term delivers.
+    Poll {
+        term: u64,
+        feed: usize,
+    },
+    Arrive {
+        term: u64,
+        request: Request,
+        reply: Reply,
+    },
+    Answer {
+        term: u64,
+        reply: Reply,
+        answer: Answer,
+    },
+    Turn {
+        term: u64,
+    },
+    /// Watches say how far they are, as API servers do every minute.
+    Bookmark {
+        term: u64,
+    },
+    /// A new leader.
+    Elect,
+    /// A deposed leader notices.
+    End {
+        term: u64,
+    },
+    /// The node is under way again; the exhaustive tests' watch goes on.
+    Thaw,
+}
+
+/// What an exhaustive test does right after one write has landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// The leader crashes; the answer is lost.
+    Crash,
+    /// Watches stand still for a while.
+    Freeze,
+    /// Watches break off, and what happened meanwhile is compacted away.
+    Hide,
+    /// The answer is lost.
+    LoseAnswer,
+}
+
+pub struct World {
+    pub now: Timestamp,
+    pub rng: Pcg64Mcg,
+    pub cluster: Cluster,
+    pub faults: Faults,
+    pub checks: Checks,
+    pub violation: Option<Violation>,
+    /// Every line, if it is kept.
+    pub transcript: Option<Vec<String>>,
+    pub writes: u64,
+    pub last_write_at: Timestamp,
+    pub strike: Option<(u64, Strike)>,
+    pub config: Config,
+    pub mutation: Option<Mutation>,
+    terms: Vec<Term>,
+    term_number: u64,
+    agenda: BTreeMap<(Timestamp, u64), Due>,
+    sequence: u64,
+    cluster_due: Option<Timestamp>,
+    frozen: bool,
+}
+
+/// How nodes with the label `life` treat their pods.
+const LIFECYCLES: &str = "
+lifecycles:
+  - name: quick
+    stages: [{stage: pull, delay: 5ms}, {stage: start, delay: 5ms}, {stage: stop, delay: 20ms}]
+choose:
+  - {nodeLabels: {life: reject}, lifecycle: admission-failure}
+  - {nodeLabels: {life: never-ready}, lifecycle: never-ready}
+  - {nodeLabels: {life: crash}, lifecycle: crash-loop-at-first}
+  - {nodeLabels: {life: slow}, lifecycle: slow}
+  - {nodeLabels: {life: stubborn}, lifecycle: ignores-sigterm}
+";
+
+impl World {
+    /// A cluster of so many nodes, and no replica yet.
+    pub fn new(seed: u64, node_count: u32) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let store = Store::new(&Options { seed, ..Options::default() }, START);
+        // Leases that are seldom renewed make time cheap; now and then a node's death is noticed soon.
+        let lease_ms = if rng.random_ratio(1, 8) { 10_000 } else { 600_000 };
+        let settings = Settings {
+            seed,
+            lease_renew_ms: lease_ms,
+            node_monitor_grace_ms: lease_ms * 3 / 2,
+            ..Settings::default()
+        };
+        let lifecycles = Lifecycles::parse(LIFECYCLES).expect("the lifecycles are right");
+        let mut cluster = Cluster::new(store, settings, lifecycles, START);
+        let made = nodes::generate(node_count, 1).expect("the number is possible");
+        cluster.add_nodes(made, START).expect("the nodes are valid");
+        let mut world = Self {
+            now: START,
+            rng,
+            cluster,
+            faults: Faults::default(),
+            checks: Checks::default(),
+            violation: None,
+            transcript: None,
+            writes: 0,
+            last_write_at: START,
+            strike: None,
+            config: Config::default(),
+            mutation: None,
+            terms: Vec::new(),
+            term_number: 0,
+            agenda: BTreeMap::new(),
+            sequence: 0,
+            cluster_due: None,
+            frozen: false,
+        };
+        world.settle();
+        world
+    }
+
+    pub fn at(&self) -> WriteOptions {
+        WriteOptions::at(self.now)
+    }
+
+    pub fn store(&mut self) -> &mut Store {
+        self.cluster.store_mut()
+    }
+
+    pub fn say(&mut self, line: impl FnOnce() -> String) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(format!("{:>9.3} {}", (self.now.0 - START.0) as f64 / 1000.0, line()));
+        }
+    }
+
+    /// Goes on until then, or to the first violation.
+    pub fn run_until(&mut self, end: Timestamp) {
+        while self.violation.is_none() {
+            let next = self.agenda.first_key_value().map(|((at, _), _)| *at);
+            let Some(at) = next.into_iter().chain(self.cluster_due).min().filter(|at| *at <= end)
+            else {
+                break;
+            };
+            self.now = self.now.max(at);
+            if self.cluster_due.is_some_and(|due| due <= self.now) {
+                self.settle();
+            }
+            while let Some(entry) = self.agenda.first_entry()
+                && entry.key().0 <= self.now
+            {
+                let due = entry.remove();
+                self.happen(due);
+                self.settle();
+            }
+        }
+        self.now = self.now.max(end);
+    }
+
+    pub fn run_for(&mut self, millis: i64) {
+        self.run_until(Timestamp(self.now.0 + millis));
+    }
+
+    /// Makes the first replica lead.
+    pub fn elect(&mut self) {
+        self.term_number += 1;
+        let setup = Setup {
+            skew_ms: if self.faults.delay > 0 { self.rng.random_range(-900..=900) } else { 0 },
+            streams: self.rng.random_ratio(1, 2),
+            config: self.config,
+            mutation: self.mutation,
+        };
+        let number = self.term_number;
+        self.terms.push(Term::new(number, setup));
+        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
+        self.say(|| format!("replica {number} leads, clock {:+} ms", setup.skew_ms));
+        self.settle();
+    }
+
+    /// The leader is gone in an instant; what it has sent may still land.
+    pub fn crash(&mut self) {
+        if self.terms.iter().all(|term| term.network.is_fenced()) {
+            return;
+        }
+        self.say(|| "the leader crashes".to_owned());
+        self.terms.clear();
+        self.schedule(INTERREGNUM_MS, Due::Elect);
+    }
+
+    /// The leader can't renew its lease: it stops writing, and goes on deciding until it notices.
+    pub fn depose(&mut self) {
+        let Some(term) = self.terms.last().filter(|term| !term.network.is_fenced()) else { return };
+        term.network.fence();
+        let number = term.number;
+        self.say(|| format!("replica {number} is fenced"));
+        let noticed = self.rng.random_range(0..3 * INTERREGNUM_MS);
+        self.schedule(noticed, Due::End { term: number });
+        self.schedule(INTERREGNUM_MS, Due::Elect);
+    }
+
+    /// Lets the cluster act and the checkers look, and has news delivered.
+    pub fn settle(&mut self) {
+        self.cluster_due = self.cluster.settle(self.now);
+        self.checks.follow(self.cluster.store(), self.now);
+        if self.frozen {
+            return;
+        }
+        let mut polls = Vec::new();
+        for term in &mut self.terms {
+            for (index, feed) in term.feeds.iter().enumerate() {
+                if !term.polled[index] && feed.has_news(self.cluster.store()) {
+                    term.polled[index] = true;
+                    polls.push((term.number, index));
+                }
+            }
+        }
+        for (term, feed) in polls {
+            let delay = self.faults.delay_ms(&mut self.rng);
+            self.schedule(delay, Due::Poll { term, feed });
+        }
+    }
+
+    fn schedule(&mut self, delay_ms: i64, due: Due) {
+        self.sequence += 1;
+        self.agenda.insert((Timestamp(self.now.0 + delay_ms.max(0)), self.sequence), due);
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Poll { term, feed } => self.poll(term, feed),
+            Due::Turn { term } => self.turn(term, Vec::new()),
+            Due::Bookmark { term } => self.bookmark(term),
+            Due::Arrive { term, request, reply } => self.arrive(term, request, reply),
+            Due::Answer { term, reply, answer } => {
+                let fenced = self.term(term).is_some_and(|term| term.network.is_fenced());
+                // Whoever waited for it may be gone.
+                let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
+                self.turn(term, Vec::new());
+            }
+            Due::Elect if self.terms.iter().all(|term| term.network.is_fenced()) => self.elect(),
+            Due::Elect => {}
+            Due::End { term } => self.terms.retain(|known| known.number != term),
+            Due::Thaw => self.frozen = false,
+        }
+    }
+
+    fn bookmark(&mut self, number: u64) {
+        let Some(feeds) = self.term(number).map(|term| term.feeds.len()) else { return };
+        for feed in 0..feeds {
+            if self.term(number).is_some_and(|term| !term.polled[feed]) {
+                self.poll(number, feed);
+            }
+        }
+        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
+    }
+
+    fn term(&mut self, number: u64) -> Option<&mut Term> {
+        self.terms.iter_mut().find(|term| term.number == number)
+    }
+
+    fn poll(&mut self, number: u64, feed: usize) {
+        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
+        term.polled[feed] = false;
+        if self.frozen {
+            return;
+        }
+        let (faults, store) = (self.faults, self.cluster.store_mut());
+        let seen = term.feeds[feed].poll(store, &faults, &mut self.rng);
+        let kind = term.feeds[feed].kind().kind;
+        if !seen.is_empty() {
+            self.say(|| {
+                format!("replica {number} sees {} of {kind}: {}", seen.len(), summary(&seen))
+            });
+            self.turn(number, seen);
+        }
+    }
+
+    fn turn(&mut self, number: u64, seen: Vec<Observation>) {
+        let now = self.now;
+        let keeps = self.transcript.is_some();
+        let mut lines = Vec::new();
+        let Some(term) = self.term(number) else { return };
+        let violation = term.turn(seen, now, &mut |line| {
+            if keeps {
+                lines.push(line);
+            }
+        });
+        let sent = term.network.drain();
+        let wake_at = term.wake_at.filter(|at| term.woken_at != Some(*at));
+        term.woken_at = wake_at.or(term.woken_at);
+        for line in lines {
+            self.say(|| line);
+        }
+        self.fail(violation);
+        if let Some(at) = wake_at {
+            self.schedule(at.0 - now.0, Due::Turn { term: number });
+        }
+        for (mut request, reply) in sent {
+            let delay = self.faults.delay_ms(&mut self.rng);
+            if self.mutation.is_none_or(|mutation| mutation.request(&mut request)) {
+                self.schedule(delay, Due::Arrive { term: number, request, reply });
+            } else {
+                let answer = Ok("{\"metadata\":{}}".into());
+                self.schedule(delay, Due::Answer { term: number, reply, answer });
+            }
+        }
+    }
+
+    fn arrive(&mut self, term: u64, request: Request, reply: Reply) {
+        let fate = match request.is_write() {
+            true => self.faults.fate(&mut self.rng),
+            false => Fate::Served,
+        };
+        let lost = || Err(Error::Transport("no answer".to_owned()));
+        let mut answer = match fate {
+            Fate::Served | Fate::AnswerLost => self.serve(&request),
+            Fate::Refused(ref error) => Err(error.clone()),
+            Fate::Lost => lost(),
+        };
+        let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
+        self.say(|| format!("{} {}: {told} ({fate:?})", request.method, request.path));
+        let mut delay = self.faults.delay_ms(&mut self.rng);
+        let landed = request.is_write() && answer.is_ok();
+        if matches!(fate, Fate::AnswerLost) {
+            answer = lost();
+            delay += self.rng.random_range(0..DELAY_MAX_MS / 2);
+        }
+        if landed {
+            self.writes += 1;
+            self.last_write_at = self.now;
+            if let Some((_, strike)) = self.strike.take_if(|(write, _)| *write == self.writes) {
+                if strike == Strike::LoseAnswer {
+                    answer = lost();
+                }
+                self.hit(strike);
+            }
+        }
+        self.schedule(delay, Due::Answer { term, reply, answer });
+    }
+
+    fn serve(&mut self, request: &Request) -> Answer {
+        if request.is_write()
+            && let Some(target) = Target::of(&request.path)
+        {
+            let body = serde_json::from_slice(&request.body).unwrap_or_default();
+            let (store, now) = (self.cluster.store(), self.now);
+            let before = Before { store, request, target: &target, body: &body, now };
+            let violation = self.checks.before_write(&before);
+            self.fail(violation);
+        }
+        serve::serve(self.cluster.store_mut(), request, self.now)
+    }
+
+    fn hit(&mut self, strike: Strike) {
+        self.say(|| format!("strike: {strike:?}"));
+        match strike {
+            Strike::Crash => self.crash(),
+            Strike::LoseAnswer => {}
+            Strike::Freeze => {
+                self.frozen = true;
+                self.schedule(20_000, Due::Thaw);
+            }
+            Strike::Hide => {
+                self.frozen = true;
+                self.schedule(2_000, Due::Thaw);
+                self.settle();
+                let version = self.cluster.store().resource_version();
+                self.cluster.store_mut().compact(version);
+            }
+        }
+    }
+
+    pub fn fail(&mut self, violation: Option<Violation>) {
+        if let Some(violation) = violation
+            && self.violation.is_none()
+        {
+            self.say(|| format!("VIOLATION {violation:?}"));
+            self.violation = Some(violation);
+        }
+    }
+
+    /// Ends the chaos and checks what must hold at rest.
+    pub fn come_to_rest(&mut self, is_whole: bool) {
+        const REST_MS: i64 = 45 * 60_000;
+        const QUIET_MS: i64 = 20 * 60_000;
+        self.faults = Faults::default();
+        self.say(|| "rest".to_owned());
+        self.run_for(REST_MS);
+        if self.violation.is_some() {
+            return;
+        }
+        if self.now.0 - self.last_write_at.0 < QUIET_MS {
+            let message = "writes go on although nothing changes".to_owned();
+            return self.fail(Some(Violation { property: Property::Rest, message }));
+        }
+        let violation = crate::checker::at_rest(self.cluster.store(), is_whole, self.now);
+        self.fail(violation);
+    }
+}
+
+fn summary(seen: &[Observation]) -> String {
+    let mut text = format!("{:?}", seen.first());
+    text.truncate(text.floor_char_boundary(120));
+    text
+}

@@ -1,0 +1,40 @@
+//! A fault behind each single write of each scenario, exhaustively.
+
+use everynode_sim::scenario::SCENARIOS;
+use everynode_sim::world::Strike;
+
+fn exhaust(strike: Strike) {
+    let mut failures = Vec::new();
+    for scenario in SCENARIOS {
+        if let Err(failure) = scenario.exhaust(strike) {
+            let write = failure.seed;
+            failures.push(format!("{}: {strike:?} behind write {write}\n{failure}", scenario.name));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// C62, C34, C44: the leader crashes behind each write; its successor converges, with no duplicate pod and no lost
+/// revision.
+#[test]
+fn a_crash_behind_any_write_converges() {
+    exhaust(Strike::Crash);
+}
+
+/// C60, C34: what is known stands still behind each write.
+#[test]
+fn stale_knowledge_behind_any_write_converges() {
+    exhaust(Strike::Freeze);
+}
+
+/// C60, C1: what happens behind each write is never seen, but listed.
+#[test]
+fn a_gap_behind_any_write_converges() {
+    exhaust(Strike::Hide);
+}
+
+/// C60, C61: the answer to each write is lost though it took effect.
+#[test]
+fn a_lost_answer_to_any_write_converges() {
+    exhaust(Strike::LoseAnswer);
+}

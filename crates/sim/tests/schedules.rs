@@ -1,0 +1,42 @@
+//! Many random schedules, on all cores.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everynode_sim::schedule;
+
+/// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
+const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 20_000 };
+const FAILURES_MAX: usize = 3;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// C34, C60, C61, C62, C63: whatever goes wrong between replicas and API server, no property is ever violated.
+/// `EVERYNODE_SCHEDULES` says how many schedules, `EVERYNODE_SEED` from which one on.
+#[test]
+fn no_schedule_violates_a_property() {
+    let first = number("EVERYNODE_SEED").unwrap_or(0);
+    let end = first + number("EVERYNODE_SCHEDULES").unwrap_or(SCHEDULES);
+    let next = AtomicU64::new(first);
+    let failures = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end || failures.lock().unwrap().len() >= FAILURES_MAX {
+                        return;
+                    }
+                    if let Err(failure) = schedule::run(seed) {
+                        failures.lock().unwrap().push(failure.to_string());
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
