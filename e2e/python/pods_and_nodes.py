@@ -34,7 +34,8 @@ def main():
     seen = set()
     stream = watch.Watch()
     for event in stream.stream(core.list_namespaced_pod, NAMESPACE, timeout_seconds=60):
-        if event["object"].status.phase == "Running":
+        conditions = event["object"].status.conditions or []
+        if any(found.type == "Ready" and found.status == "True" for found in conditions):
             seen.add(event["object"].metadata.name)
         if seen.issuperset(names):
             stream.stop()

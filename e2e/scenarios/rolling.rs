@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::observe::{Limits, Observer, is_available, uids};
+use crate::observe::{Limits, Observer, is_available, uid, uids};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_ready_patch, with};
 use crate::world::{World, eventually};
 
@@ -47,13 +47,20 @@ async fn a_bad_rollout_stops_at_its_budget_and_undo_repairs_it() -> Result<()> {
     let world = World::cluster(5).await?;
     let ds = world.roll_out(&daemon_set("a")).await?;
     let desired = ds.status.map_or(0, |status| status.desired_number_scheduled);
+    let before = uids(&world, "a").await?;
     let observer = Observer::start(&world, "a", ONE_POD_PER_NODE).await?;
     world.patch_daemon_set("a", never_ready_patch()).await?;
     eventually("one pod is replaced by one that is not ready", async || {
         let pods = world.pods_of("a").await?;
         let ready = pods.iter().filter(|pod| is_available(pod)).count();
         ensure!(i32::try_from(ready)? == desired - 1, "{ready} of {desired} are ready");
-        ensure!(pods.len() == ready + 1, "{} pods", pods.len());
+        let new: Vec<_> = pods.iter().filter(|pod| !before.contains(&uid(pod))).collect();
+        ensure!(
+            pods.len() == ready + 1 && new.len() == 1,
+            "{} pods, {} new",
+            pods.len(),
+            new.len()
+        );
         Ok(())
     })
     .await?;
