@@ -1,0 +1,177 @@
+//! The cluster as somebody sees it who deploys DaemonSets.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use http::{Method, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+
+use crate::case::Case;
+
+const NAMESPACE: &str = "bench";
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Nothing takes that long but what hangs.
+const PATIENCE: Duration = Duration::from_secs(1800);
+const REQUESTS_AT_ONCE: usize = 32;
+
+pub struct Cluster {
+    client: kube::Client,
+}
+
+impl Cluster {
+    pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Cluster> {
+        let file = Kubeconfig::read_from(kubeconfig)?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(file, &options).await?;
+        Ok(Cluster { client: kube::Client::try_from(config)? })
+    }
+
+    pub async fn create_namespace(&self) -> anyhow::Result<()> {
+        self.send(Method::POST, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))
+            .await
+    }
+
+    /// Pods of an owner that is no DaemonSet. They stay pending on their nodes, which spares the sandbox most of their
+    /// lives and is all the same to the controller: it drops them as they are decoded (C3).
+    pub async fn create_foreign_pods(&self, nodes: u32, per_node: u32) -> anyhow::Result<u32> {
+        let path = &format!("/api/v1/namespaces/{NAMESPACE}/pods");
+        let names = self.node_names().await?;
+        ensure!(names.len() == nodes as usize, "{} nodes, not {nodes}", names.len());
+        let pods = names.iter().flat_map(|node| (0..per_node).map(move |_| foreign_pod(node)));
+        stream::iter(pods)
+            .map(|pod| async move { self.send(Method::POST, path, &pod).await })
+            .buffer_unordered(REQUESTS_AT_ONCE)
+            .try_for_each(|()| std::future::ready(Ok(())))
+            .await?;
+        Ok(nodes * per_node)
+    }
+
+    pub async fn create_daemon_sets(&self, count: u32) -> anyhow::Result<()> {
+        let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets");
+        for number in 0..count {
+            self.send(Method::POST, &path, &daemon_set(number)).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives all DaemonSets a new template.
+    pub async fn roll_out(
+        &self,
+        daemon_sets: u32,
+        round: usize,
+        max_unavailable: &str,
+    ) -> anyhow::Result<()> {
+        let max_unavailable =
+            max_unavailable.parse::<u32>().map_or_else(|_| json!(max_unavailable), Value::from);
+        let patch = json!({"spec": {
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": max_unavailable}},
+            "template": {"metadata": {"annotations": {"round": round.to_string()}}},
+        }});
+        for number in 0..daemon_sets {
+            let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/agent-{number}");
+            self.send(Method::PATCH, &path, &patch).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every DaemonSet has its current template available on every node, by its status.
+    pub async fn wait_until_settled(&self, case: &Case, phase: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        loop {
+            let list =
+                self.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")).await?;
+            let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let settled = items.iter().filter(|d| is_settled(d, case.nodes)).count();
+            if settled == case.daemon_sets as usize {
+                return Ok(());
+            }
+            let last = items.last().map(|d| &d["status"]);
+            ensure!(started.elapsed() < PATIENCE, "{phase}: {settled} settled, the last: {last:?}");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    async fn node_names(&self) -> anyhow::Result<Vec<String>> {
+        let list = self.get("/api/v1/nodes").await?;
+        let items = list["items"].as_array().context("no list of nodes")?;
+        let names = items.iter().filter_map(|node| node["metadata"]["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(self.client.request(Request::get(path).body(Vec::new())?).await?)
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<()> {
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder().method(method).uri(path).header("content-type", content);
+        self.client.request_text(request.body(serde_json::to_vec(body)?)?).await?;
+        Ok(())
+    }
+}
+
+fn is_settled(daemon_set: &Value, nodes: u32) -> bool {
+    let status = &daemon_set["status"];
+    status["observedGeneration"] == daemon_set["metadata"]["generation"]
+        && ["desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable"]
+            .iter()
+            .all(|count| status[count] == nodes)
+}
+
+/// A log collector as most clusters have one, ready as soon as it is scheduled, gone as soon as it is told.
+fn daemon_set(number: u32) -> Value {
+    let name = format!("agent-{number}");
+    let lifecycle =
+        "[{stage: pull, delay: 0s}, {stage: start, delay: 0s}, {stage: stop, delay: 0s}]";
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"name": name}},
+            "template": {
+                "metadata": {
+                    "labels": {"name": name},
+                    "annotations": {"sandbox.everynode.dev/lifecycle": lifecycle},
+                },
+                "spec": {
+                    "tolerations": [{
+                        "key": "node-role.kubernetes.io/control-plane",
+                        "operator": "Exists",
+                        "effect": "NoSchedule",
+                    }],
+                    "containers": [{
+                        "name": "agent",
+                        "image": "quay.io/fluentd_elasticsearch/fluentd:v5.0.1",
+                        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+                        "volumeMounts": [{"name": "varlog", "mountPath": "/var/log"}],
+                    }],
+                    "terminationGracePeriodSeconds": 30,
+                    "volumes": [{"name": "varlog", "hostPath": {"path": "/var/log"}}],
+                },
+            },
+        },
+    })
+}
+
+fn foreign_pod(node: &str) -> Value {
+    json!({
+        "metadata": {
+            "generateName": "web-",
+            "labels": {"app": "web", "pod-template-hash": "5d8f6c9b7c"},
+            "annotations": {"sandbox.everynode.dev/lifecycle": "[{stage: pull, delay: 10h}]"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f6c9b7c",
+                "uid": "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f", "controller": true,
+            }],
+        },
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "web", "image": "nginx:1.29"}],
+        },
+    })
+}

@@ -1,0 +1,112 @@
+//! What the controller's process costs against the sandbox's process, over HTTPS (C80): placing, rolling updates, doing
+//! nothing, starting again. CPU is user and system time of the controller alone, so other load on the machine shows in
+//! the wall time only.
+//!
+//! `cargo bench -p everynode-cli --bench controller [-- CASE…]`, a case being `NODESxDAEMONSETS`, e.g. `1000x1`, with
+//! `+30` for thirty pods of other owners on every node, and `@1,10%` for the values of maxUnavailable to roll out at.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod case;
+mod cluster;
+mod process;
+mod table;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use case::Case;
+use cluster::Cluster;
+use process::{Controller, Sandbox};
+use table::Row;
+
+/// What is measured if nothing else is asked for.
+const CASES: &[&str] =
+    &["1000x1@10%,1", "5000x1@10%,1", "10000x1@10%,1", "1000x100@10%", "5000x1+30@10%"];
+/// How long the controller is watched doing nothing.
+const IDLE: Duration = Duration::from_secs(20);
+/// How long after its readiness a restarted controller is measured.
+const AFTER_RESTART: Duration = Duration::from_secs(2);
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let cases: Vec<Case> = match asked.is_empty() {
+        true => CASES.iter().map(|text| Case::parse(text)).collect::<anyhow::Result<_>>()?,
+        false => asked.iter().map(|text| Case::parse(text)).collect::<anyhow::Result<_>>()?,
+    };
+    table::print_machine();
+    table::print_header();
+    for case in cases {
+        measure(&case).await.with_context(|| format!("case {case}"))?;
+    }
+    Ok(())
+}
+
+/// One case, from an empty cluster to a restart with everything in place.
+async fn measure(case: &Case) -> anyhow::Result<()> {
+    let sandbox = Sandbox::start(case.nodes)?;
+    let cluster = Cluster::connect(sandbox.kubeconfig()).await?;
+    cluster.create_namespace().await?;
+    if case.foreign_per_node > 0 {
+        let pods = cluster.create_foreign_pods(case.nodes, case.foreign_per_node).await?;
+        println!("# {case}: {pods} pods of other owners are there");
+    }
+    let controller = Controller::start(sandbox.kubeconfig()).await?;
+    let phase = Phase::begin(case, &controller)?;
+    cluster.create_daemon_sets(case.daemon_sets).await?;
+    cluster.wait_until_settled(case, "place").await?;
+    phase.end("place", &controller)?;
+    for (round, max_unavailable) in case.rollouts.iter().enumerate() {
+        let phase = Phase::begin(case, &controller)?;
+        cluster.roll_out(case.daemon_sets, round + 1, max_unavailable).await?;
+        let name = format!("update at {max_unavailable}");
+        cluster.wait_until_settled(case, &name).await?;
+        phase.end(&name, &controller)?;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    measure_idle(case, &controller).await?;
+    drop(controller);
+    let controller = Controller::start(sandbox.kubeconfig()).await?;
+    tokio::time::sleep(AFTER_RESTART).await;
+    let usage = controller.usage()?;
+    table::print_row(&Row {
+        case,
+        phase: "restart",
+        pods: case.pods(),
+        wall: controller.time_to_ready(),
+        cpu: usage.cpu,
+        usage,
+    });
+    Ok(())
+}
+
+async fn measure_idle(case: &Case, controller: &Controller) -> anyhow::Result<()> {
+    let before = controller.run_time()?;
+    tokio::time::sleep(IDLE).await;
+    let cpu = controller.run_time()?.saturating_sub(before);
+    let usage = controller.usage()?;
+    table::print_row(&Row { case, phase: "idle", pods: 0, wall: IDLE, cpu, usage });
+    Ok(())
+}
+
+struct Phase<'a> {
+    case: &'a Case,
+    started: Instant,
+    cpu: Duration,
+}
+
+impl<'a> Phase<'a> {
+    fn begin(case: &'a Case, controller: &Controller) -> anyhow::Result<Self> {
+        Ok(Self { case, started: Instant::now(), cpu: controller.usage()?.cpu })
+    }
+
+    fn end(self, phase: &str, controller: &Controller) -> anyhow::Result<()> {
+        let wall = self.started.elapsed();
+        let usage = controller.usage()?;
+        let (case, pods, cpu) = (self.case, self.case.pods(), usage.cpu - self.cpu);
+        table::print_row(&Row { case, phase, pods, wall, cpu, usage });
+        Ok(())
+    }
+}

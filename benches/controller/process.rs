@@ -1,0 +1,162 @@
+//! The two processes, and what the kernel says of the one that is measured.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_everynode");
+const PATIENCE: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// `everynode sandbox --no-controller`; ended when dropped.
+pub struct Sandbox {
+    process: Child,
+    kubeconfig: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Sandbox {
+    /// Returns once all nodes are ready.
+    pub fn start(nodes: u32) -> anyhow::Result<Sandbox> {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let mut process = Command::new(PROGRAM)
+            .args(["sandbox", "--no-controller", "--zones=3", "--timeout=10m"])
+            .arg(format!("--nodes={nodes}"))
+            .arg("--kubeconfig-out")
+            .arg(&kubeconfig)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = process.stdout.take().context("its output is piped")?;
+        let mut lines = BufReader::new(output).lines();
+        let settled =
+            lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("settled")));
+        // Keeps reading, so that the sandbox never waits for us.
+        std::thread::spawn(move || lines.for_each(drop));
+        let sandbox = Sandbox { process, kubeconfig, _directory: directory };
+        ensure!(settled.is_some(), "the sandbox did not start");
+        Ok(sandbox)
+    }
+
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        end(&mut self.process);
+    }
+}
+
+/// `everynode run`; ended when dropped.
+pub struct Controller {
+    process: Child,
+    started: Instant,
+    /// When it said that it is ready.
+    ready: Instant,
+}
+
+/// What a process has used.
+#[derive(Clone, Copy)]
+pub struct Usage {
+    /// User and system.
+    pub cpu: Duration,
+    pub memory_kilobytes: u64,
+    pub memory_kilobytes_max: u64,
+}
+
+impl Controller {
+    /// Returns once all lists are complete.
+    pub async fn start(kubeconfig: &Path) -> anyhow::Result<Controller> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let started = Instant::now();
+        let process = Command::new(PROGRAM)
+            .args(["run", "--leader-elect=false", "--log-level=warn"])
+            .arg(format!("--http={address}"))
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .spawn()?;
+        let mut controller = Controller { process, started, ready: started };
+        while !is_ready(address) {
+            ensure!(started.elapsed() < PATIENCE, "the controller is not ready");
+            if let Some(status) = controller.process.try_wait()? {
+                bail!("the controller ended: {status}");
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        controller.ready = Instant::now();
+        Ok(controller)
+    }
+
+    /// From its start until it was ready.
+    pub fn time_to_ready(&self) -> Duration {
+        self.ready - self.started
+    }
+
+    /// # Errors
+    /// If the process is gone.
+    pub fn usage(&self) -> anyhow::Result<Usage> {
+        let status = self.proc("status")?;
+        Ok(Usage {
+            cpu: cpu_time(&self.proc("stat")?).context("the form of stat")?,
+            memory_kilobytes: kilobytes(&status, "VmRSS:"),
+            memory_kilobytes_max: kilobytes(&status, "VmHWM:"),
+        })
+    }
+
+    /// As `usage().cpu`, but in nanoseconds instead of ticks, and only of threads that live.
+    pub fn run_time(&self) -> anyhow::Result<Duration> {
+        let mut nanoseconds = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+            nanoseconds += text.split(' ').next().unwrap_or_default().parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    fn proc(&self, file: &str) -> anyhow::Result<String> {
+        Ok(fs::read_to_string(format!("/proc/{}/{file}", self.process.id()))?)
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        end(&mut self.process);
+    }
+}
+
+/// There is nothing more to be said if it is gone already.
+fn end(process: &mut Child) {
+    let _ = process.kill();
+    let _ = process.wait();
+}
+
+fn is_ready(address: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        stream
+            .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+/// The fields 14 and 15 of /proc/PID/stat, in ticks of 10 ms; the second field may hold spaces.
+fn cpu_time(stat: &str) -> Option<Duration> {
+    let fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
+    Some(Duration::from_millis(ticks * 10))
+}
+
+fn kilobytes(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,246 @@
+//! A cluster in virtual time that does what the plans of one DaemonSet say, and records what its core is told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use everynode_core::daemon_set::Tally;
+use everynode_core::name::{DaemonSetKey, NodeName, PodName, ResourceVersion, Uid};
+use everynode_core::object::{
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    Node, Pod, PodPhase, Readiness, Revision, Status, Taint, TaintEffect, Template, UpdateStrategy,
+};
+use everynode_core::placement::Placement;
+use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
+use everynode_core::time::Timestamp;
+
+use crate::record::{Core, Input, Recording, Step};
+
+/// In this order.
+pub const PHASES: &[&str] =
+    &["nodes join", "place", "heartbeats", "readiness flaps", "update at 10%", "update at 1"];
+
+const DS_UID: &str = "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f";
+
+pub struct World {
+    node_names: Vec<NodeName>,
+    core: Core,
+    daemon_set: DaemonSet,
+    pods: BTreeMap<PodName, Pod>,
+    version: u64,
+    pods_created: u64,
+    now: Timestamp,
+    /// What is on its way to the core, with the version that a watch has come to by it.
+    pending: VecDeque<(Input, u64)>,
+    watched: u64,
+    recording: Recording,
+}
+
+/// Not there yet for the controller: nothing selects its pods, nothing is planned.
+pub fn daemon_set() -> DaemonSet {
+    let operator = LabelOperator::In(vec!["agent".into()]);
+    DaemonSet {
+        key: DaemonSetKey::new("bench", "agent"),
+        uid: DS_UID.into(),
+        resource_version: ResourceVersion(1),
+        generation: 1,
+        terminating: false,
+        selector: Some(LabelSelector {
+            requirements: vec![LabelRequirement { key: "app".into(), operator }],
+        }),
+        template: Template::new("0", Placement::default()),
+        template_generation: None,
+        update_strategy: UpdateStrategy::OnDelete,
+        min_ready_seconds: 0,
+        revision_history_limit: 10,
+        status: Status::default(),
+        problems: Vec::new(),
+    }
+}
+
+impl World {
+    pub fn new(nodes: u32) -> World {
+        let daemon_set = daemon_set();
+        World {
+            node_names: (0..nodes).map(|n| format!("node-{n:06}").into()).collect(),
+            core: Core::new(&daemon_set),
+            daemon_set,
+            pods: BTreeMap::new(),
+            version: 1,
+            pods_created: 0,
+            now: Timestamp::from_seconds(1_000_000),
+            pending: VecDeque::new(),
+            watched: 1,
+            recording: Recording { inputs: Vec::new(), writes: 0 },
+        }
+    }
+
+    pub fn tally(&self) -> Tally {
+        self.core.tally()
+    }
+
+    /// Lives through one of the [`PHASES`].
+    pub fn record(&mut self, phase: &str) -> Recording {
+        match phase {
+            "nodes join" => {
+                // Tainted, so that nothing is to be done about them yet.
+                let nodes: Vec<Node> =
+                    self.node_names.iter().map(|name| node(name, true)).collect();
+                nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
+            }
+            "place" | "heartbeats" => {
+                let nodes: Vec<Node> =
+                    self.node_names.iter().map(|name| node(name, false)).collect();
+                nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
+            }
+            "readiness flaps" => self.flap(),
+            "update at 10%" => self.roll_out(IntOrPercent::Percent(10)),
+            "update at 1" => self.roll_out(IntOrPercent::Int(1)),
+            _ => panic!("there is no phase {phase:?}"),
+        }
+        self.settle();
+        let empty = Recording { inputs: Vec::new(), writes: 0 };
+        std::mem::replace(&mut self.recording, empty)
+    }
+
+    fn settle(&mut self) {
+        while let Some((input, version)) = self.pending.pop_front() {
+            self.watched = self.watched.max(version);
+            let version = ResourceVersion(self.watched);
+            let watermarks = Watermarks { daemon_sets: version, pods: version, revisions: version };
+            self.now = self.now + Duration::from_millis(1);
+            self.recording.inputs.push(Step { input: copy(&input), now: self.now, watermarks });
+            let step = Step { input, now: self.now, watermarks };
+            if let Some(plan) = self.core.step(step) {
+                self.perform(plan);
+            }
+        }
+        let desired = self.core.tally().desired;
+        assert_eq!(self.core.tally().available, desired, "all is settled");
+    }
+
+    /// Results come back at once, what follows from the writes after that.
+    fn perform(&mut self, plan: Plan) {
+        self.recording.writes += plan.writes.len();
+        let mut observed = Vec::new();
+        for write in plan.writes {
+            let outcome = self.outcome(&write, &mut observed);
+            // A result is no watch.
+            self.pending.push_back((Input::Written(WriteResult { write, outcome }), 0));
+        }
+        self.pending.extend(observed);
+    }
+
+    fn push(&mut self, input: Input) {
+        self.pending.push_back((input, self.version));
+    }
+
+    fn outcome(&mut self, write: &Write, observed: &mut Vec<(Input, u64)>) -> Outcome {
+        self.version += 1;
+        let resource_version = ResourceVersion(self.version);
+        let uid = match write {
+            Write::CreatePod(new) => self.create_pod(new, observed),
+            Write::DeletePod(reference) => {
+                let pod = self.pods.remove(&reference.name).expect("it was there");
+                let terminating = Pod { terminating: true, ..pod };
+                observed.push((Input::Pod(terminating.clone()), self.version));
+                observed.push((Input::PodGone(terminating), self.version));
+                reference.uid.clone()
+            }
+            Write::CreateRevision(new) => {
+                let revision = self.revision(new, resource_version);
+                let uid = revision.uid.clone();
+                observed.push((Input::Revision(revision), self.version));
+                uid
+            }
+            Write::UpdateStatus { status, .. } => {
+                self.daemon_set.status = status.clone();
+                self.daemon_set.resource_version = resource_version;
+                observed.push((Input::DaemonSet(self.daemon_set.clone()), self.version));
+                DS_UID.into()
+            }
+            other => panic!("nothing in these phases needs: {other}"),
+        };
+        Outcome::Written { uid, resource_version }
+    }
+
+    /// Created, scheduled, running, ready: four times observed.
+    fn create_pod(&mut self, new: &NewPod, observed: &mut Vec<(Input, u64)>) -> Uid {
+        self.pods_created += 1;
+        let uid = Uid::new(&format!("00000000-0000-4000-8000-{:012x}", self.pods_created));
+        let created = Pod {
+            namespace: "bench".into(),
+            name: format!("agent-{:05x}", self.pods_created).into(),
+            uid: uid.clone(),
+            labels: Labels::from_iter([("app", "agent"), (HASH_LABEL, new.hash.as_str())]),
+            controller: Some(DS_UID.into()),
+            creation_timestamp: self.now,
+            terminating: false,
+            node_name: None,
+            affinity_node_name: Some(new.node.clone()),
+            phase: PodPhase::Pending,
+            readiness: Readiness::NotReady,
+        };
+        let scheduled = Pod { node_name: Some(new.node.clone()), ..created.clone() };
+        let running = Pod { phase: PodPhase::Running, ..scheduled.clone() };
+        let ready = Pod { readiness: Readiness::ReadySince(self.now), ..running.clone() };
+        self.pods.insert(ready.name.clone(), ready.clone());
+        let seen = [created, scheduled, running, ready].map(Input::Pod);
+        observed.extend(seen.map(|input| (input, self.version)));
+        uid
+    }
+
+    fn revision(&self, new: &NewRevision, resource_version: ResourceVersion) -> Revision {
+        Revision {
+            name: new.name.clone(),
+            uid: Uid::new(&format!("00000000-0000-4000-9000-{:012x}", new.number)),
+            resource_version,
+            labels: Labels::from_iter([("app", "agent"), (HASH_LABEL, new.hash.as_str())]),
+            controller: Some(DS_UID.into()),
+            terminating: false,
+            number: new.number,
+            template: Ok(self.daemon_set.template.canonical.clone()),
+        }
+    }
+
+    fn flap(&mut self) {
+        for pod in self.pods.values() {
+            let unready = Pod { readiness: Readiness::NotReady, ..pod.clone() };
+            let seen = [unready, pod.clone()].map(Input::Pod);
+            self.pending.extend(seen.map(|input| (input, self.version)));
+        }
+    }
+
+    fn roll_out(&mut self, max_unavailable: IntOrPercent) {
+        let max_surge = IntOrPercent::Int(0);
+        self.version += 1;
+        let daemon_set = &mut self.daemon_set;
+        daemon_set.resource_version = ResourceVersion(self.version);
+        daemon_set.generation += 1;
+        daemon_set.update_strategy = UpdateStrategy::RollingUpdate { max_unavailable, max_surge };
+        let canonical: Arc<str> = daemon_set.generation.to_string().into();
+        daemon_set.template = Template::new(canonical, Placement::default());
+        let daemon_set = daemon_set.clone();
+        self.push(Input::DaemonSet(daemon_set));
+    }
+}
+
+fn copy(input: &Input) -> Input {
+    match input {
+        Input::Node(node) => Input::Node(node.clone()),
+        Input::DaemonSet(daemon_set) => Input::DaemonSet(daemon_set.clone()),
+        Input::Pod(pod) => Input::Pod(pod.clone()),
+        Input::PodGone(pod) => Input::PodGone(pod.clone()),
+        Input::Revision(revision) => Input::Revision(revision.clone()),
+        Input::Written(result) => Input::Written(result.clone()),
+    }
+}
+
+fn node(name: &NodeName, tainted: bool) -> Node {
+    let taint = Taint { key: "joining".into(), value: "".into(), effect: TaintEffect::NoSchedule };
+    Node {
+        name: name.clone(),
+        labels: Labels::from_iter([("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")]),
+        taints: if tainted { vec![taint] } else { Vec::new() },
+    }
+}
