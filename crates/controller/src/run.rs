@@ -51,7 +51,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let Config { burst_replicas, schedule_by } = Config::default();
+        let Config { burst_replicas, schedule_by, .. } = Config::default();
         Self {
             kubeconfig: None,
             context: None,
@@ -110,6 +110,9 @@ const LEASE_RELEASE: Duration = Duration::from_millis(1200);
 const FAREWELL: Duration = Duration::from_millis(800);
 /// Between two attempts to find out whether namespaces may be read.
 const PAUSE: Duration = Duration::from_secs(1);
+/// While counts go on changing, the status is written at most this often: people don't see the difference, and
+/// during a rollout most writes would be of the status else.
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 /// Events that wait for the loop. Watches and writes wait when it is full.
 const EVENTS_WAITING_MAX: usize = 1024;
 
@@ -307,6 +310,7 @@ impl Replica {
         let config = Config {
             burst_replicas: self.options.burst_replicas,
             schedule_by: self.options.schedule_by,
+            status_interval: STATUS_INTERVAL,
         };
         let (recorder, metrics) = (self.recorder.clone(), self.metrics.clone());
         Work {

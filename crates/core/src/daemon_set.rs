@@ -21,6 +21,7 @@ mod tally;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::expectations::Expectations;
@@ -45,11 +46,17 @@ pub struct Config {
     /// At most so many pods are created, and so many deleted, in one sync (C28).
     pub burst_replicas: usize,
     pub schedule_by: ScheduleBy,
+    /// While counts go on changing, the status is written at most this often (C70, C80).
+    pub status_interval: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { burst_replicas: 250, schedule_by: ScheduleBy::Scheduler }
+        Self {
+            burst_replicas: 250,
+            schedule_by: ScheduleBy::Scheduler,
+            status_interval: Duration::ZERO,
+        }
     }
 }
 
@@ -82,6 +89,7 @@ pub struct DaemonSetState {
     problems: Vec<Problem>,
     told_selecting_all: bool,
     status_in_flight: bool,
+    status_written_at: Option<Timestamp>,
     /// Set while the namespace is terminating: creating would only be refused again.
     no_creations_before: Option<Timestamp>,
     slots_assessed: u64,
@@ -107,6 +115,7 @@ impl DaemonSetState {
             problems: daemon_set.problems.clone(),
             told_selecting_all: false,
             status_in_flight: false,
+            status_written_at: None,
             no_creations_before: None,
             slots_assessed: 0,
             daemon_set,
@@ -272,12 +281,13 @@ impl DaemonSetState {
         }
         self.refresh(now, nodes);
         if self.still_waiting(now, watermarks, &mut draft.plan) {
-            self.plan_status(None, &mut draft);
+            self.plan_status(None, now, &mut draft);
         } else {
             self.plan_writes(now, &mut draft);
         }
-        draft.plan.requeue_at = self.requeue_at(now, draft.plan.waiting.is_some());
-        self.hand_out(&draft.plan);
+        let requeue_at = self.requeue_at(now, draft.plan.waiting.is_some());
+        draft.plan.requeue_at = requeue_at.into_iter().chain(draft.status_due_at).min();
+        self.hand_out(&draft.plan, now);
         draft.plan
     }
 
@@ -332,7 +342,7 @@ impl DaemonSetState {
         self.rolling_update(&hash, now, draft);
         self.turns.arrange(&mut draft.plan.writes);
         self.truncate_history(draft);
-        self.plan_status(Some(self.daemon_set.generation), draft);
+        self.plan_status(Some(self.daemon_set.generation), now, draft);
     }
 
     /// C28: whether creating was refused not long ago because the namespace is terminating.

@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::time::Duration;
+
+use everynode_core::daemon_set::Config;
 use everynode_core::object::{IntOrPercent, Labels, PodPhase, Readiness, Template, UpdateStrategy};
 use support::{World, daemon_set, node, with_label};
 
@@ -73,6 +76,32 @@ fn time_costs_the_slots_whose_time_has_come() {
     world.settle_for_good();
     assert_eq!(world.state.tally().available, 2_000);
     assert_eq!(world.state.slots_assessed() - before, NODES);
+}
+
+/// C70, C80: counts that go on changing are written at most so often, and in the end as they are; that a
+/// generation has been dealt with is told at once.
+#[test]
+fn counts_that_go_on_changing_are_written_at_intervals() {
+    let status_interval = Duration::from_millis(100);
+    let mut world =
+        World::with_config(Config { status_interval, ..Config::default() }, daemon_set());
+    for number in 0..50 {
+        world.apply_node(node(&format!("node-{number:05}")));
+    }
+    world.settle_for_good();
+    assert_eq!(world.server.daemon_set.status.number_available, 50);
+    world.advance(status_interval);
+    world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+    let plans = world.settle();
+    let statuses = plans.iter().filter_map(|plan| plan.summary().get("update status").copied());
+    // The first change, and the generation; the fifty pods are replaced within the interval.
+    assert!(statuses.sum::<usize>() <= 2, "{plans:?}");
+    let status = &world.server.daemon_set.status;
+    assert_eq!(status.observed_generation, world.server.daemon_set.generation);
+    assert!(status.updated_number_scheduled < 50);
+    world.settle_for_good();
+    assert_eq!(world.server.daemon_set.status.updated_number_scheduled, 50);
+    assert_eq!(world.server.daemon_set.status.number_available, 50);
 }
 
 /// C28, C80: plans hold what the burst limit lets them, and all of it in eight steps.

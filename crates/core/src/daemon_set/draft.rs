@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::name::NodeName;
 use crate::nodes::NodeId;
 use crate::plan::{NewPod, Plan, Write};
+use crate::time::Timestamp;
 
 use super::slot::PodView;
 
@@ -12,6 +13,8 @@ pub(super) struct Draft {
     pub plan: Plan,
     /// The nodes that lose a pod by this plan already.
     pub touched: BTreeSet<NodeId>,
+    /// When the status may be written that was written too recently.
+    pub status_due_at: Option<Timestamp>,
     creations_left: usize,
     deletions_left: usize,
     patches_left: usize,
@@ -22,6 +25,7 @@ impl Draft {
         Self {
             plan: Plan::default(),
             touched: BTreeSet::new(),
+            status_due_at: None,
             creations_left: burst_replicas,
             deletions_left: burst_replicas,
             patches_left: burst_replicas,

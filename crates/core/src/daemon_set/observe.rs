@@ -50,13 +50,16 @@ impl DaemonSetState {
     }
 
     /// Notes what is handed out to be written.
-    pub(super) fn hand_out(&mut self, plan: &Plan) {
+    pub(super) fn hand_out(&mut self, plan: &Plan, now: Timestamp) {
         self.expectations.sent(plan.writes.len());
         for write in &plan.writes {
             if let Some(uid) = deleted(write) {
                 self.expectations.expect_deletion(uid.clone());
             }
-            self.status_in_flight |= matches!(write, Write::UpdateStatus { .. });
+            if matches!(write, Write::UpdateStatus { .. }) {
+                self.status_in_flight = true;
+                self.status_written_at = Some(now);
+            }
         }
     }
 

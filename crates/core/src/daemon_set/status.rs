@@ -2,6 +2,7 @@
 
 use crate::object::Status;
 use crate::plan::{Kind, Write};
+use crate::time::Timestamp;
 
 use super::DaemonSetState;
 use super::draft::Draft;
@@ -9,17 +10,36 @@ use super::draft::Draft;
 impl DaemonSetState {
     /// Writes the status if it changed. `observed_generation` is the generation that this plan has dealt
     /// with; `None` if it only refreshes counts (C56).
-    pub(super) fn plan_status(&self, observed_generation: Option<i64>, draft: &mut Draft) {
+    pub(super) fn plan_status(
+        &self,
+        observed_generation: Option<i64>,
+        now: Timestamp,
+        draft: &mut Draft,
+    ) {
         // What is known of the status is older than what we have written ourselves, or the DaemonSet
         // turned out to be gone.
         let is_stale = self.status_in_flight
             || self.expectations.is_stale(Kind::DaemonSet)
             || self.expectations.is_expected_gone(&self.daemon_set.uid);
         let status = self.status(observed_generation);
-        if !is_stale && status != self.daemon_set.status {
-            let resource_version = self.daemon_set.resource_version;
-            draft.write(Write::UpdateStatus { resource_version, status });
+        if is_stale || status == self.daemon_set.status {
+            return;
         }
+        match self.status_due_at(&status).filter(|at| now < *at) {
+            Some(at) => draft.status_due_at = Some(at),
+            None => {
+                let resource_version = self.daemon_set.resource_version;
+                draft.write(Write::UpdateStatus { resource_version, status });
+            }
+        }
+    }
+
+    /// When the counts may be written again. A rollout changes them several times for each pod, and each
+    /// write of them costs as much as one of a pod. A generation that has been dealt with is told at once.
+    fn status_due_at(&self, status: &Status) -> Option<Timestamp> {
+        let is_news = status.observed_generation != self.daemon_set.status.observed_generation;
+        let last = self.status_written_at.filter(|_| !is_news)?;
+        Some(last + self.config.status_interval)
     }
 
     fn status(&self, observed_generation: Option<i64>) -> Status {

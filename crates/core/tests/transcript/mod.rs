@@ -50,6 +50,7 @@ fn config(story: &str) -> Config {
             Some(other) => panic!("schedule-by {other}"),
             None => ScheduleBy::Scheduler,
         },
+        ..Config::default()
     }
 }
 
