@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Labels in the order of their keys.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
+/// Labels in the order of their keys. Copies share their memory, as most of a DaemonSet's pods can.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {

@@ -106,11 +106,12 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
     };
     let spec = wire.spec.unwrap_or_default();
     let status = wire.status.unwrap_or_default();
+    let labels = wire.metadata.labels(interner);
     Ok(PodObject::Pod(Pod {
         namespace,
         name: name.into(),
         uid,
-        labels: wire.metadata.labels(interner),
+        labels: interner.labels(labels),
         controller,
         creation_timestamp: timestamp(text(wire.metadata.creation_timestamp.as_ref()))
             .unwrap_or(Timestamp(i64::MAX)),
