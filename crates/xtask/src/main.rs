@@ -1,8 +1,10 @@
 //! The project's own tools: `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, `cargo xtask rules` lists the
-//! rules of docs/rules.md with the tests that name them. Neither changes a file.
+//! rules of docs/rules.md with the tests that name them, `cargo xtask instructions` compares what the core's hot paths cost with
+//! what they did. Only `instructions --keep` changes a file.
 
 #![forbid(unsafe_code)]
 
+mod instructions;
 mod rules;
 mod source;
 mod tidy;
@@ -17,7 +19,9 @@ fn main() -> anyhow::Result<ExitCode> {
         ["tidy"] => tidy::check(&root)?,
         ["rules"] => rules::check(&root, true)?,
         ["rules", "--quiet"] => rules::check(&root, false)?,
-        _ => anyhow::bail!("usage: cargo xtask tidy | rules [--quiet]"),
+        ["instructions"] => instructions::check(&root)?,
+        ["instructions", "--keep"] => instructions::keep(&root)?,
+        _ => anyhow::bail!("usage: cargo xtask tidy | rules [--quiet] | instructions [--keep]"),
     };
     for problem in &problems {
         eprintln!("{problem}");

@@ -1,0 +1,77 @@
+//! What a DaemonSet's knowledge of a node takes, counted by the allocator: tens of bytes (C80).
+
+mod support;
+
+use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::name::Uid;
+use everynode_core::nodes::Nodes;
+use everynode_core::object::{HASH_LABEL, Pod, PodPhase, Readiness};
+use everynode_core::plan::{Outcome, Watermarks, WriteResult};
+use everynode_core::time::Timestamp;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use support::{daemon_set, node, pod, revision, with_label};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<std::alloc::System> = &INSTRUMENTED_SYSTEM;
+
+const NODES: usize = 5_000;
+const DAEMON_SETS: usize = 10;
+const NOW: Timestamp = Timestamp::from_seconds(2_000);
+
+fn bytes_in_use() -> usize {
+    let stats = ALLOCATOR.stats();
+    stats.bytes_allocated - stats.bytes_deallocated
+}
+
+/// Plans, and leaves it at that.
+fn plan(states: &mut [DaemonSetState], nodes: &Nodes) {
+    for state in states {
+        for write in state.plan(NOW, &Watermarks::default(), nodes).writes {
+            state.observe(WriteResult { write, outcome: Outcome::Skipped }, NOW);
+        }
+    }
+}
+
+/// The one test of this binary, so that nobody else allocates meanwhile.
+///
+/// C3, C80: a pair of a DaemonSet and a node takes a slot; a pod that runs there a view of it besides. Names are held
+/// once for all.
+#[test]
+fn a_pair_of_daemon_set_and_node_takes_tens_of_bytes() {
+    let mut nodes = Nodes::default();
+    for number in 0..NODES {
+        nodes.apply(node(&format!("node-{number:05}")));
+    }
+    let pairs = NODES * DAEMON_SETS;
+    let pods: Vec<Pod> = (0..pairs).map(running_pod).collect();
+    let before = bytes_in_use();
+    let mut states: Vec<DaemonSetState> = (0..DAEMON_SETS)
+        .map(|_| DaemonSetState::new(Config::default(), daemon_set(), &nodes))
+        .collect();
+    for state in &mut states {
+        state.apply_revision(revision("hash", "A", 1));
+    }
+    plan(&mut states, &nodes);
+    let without_pod = (bytes_in_use() - before) / pairs;
+    for (number, pod) in pods.iter().enumerate() {
+        states[number / NODES].apply_pod(pod, &mut nodes);
+    }
+    plan(&mut states, &nodes);
+    let with_pod = (bytes_in_use() - before) / pairs;
+    // A slot of 40 bytes, and while it lacks a pod an entry among those that do.
+    assert!(without_pod <= 90, "{without_pod} bytes for a node that lacks its pod");
+    assert!(with_pod <= 140, "{with_pod} bytes for a node with a pod");
+}
+
+fn running_pod(number: usize) -> Pod {
+    let node = format!("node-{:05}", number % NODES);
+    let pod = pod(&format!("pod-{number}"), &node);
+    Pod {
+        labels: with_label(&pod.labels, HASH_LABEL, "hash"),
+        uid: Uid::new(&format!("00000000-0000-4000-8000-{number:012x}")),
+        node_name: Some(node.as_str().into()),
+        phase: PodPhase::Running,
+        readiness: Readiness::ReadySince(NOW),
+        ..pod
+    }
+}

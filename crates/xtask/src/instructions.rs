@@ -1,0 +1,95 @@
+//! Whether the core's hot paths cost as many instructions as they did: callgrind counts the phases of the core's bench, and
+//! the counts are compared with those that are kept. Time varies with the machine, instructions hardly.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use regex::Regex;
+
+const KEPT: &str = "crates/core/benches/instructions.txt";
+const NODES: &str = "1000";
+/// How far a count may be off, in percent: compilers and the C library differ a little.
+const MARGIN_PERCENT: u64 = 10;
+
+/// A line for each phase that has become dearer than the margin allows, or cheaper, which is worth keeping.
+pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
+    if !has_valgrind() {
+        println!("instructions: skipped, valgrind is not installed (apt-get install valgrind)");
+        return Ok(Vec::new());
+    }
+    let kept = read(root)?;
+    let program = build(root)?;
+    let mut problems = Vec::new();
+    for (phase, kept) in &kept {
+        let counted = count(root, &program, phase)?;
+        println!("{counted:>12} {phase} (kept: {kept})");
+        if counted.abs_diff(*kept) * 100 > kept * MARGIN_PERCENT {
+            let percent = counted as f64 * 100.0 / *kept as f64 - 100.0;
+            problems.push(format!(
+                "{phase}: {counted} instructions, {percent:+.1} % against {KEPT}; if that is meant: cargo xtask instructions --keep"
+            ));
+        }
+    }
+    Ok(problems)
+}
+
+/// Counts anew, and keeps that.
+pub fn keep(root: &Path) -> anyhow::Result<Vec<String>> {
+    if !has_valgrind() {
+        bail!("counting needs valgrind: apt-get install valgrind");
+    }
+    let program = build(root)?;
+    let mut text = format!(
+        "# Instructions of the phases of the core's bench at {NODES} nodes: cargo xtask instructions --keep\n"
+    );
+    for phase in read(root)?.keys() {
+        text.push_str(&format!("{:>12} {phase}\n", count(root, &program, phase)?));
+    }
+    std::fs::write(root.join(KEPT), text)?;
+    Ok(Vec::new())
+}
+
+fn has_valgrind() -> bool {
+    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn read(root: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+    let text = std::fs::read_to_string(root.join(KEPT)).context(KEPT)?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (count, phase) = line.trim().split_once(' ').context("a count and a phase")?;
+            Ok((phase.to_owned(), count.parse()?))
+        })
+        .collect()
+}
+
+/// The bench's program, without running it.
+fn build(root: &Path) -> anyhow::Result<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args(["bench", "--package", "everynode-core", "--bench", "core", "--no-run"])
+        .current_dir(root)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let executable = Regex::new(r"Executable .*\((.+)\)")?;
+    match executable.captures(&text) {
+        Some(found) if output.status.success() => Ok(found[1].to_owned()),
+        _ => bail!("the core's bench does not build:\n{text}"),
+    }
+}
+
+fn count(root: &Path, program: &str, phase: &str) -> anyhow::Result<u64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+        .args(["--toggle-collect=*counted_replay*", program, "count", phase, NODES])
+        .current_dir(root)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let collected = Regex::new(r"Collected : (\d+)")?;
+    let found = collected.captures(&text).filter(|_| output.status.success());
+    let count = found.with_context(|| format!("callgrind counted nothing:\n{text}"))?[1].parse()?;
+    Ok(count)
+}
