@@ -15,6 +15,10 @@ use clap::Parser;
 
 use args::{Arguments, Command};
 
+/// The controller decides on the main thread; one more reads and writes, thousands of pods a second. Each further one
+/// would have its own share of the heap and wake-ups to pay for.
+const CONTROLLER_THREADS: usize = 1;
+
 /// Wrong arguments, as most programs report them.
 const EXIT_USAGE: u8 = 2;
 
@@ -34,15 +38,25 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Run(arguments) => block_on(cmd::run::execute(*arguments)),
-        Command::Sandbox(arguments) => block_on(cmd::sandbox::execute(*arguments)),
+        Command::Run(arguments) => {
+            block_on(Some(CONTROLLER_THREADS), cmd::run::execute(*arguments))
+        }
+        Command::Sandbox(arguments) => block_on(None, cmd::sandbox::execute(*arguments)),
         Command::Completion { shell } => cmd::completion::execute(shell),
         Command::Version => cmd::version::execute(),
     }
 }
 
-fn block_on(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+/// Runs `future` on this thread, and what it spawns on so many others; else on one for each core.
+fn block_on(
+    threads: Option<usize>,
+    future: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        builder.worker_threads(threads);
+    }
+    let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(future);
     // A blocked read of standard input must not hold up the exit.
     runtime.shutdown_background();

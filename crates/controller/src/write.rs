@@ -29,8 +29,9 @@ use request::Request;
 
 /// The first batch of creations; each next one is twice as large (C28).
 const BATCH_FIRST: usize = 1;
-/// Other writes of a plan that are under way at once.
-const WRITES_AT_ONCE: usize = 64;
+/// Creations, and other writes, of a plan that are under way at once. Each holds some kilobytes, and a hundred plans
+/// may be executed at the same time.
+const WRITES_AT_ONCE: usize = 32;
 
 /// What executions share.
 #[derive(Clone)]
@@ -87,8 +88,10 @@ impl<S: Server> Execution<'_, S> {
         while !rest.is_empty() {
             let next = rest.split_off(size.min(rest.len()));
             let batch = std::mem::replace(&mut rest, next);
-            let outcomes = futures::future::join_all(batch.into_iter().map(|w| self.perform(w)));
-            if outcomes.await.contains(&false) {
+            let outcomes = stream::iter(batch.into_iter().map(|write| self.perform(write)))
+                .buffer_unordered(WRITES_AT_ONCE);
+            let went_well = outcomes.fold(true, |all, one| std::future::ready(all && one));
+            if !went_well.await {
                 break;
             }
             size *= 2;
