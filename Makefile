@@ -5,7 +5,7 @@ KUBECTL ?= kubectl
 PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
 
-.PHONY: demo test lint bench tools clean
+.PHONY: demo test lint bench instructions tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -22,6 +22,9 @@ lint: ## formatting, clippy without a warning, the house rules of ARCHITECTURE.m
 
 bench: ## the sizes that the sandbox and the controller must reach, measured
 	$(CARGO) bench --workspace
+
+instructions: ## whether the core's hot paths cost what they did (callgrind; skipped without valgrind)
+	$(CARGO) xtask instructions
 
 tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, and Kubernetes' Python client
 	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }
