@@ -6,6 +6,7 @@ use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::mutation::Mutation;
 use crate::schedule::Failure;
 use crate::workload::{NAMESPACE, manifest};
 use crate::world::{Strike, World};
@@ -25,6 +26,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "first placement", steps: &[create] },
     Scenario { name: "rollout", steps: &[create, second_image] },
     Scenario { name: "rollout of two at a time", steps: &[create_two_at_a_time, second_image] },
+    Scenario { name: "patient rollout", steps: &[create_patient, wait, second_image] },
     Scenario { name: "surge", steps: &[create_surging, second_image] },
     Scenario { name: "undo", steps: &[create, second_image, first_image] },
     Scenario { name: "history limit", steps: &[create_forgetful, second_image, third_image] },
@@ -47,16 +49,28 @@ impl Scenario {
     pub fn play(&self, strike: Option<(u64, Strike)>, transcript: bool) -> World {
         let mut world = World::new(7, 3);
         world.transcript = transcript.then(Vec::new);
+        world.strike = strike;
+        self.run(&mut world);
+        world
+    }
+
+    fn run(&self, world: &mut World) {
         world.checks.revisions_disturbed =
             self.name == "collision" || self.name.contains("revision");
-        world.strike = strike;
         world.elect();
         for step in self.steps {
-            step(&mut world);
+            step(world);
             world.settle();
             world.run_for(STEP_MS);
         }
         world.come_to_rest(true);
+    }
+
+    /// Plays it with a deliberate bug.
+    pub fn play_with(&self, mutation: Mutation) -> World {
+        let mut world = World::new(7, 3);
+        world.mutation = Some(mutation);
+        self.run(&mut world);
         world
     }
 
@@ -109,6 +123,14 @@ fn create_two_at_a_time(world: &mut World) {
 
 fn create_surging(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 0, "maxSurge": 1}), 10);
+}
+
+fn wait(_: &mut World) {}
+
+fn create_patient(world: &mut World) {
+    let mut ds = manifest("a", 1);
+    ds["spec"]["minReadySeconds"] = json!(10);
+    put(world, ds);
 }
 
 fn create_forgetful(world: &mut World) {

@@ -133,8 +133,7 @@ impl Term {
                 break;
             }
         }
-        let forgets = self.setup.mutation == Some(Mutation::ForgetTimers);
-        let due = self.control.due_at().filter(|_| !forgets);
+        let due = self.control.due_at();
         self.wake_at = due.map(|at| Timestamp(at.0 - self.setup.skew_ms));
         None
     }

@@ -16,7 +16,7 @@ pub fn check(store: &Store, is_whole: bool, now: Timestamp) -> Option<Violation>
         let live: Vec<&Pod> = pods.iter().filter(|pod| !pod.terminating).collect();
         placement(ds, &nodes, &live)
             .or_else(|| status(store, ds, &nodes, &pods, now))
-            .or_else(|| is_whole.then(|| rollout(store, ds, &live)).flatten())
+            .or_else(|| is_whole.then(|| rollout(store, ds, &nodes, &live)).flatten())
     })
 }
 
@@ -31,7 +31,8 @@ fn placement(ds: &DaemonSet, nodes: &[Node], live: &[&Pod]) -> Option<Violation>
         let eligibility = truth::eligibility(ds, node);
         let right = match (eligibility.should_run(), eligibility.should_continue_running()) {
             (true, _) => here.len() == 1,
-            (false, true) => here.len() <= 1,
+            // A surge that came to a node just before its taint stays pending, and the old pod with it.
+            (false, true) => here.len() <= 1 + usize::from(truth::surges(ds)),
             (false, false) => here.is_empty(),
         };
         if !right {
@@ -81,13 +82,17 @@ fn status(
     violation(Property::Status, format!("{}: {:?} is told, {truth:?} is true", ds.key, ds.status))
 }
 
-fn rollout(store: &Store, ds: &DaemonSet, live: &[&Pod]) -> Option<Violation> {
+fn rollout(store: &Store, ds: &DaemonSet, nodes: &[Node], live: &[&Pod]) -> Option<Violation> {
     match ds.update_strategy {
         UpdateStrategy::OnDelete | UpdateStrategy::Malformed => return None,
         UpdateStrategy::RollingUpdate { .. } => {}
     }
     let hash = current_hash(store, ds);
-    let old = live.iter().find(|pod| !is_updated(ds, pod, hash.as_deref()))?;
+    let must_run = |pod: &Pod| {
+        let mut nodes = nodes.iter().filter(|node| truth::is_on(pod, node.name.as_str()));
+        nodes.any(|node| truth::eligibility(ds, node).should_run())
+    };
+    let old = live.iter().find(|pod| must_run(pod) && !is_updated(ds, pod, hash.as_deref()))?;
     violation(
         Property::Placement,
         format!("{}: pod {} is not of the present revision", ds.key, old.name),
