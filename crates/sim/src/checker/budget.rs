@@ -17,6 +17,8 @@ use crate::truth;
 
 /// Clocks may differ so much, and times are told in seconds.
 const DOUBT_MS: i64 = 3_000;
+/// A watch that breaks off and is back may be so far behind: a pod that became ready since then counts as unready.
+const BEHIND_MS: i64 = 10_000;
 
 #[derive(Debug, Default)]
 pub struct Budget {
@@ -96,7 +98,7 @@ fn is_takedown(
     let must_run = nodes
         .iter()
         .any(|known| known.name.as_str() == node && truth::eligibility(ds, known).should_run());
-    let most = i64::from(told.min_ready_seconds.1) * 1000 + DOUBT_MS;
+    let most = i64::from(told.min_ready_seconds.1) * 1000 + BEHIND_MS;
     let pods = truth::pods_of(store, &ds.uid);
     let alone = pods.iter().filter(|pod| !pod.terminating && truth::is_on(pod, node)).count() == 1;
     must_run

@@ -92,6 +92,10 @@ fn rollout(store: &Store, ds: &DaemonSet, nodes: &[Node], live: &[&Pod]) -> Opti
         let mut nodes = nodes.iter().filter(|node| truth::is_on(pod, node.name.as_str()));
         nodes.any(|node| truth::eligibility(ds, node).should_run())
     };
+    // A pod that a taint has kept from starting uses up maxUnavailable for as long as it is there, as upstream.
+    if live.iter().any(|pod| !must_run(pod) && !pod.readiness.is_ready()) {
+        return None;
+    }
     let old = live.iter().find(|pod| must_run(pod) && !is_updated(ds, pod, hash.as_deref()))?;
     violation(
         Property::Placement,
