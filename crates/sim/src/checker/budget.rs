@@ -74,12 +74,22 @@ impl Budget {
     ) {
         for (uid, down) in self.down.iter_mut().filter(|(_, down)| !down.is_empty()) {
             let pods = truth::pods_of(store, uid);
+            let ds = store.iter(&DAEMON_SET, None).find(|ds| ds.uid() == uid.to_string());
+            let ds = ds.map(|ds| truth::daemon_set(ds));
+            let nodes = truth::nodes(store);
+            let must_run = |name: &str| {
+                let node = nodes.iter().find(|node| node.name.as_str() == name);
+                node.zip(ds.as_ref())
+                    .is_some_and(|(node, ds)| truth::eligibility(ds, node).should_run())
+            };
             let least = told.get(uid).map_or(0, |told| i64::from(told.min_ready_seconds.0) * 1000);
             let is_up =
                 |pod: &Pod| !pod.terminating && truth::is_ready_for(pod, least - DOUBT_MS, now);
             down.retain(|node| {
                 let touched = disturbed.get(node).is_some_and(|at| now.0 - at.0 <= CALM_MS);
-                !touched && !pods.iter().any(|pod| truth::is_on(pod, node) && is_up(pod))
+                !touched
+                    && must_run(node)
+                    && !pods.iter().any(|pod| truth::is_on(pod, node) && is_up(pod))
             });
         }
     }

@@ -1,6 +1,7 @@
 //! No revision goes that a live pod carries, terminal ones included (C44).
 
-use everynode_sandbox::kind::CONTROLLER_REVISION;
+use everynode_core::object::Pod;
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
 
 use super::{Before, Property, Violation, violation};
 use crate::truth;
@@ -21,8 +22,14 @@ pub fn check(before: &Before) -> Option<Violation> {
         stored.is_some_and(|stored| stored.value()["data"] == *data)
     });
     let pods = truth::pods_of(before.store, &owner);
+    let ds = before.store.iter(&DAEMON_SET, None).find(|ds| ds.uid() == owner.to_string());
+    let ds = truth::daemon_set(ds?);
+    // One that does not match any more is being released.
+    let selects = |pod: &Pod| ds.selector.as_ref().is_some_and(|s| s.matches(&pod.labels));
     let carrier = pods.iter().find(|pod| {
-        !pod.terminating && pod.revision_hash().is_some_and(|carried| carried.as_str() == hash)
+        !pod.terminating
+            && selects(pod)
+            && pod.revision_hash().is_some_and(|carried| carried.as_str() == hash)
     })?;
     if has_twin {
         return None;
