@@ -6,7 +6,10 @@
 
 pub mod canonical;
 pub mod convert;
+pub mod fit;
 pub mod go_json;
 pub mod patch;
 pub mod pod_template;
+pub mod quantity;
+pub mod resources;
 pub mod revision_data;

@@ -5,7 +5,6 @@
 
 pub mod clock;
 mod event;
-mod fit;
 pub mod garbage_collector;
 mod key;
 mod kubelet;
@@ -14,7 +13,6 @@ mod node_lifecycle;
 mod placement;
 mod pod_collector;
 pub mod progress;
-mod resource;
 mod scheduler;
 mod taint_eviction;
 mod timer;

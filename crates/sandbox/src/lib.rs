@@ -9,7 +9,6 @@ pub mod kind;
 pub mod nodes;
 pub mod patch;
 pub mod printer;
-mod quantity;
 mod registry;
 mod run;
 mod schema;

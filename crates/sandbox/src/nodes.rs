@@ -8,7 +8,7 @@ use everynode_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::clock::rfc3339;
-use crate::quantity::Quantity;
+use everynode_k8s::quantity::Quantity;
 
 /// The Kubernetes release that nodes and API server say they are.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";

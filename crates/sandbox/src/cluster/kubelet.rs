@@ -24,12 +24,12 @@ use self::machine::{Machine, Machines};
 use self::run::{Note, PodRun};
 use self::status::HostAddress;
 use super::event::About;
-use super::fit::Usage;
 use super::key::PodKey;
 use super::lifecycle::{Admit, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::timer::Timer;
 use super::world::World;
 use crate::store::{Object, text};
+use everynode_k8s::fit::Usage;
 
 /// All kubelets.
 #[derive(Debug)]

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::clock::rfc3339;
 use super::event::{About, Says};
-use super::fit::{Misfit, PodNeeds, Room, Usage};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
 use super::world::World;
 use crate::store::Object;
+use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
 const NAME: &str = "default-scheduler";
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Fields, default, struct_at, struct_maybe, structs_in, text};
-use crate::quantity::Quantity;
+use everynode_k8s::quantity::Quantity;
 
 /// A pod has defaults of its own, which its template has not: host ports, service links, requests from limits.
 pub(super) fn pod(fields: &mut Fields) {

@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use super::{STRUCTS, Shape, StructId, root_of};
 use crate::kind::Kind;
-use crate::quantity::Quantity;
+use everynode_k8s::quantity::Quantity;
 
 /// A value that can't be read into the type of its kind; the server answers 400 with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

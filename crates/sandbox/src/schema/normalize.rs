@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
-use crate::quantity::Quantity;
+use everynode_k8s::quantity::Quantity;
 
 /// Brings `object` into the form in which the server serves it, defaults aside.
 pub(crate) fn normalize(kind: &Kind, object: &mut Value) {

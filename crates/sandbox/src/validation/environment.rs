@@ -2,7 +2,7 @@
 
 use super::field::{Causes, Field, go_quote};
 use super::{format, resources};
-use crate::quantity::Quantity;
+use everynode_k8s::quantity::Quantity;
 
 const FIELD_PATHS: [&str; 9] = [
     "metadata.name",

@@ -2,7 +2,7 @@
 
 use super::field::{Causes, Field, go_quote};
 use super::format;
-use crate::quantity::Quantity;
+use everynode_k8s::quantity::Quantity;
 
 const STANDARD_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 

@@ -4,8 +4,8 @@ use everynode_core::object::TaintEffect;
 use serde_json::Value;
 
 use super::machine::Machine;
-use crate::cluster::fit::{Misfit, Usage, matches_affinity};
 use crate::cluster::placement::placement;
+use everynode_k8s::fit::{Misfit, Usage, matches_affinity};
 
 /// The reason and the message of a pod that is turned away.
 pub type Rejection = (String, String);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 use serde_json::Value;
 
-use crate::cluster::fit::Room;
 use crate::cluster::placement;
 use crate::cluster::timer::Timer;
 use crate::cluster::world::World;
 use crate::nodes;
 use crate::store::{Object, text};
+use everynode_k8s::fit::Room;
 
 /// A node with this annotation set to `true` is dead until it is removed.
 pub const DOWN_ANNOTATION: &str = "sandbox.everynode.dev/down";

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::{NAME, Turn};
 use crate::cluster::clock::rfc3339;
 use crate::cluster::event::{About, Says};
-use crate::cluster::fit::{Misfit, PodNeeds, Room, Usage};
 use crate::cluster::scheduler::set_condition;
 use crate::cluster::world::World;
+use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
 /// The least important pods of a node without which the pod fits; `None` if it does not fit without them all.
 pub fn victims(

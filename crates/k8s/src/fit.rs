@@ -1,7 +1,7 @@
 //! Whether a pod fits a node: what it asks for against what the node has left.
 //!
-//! The scheduler asks it of every candidate (S21), the kubelet of itself when it admits a pod (S22). In the order
-//! and the words of kube-scheduler's filters.
+//! The sandbox's scheduler asks it of every candidate (S21), its kubelet of itself when it admits a pod (S22), and
+//! whoever wants to know before. In the order and the words of kube-scheduler's filters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use everynode_core::object::{Labels, Node};
 use everynode_core::placement::{Placement, Reason, reasons_against};
 use serde_json::Value;
 
-use super::resource::{Resources, pod_requests};
-use crate::store::text;
+use crate::resources::{Resources, pod_requests};
 
 /// What a pod asks of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +64,9 @@ fn container_host_ports(container: &Value) -> impl Iterator<Item = HostPort> {
             if found.is_empty() { default.into() } else { found.into() }
         };
         Some(HostPort {
-            protocol: or(text(port, &["protocol"]), "TCP"),
+            protocol: or(port["protocol"].as_str().unwrap_or_default(), "TCP"),
             port: number,
-            ip: or(text(port, &["hostIP"]), EVERY_ADDRESS),
+            ip: or(port["hostIP"].as_str().unwrap_or_default(), EVERY_ADDRESS),
         })
     })
 }
@@ -160,7 +159,7 @@ impl Room {
         let allocatable = &object["status"]["allocatable"];
         self.unschedulable = object["spec"]["unschedulable"] == Value::Bool(true);
         self.allocatable = Resources::of_list(allocatable);
-        self.pods_max = super::resource::quantity_value(&allocatable["pods"]).unwrap_or(0);
+        self.pods_max = crate::resources::quantity_value(&allocatable["pods"]).unwrap_or(0);
     }
 
     pub fn pods(&self) -> i64 {
