@@ -5,7 +5,7 @@ KUBECTL ?= kubectl
 PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
 
-.PHONY: demo test lint bench instructions tools clean
+.PHONY: demo test lint bench instructions manifest tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -25,6 +25,10 @@ bench: ## the sizes that the sandbox and the controller must reach, measured
 
 instructions: ## whether the core's hot paths cost what they did (callgrind; skipped without valgrind)
 	$(CARGO) xtask instructions
+
+manifest: ## deploy/everynode.yaml, from deploy/base
+	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new
+	mv deploy/everynode.yaml.new deploy/everynode.yaml
 
 tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, and Kubernetes' Python client
 	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }
