@@ -117,7 +117,7 @@ impl Metrics {
             queue,
             daemon_sets,
             working: Mutex::default(),
-            syncs: register(r, "syncs", "Syncs of a DaemonSet, by result", Family::default()),
+            syncs: register(r, "syncs", "Syncs of a DaemonSet, by result", from_zero()),
             sync_seconds: register(
                 r,
                 "sync_duration_seconds",
@@ -298,6 +298,15 @@ impl DaemonSetMetrics {
 fn register<M: Metric + Clone>(r: &mut Registry, name: &str, help: &str, metric: M) -> M {
     r.register(name, help, metric.clone());
     metric
+}
+
+/// Both results, so that the first failure is seen as one.
+fn from_zero() -> Family<SyncLabels, Counter> {
+    let syncs = Family::<SyncLabels, Counter>::default();
+    for result in [Outcome::success, Outcome::error] {
+        drop(syncs.get_or_create(&SyncLabels { result }));
+    }
+    syncs
 }
 
 /// Upstream's buckets of the work queue: 10 ns to 1,000 s.

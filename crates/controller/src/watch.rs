@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use everynode_k8s::convert;
 use futures::{AsyncBufRead, AsyncBufReadExt};
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -69,6 +70,8 @@ pub struct Watch<D: Decode, E> {
 impl<D: Decode, E> Watch<D, E> {
     /// Follows the resource until nobody listens any more. Whatever fails is logged and tried again, ever more slowly.
     pub async fn run(mut self) {
+        // Counted from zero, so that the first restart is seen as one.
+        self.restarts();
         let mut machine = Machine::default();
         let mut backoff = Backoff::default();
         loop {
@@ -197,9 +200,14 @@ impl<D: Decode, E> Watch<D, E> {
         self.sender.send((self.wrap)(change)).await.map_err(|_| Error::Unheard)
     }
 
+    fn restarts(&self) -> Counter {
+        let labels = ResourceLabels { resource: self.resource.name };
+        self.metrics.watch_restarts.get_or_create_owned(&labels)
+    }
+
     fn report(&self, error: &Error, end: End, pause: Duration) {
         let resource = self.resource.name;
-        self.metrics.watch_restarts.get_or_create(&ResourceLabels { resource }).inc();
+        self.restarts().inc();
         match end {
             End::Closed | End::Expired | End::Refused => {
                 tracing::debug!(resource, %error, "watch begins anew");
