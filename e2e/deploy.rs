@@ -1,14 +1,14 @@
 //! The manifests under deploy/: they are what their kinds say, and grant no right beyond those that the controller uses.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, PodSpec, Service};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::world::command::finish;
@@ -19,17 +19,79 @@ fn documents(text: &str) -> Result<Vec<Value>> {
     text.split("\n---\n").map(|text| Ok(serde_saphyr::from_str(text)?)).collect()
 }
 
-/// What `kubectl kustomize` makes of a directory.
-async fn render(directory: &Path) -> Result<Vec<Value>> {
-    let program = std::env::var_os("KUBECTL").unwrap_or_else(|| OsString::from("kubectl"));
-    let mut command = Command::new(program);
+/// A copy of deploy/, with a directory beside it to render.
+struct Overlay(tempfile::TempDir);
+
+impl Overlay {
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// The base with these components, as a user's own kustomization has them.
+    async fn of(components: &[&str]) -> Result<Vec<Value>> {
+        let overlay = Overlay(tempfile::tempdir()?);
+        let copied =
+            std::process::Command::new("cp").args(["-R", DEPLOY]).arg(overlay.path("")).status()?;
+        ensure!(copied.success(), "cp of deploy/ ended with {copied}");
+        let knows_components = knows_components(overlay.0.path()).await?;
+        let directory = match components {
+            [component] if !knows_components => {
+                overlay.old_style(&format!("deploy/components/{component}"))?
+            }
+            _ => overlay.new_style(components)?,
+        };
+        let rendered = finish(kustomize(&directory), overlay.0.path(), "").await?.ok()?;
+        documents(&rendered)
+    }
+
+    fn new_style(&self, components: &[&str]) -> Result<PathBuf> {
+        let directory = self.path("overlay");
+        std::fs::create_dir(&directory)?;
+        let components: Vec<String> =
+            components.iter().map(|name| format!("../deploy/components/{name}")).collect();
+        let kustomization = json!({"resources": ["../deploy/base"], "components": components});
+        std::fs::write(directory.join("kustomization.yaml"), kustomization.to_string())?;
+        Ok(directory)
+    }
+
+    /// The component as an overlay in the words of kustomize 2.
+    fn old_style(&self, component: &str) -> Result<PathBuf> {
+        let file = self.path(component).join("kustomization.yaml");
+        let mut content: Value = serde_saphyr::from_str(&std::fs::read_to_string(&file)?)?;
+        let patches = content["patches"].as_array().cloned().unwrap_or_default();
+        let patches: Vec<&Value> = patches.iter().map(|patch| &patch["path"]).collect();
+        let resources = content["resources"].take();
+        let kustomization = json!({
+            "bases": ["../../base"], "resources": resources, "patchesStrategicMerge": patches,
+        });
+        std::fs::write(&file, kustomization.to_string())?;
+        Ok(self.path(component))
+    }
+}
+
+/// kubectl has kustomize 2 before 1.21, which knows no components.
+async fn knows_components(home: &Path) -> Result<bool> {
+    let mut command = kubectl();
+    command.args(["version", "--client", "--output=json"]);
+    let version: Value = serde_json::from_str(&finish(command, home, "").await?.ok()?)?;
+    let minor = version["clientVersion"]["minor"].as_str().context("kubectl has no version")?;
+    Ok(minor.trim_end_matches('+').parse::<u32>()? >= 21)
+}
+
+fn kubectl() -> Command {
+    Command::new(std::env::var_os("KUBECTL").unwrap_or_else(|| OsString::from("kubectl")))
+}
+
+fn kustomize(directory: &Path) -> Command {
+    let mut command = kubectl();
     command.arg("kustomize").arg(directory);
-    let home = tempfile::tempdir()?;
-    documents(&finish(command, home.path(), "").await?.ok()?)
+    command
 }
 
 async fn base() -> Result<Vec<Value>> {
-    render(&Path::new(DEPLOY).join("base")).await
+    let home = tempfile::tempdir()?;
+    let command = kustomize(&Path::new(DEPLOY).join("base"));
+    documents(&finish(command, home.path(), "").await?.ok()?)
 }
 
 fn one<K: DeserializeOwned>(documents: &[Value], kind: &str) -> Result<K> {
@@ -38,9 +100,12 @@ fn one<K: DeserializeOwned>(documents: &[Value], kind: &str) -> Result<K> {
 }
 
 fn container(documents: &[Value]) -> Result<Container> {
+    pod(documents)?.containers.into_iter().next().context("no container")
+}
+
+fn pod(documents: &[Value]) -> Result<PodSpec> {
     let deployment: Deployment = one(documents, "Deployment")?;
-    let pod = deployment.spec.and_then(|spec| spec.template.spec).context("no pod spec")?;
-    pod.containers.into_iter().next().context("no container")
+    deployment.spec.and_then(|spec| spec.template.spec).context("no pod spec")
 }
 
 /// The arguments as the kubelet hands them over, with `$(NAME)` replaced.
@@ -65,14 +130,60 @@ async fn the_single_file_is_the_rendered_base() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn the_deployment_starts_the_program_with_options_that_it_knows() -> Result<()> {
-    let arguments = arguments(&container(&base().await?)?);
+fn starts_with_known_options(documents: &[Value]) -> Result<()> {
+    let arguments = arguments(&container(documents)?);
     let help = std::process::Command::new(crate::world::process::EVERYNODE)
         .args(&arguments)
         .arg("--help")
         .output()?;
     ensure!(help.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&help.stderr));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_deployment_starts_the_program_with_options_that_it_knows() -> Result<()> {
+    starts_with_known_options(&base().await?)
+}
+
+#[tokio::test]
+async fn on_the_control_plane_it_asks_the_nodes_own_api_server() -> Result<()> {
+    let documents = Overlay::of(&["control-plane"]).await?;
+    let pod = pod(&documents)?;
+    let affinity = pod.affinity.clone().context("no affinity")?;
+    ensure!(affinity.node_affinity.is_some() && affinity.pod_anti_affinity.is_some());
+    let variables = pod.containers[0].env.clone().unwrap_or_default();
+    let host = variables.iter().find(|variable| variable.name == "KUBERNETES_SERVICE_HOST");
+    let source = host.and_then(|variable| variable.value_from.clone()).unwrap_or_default();
+    ensure!(source.field_ref.is_some_and(|field| field.field_path == "status.hostIP"));
+    starts_with_known_options(&documents)
+}
+
+#[tokio::test]
+async fn a_cluster_of_one_node_gets_one_replica() -> Result<()> {
+    let deployment: Deployment = one(&Overlay::of(&["single"]).await?, "Deployment")?;
+    ensure!(deployment.spec.and_then(|spec| spec.replicas) == Some(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn prometheus_finds_the_metrics_of_every_replica() -> Result<()> {
+    let documents = Overlay::of(&["monitoring"]).await?;
+    starts_with_known_options(&documents)?;
+    let container = container(&documents)?;
+    ensure!(arguments(&container).contains(&"--http=0.0.0.0:10261".to_owned()));
+    let service: Service = one(&documents, "Service")?;
+    let spec = service.spec.context("no spec")?;
+    let deployment: Deployment = one(&documents, "Deployment")?;
+    let labels = deployment.spec.and_then(|spec| spec.template.metadata).and_then(|m| m.labels);
+    ensure!(spec.selector == labels, "the Service selects {:?}, not {labels:?}", spec.selector);
+    let port = spec.ports.and_then(|ports| ports.into_iter().next()).context("no port")?;
+    let target = container.ports.unwrap_or_default();
+    ensure!(target[0].name == port.name && target[0].container_port == port.port);
+    let monitor: Value = one(&documents, "ServiceMonitor")?;
+    let selected = serde_json::to_value(service.metadata.labels)?;
+    ensure!(monitor["spec"]["selector"]["matchLabels"] == selected);
+    ensure!(monitor["spec"]["endpoints"][0]["port"] == serde_json::to_value(port.name)?);
+    let _: Value = one(&documents, "PrometheusRule")?;
     Ok(())
 }
 
