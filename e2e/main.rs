@@ -9,6 +9,7 @@ mod bad_input;
 mod conversation;
 mod deploy;
 mod kubectl;
+mod monitoring;
 mod observe;
 mod python;
 mod scenarios;

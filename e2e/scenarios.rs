@@ -4,7 +4,7 @@ mod conformance;
 mod delete;
 mod fencing;
 mod handover;
-mod leader;
+pub mod leader;
 mod many;
 mod nodes;
 mod options;

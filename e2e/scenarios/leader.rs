@@ -107,7 +107,8 @@ async fn health_and_metrics_tell_the_truth() -> Result<()> {
     .await
 }
 
-async fn serving(world: &World) -> Result<(Process, String)> {
+/// A controller that serves HTTP, and its address.
+pub async fn serving(world: &World) -> Result<(Process, String)> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let flags: Vec<&str> = FLAGS.into_iter().chain(["--http", &address]).collect();
     Ok((run(world, &flags)?, address))
@@ -125,8 +126,8 @@ pub async fn holder(world: &World) -> Result<String> {
     .await
 }
 
-/// A request as simple as they come.
-async fn get(address: &str, path: &str) -> Result<(u16, String)> {
+/// A request as simple as they come: the code, and all of the answer.
+pub async fn get(address: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

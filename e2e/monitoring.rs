@@ -1,0 +1,154 @@
+//! The alerts, the dashboard and the page about metrics name only what a running controller serves, and the page names all
+//! of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use kube::api::PostParams;
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::scenarios::leader;
+use crate::separate_process::bare;
+use crate::world::manifest::daemon_set;
+use crate::world::{World, eventually};
+
+const ALERTS: &str = include_str!("../deploy/components/monitoring/alerts.yaml");
+const DASHBOARD: &str = include_str!("../deploy/components/monitoring/dashboard.json");
+const PAGE: &str = include_str!("../docs/metrics.md");
+
+/// The names of labels, by the name of the sample.
+type Samples = BTreeMap<String, BTreeSet<String>>;
+
+#[tokio::test]
+async fn alerts_dashboard_and_page_name_what_a_controller_serves() -> Result<()> {
+    let Some(world) = bare(2).await? else { return Ok(()) };
+    let samples = scrape(&world).await?;
+    let alerts = alerts()?;
+    let expressions: Vec<Expression> = alerts
+        .iter()
+        .map(|rule| Expression { text: text(rule, "expr"), told: rule["annotations"].to_string() })
+        .chain(panels()?)
+        .collect();
+    ensure!(expressions.len() > alerts.len(), "the dashboard has no expressions");
+    for expression in &expressions {
+        expression.check(&samples)?;
+    }
+    let names: BTreeSet<String> = samples.keys().map(|name| family(name).to_owned()).collect();
+    let documented: BTreeSet<String> = matches(r"`((?:everynode|workqueue)_[a-z_]+)`", PAGE)
+        .map(|name| family(&name).to_owned())
+        .collect();
+    ensure!(documented == names, "docs/metrics.md has {documented:?}, a controller {names:?}");
+    Ok(())
+}
+
+#[test]
+fn every_alert_is_told_of_on_the_page_about_metrics() -> Result<()> {
+    let names: BTreeSet<String> = alerts()?.iter().map(|rule| text(rule, "alert")).collect();
+    let told: BTreeSet<String> = matches(r"`(Everynode[A-Za-z]+)`", PAGE).collect();
+    ensure!(names == told, "the rules have {names:?}, docs/metrics.md {told:?}");
+    Ok(())
+}
+
+fn alerts() -> Result<Vec<Value>> {
+    let document: Value = serde_saphyr::from_str(ALERTS)?;
+    let groups = document["spec"]["groups"].as_array().context("no groups")?;
+    Ok(groups.iter().filter_map(|group| group["rules"].as_array()).flatten().cloned().collect())
+}
+
+fn panels() -> Result<Vec<Expression>> {
+    let document: Value = serde_json::from_str(DASHBOARD)?;
+    let panels = document["panels"].as_array().context("no panels")?;
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let expression = |target: &Value| Expression {
+        text: text(target, "expr"),
+        told: text(target, "legendFormat"),
+    };
+    Ok(targets.map(expression).collect())
+}
+
+fn text(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_default().to_owned()
+}
+
+/// PromQL, and the template that shows its result.
+#[derive(Debug)]
+struct Expression {
+    text: String,
+    told: String,
+}
+
+impl Expression {
+    fn check(&self, samples: &Samples) -> Result<()> {
+        // What Prometheus adds to every sample.
+        let mut known: BTreeSet<String> = ["job", "instance", "le"].map(str::to_owned).into();
+        let named = Regex::new(r"\b((?:everynode|workqueue)_[a-z_]+)(?:\{([^}]*)\})?")?;
+        let mut is_about_us = false;
+        for found in named.captures_iter(&self.text) {
+            let labels = samples.get(&found[1]);
+            let labels = labels.with_context(|| format!("no sample {} for {self:?}", &found[1]))?;
+            known.extend(labels.iter().cloned());
+            is_about_us = true;
+            for selected in matches(
+                r#"([a-z_]+)\s*(?:=~|!~|!=|=)\s*""#,
+                found.get(2).map_or("", |all| all.as_str()),
+            ) {
+                ensure!(
+                    selected == "job" || labels.contains(&selected),
+                    "{} has no label {selected}: {self:?}",
+                    &found[1]
+                );
+            }
+        }
+        ensure!(is_about_us, "no metric of ours in {self:?}");
+        let grouped = matches(r"\bby \(([^)]*)\)", &self.text);
+        let grouped =
+            grouped.flat_map(|list| list.split(", ").map(str::to_owned).collect::<Vec<_>>());
+        let shown = matches(r"\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}", &self.told);
+        for label in grouped.chain(shown) {
+            ensure!(known.contains(&label), "no metric has the label {label}: {self:?}");
+        }
+        Ok(())
+    }
+}
+
+/// The first group of every match.
+fn matches<'a>(pattern: &str, text: &'a str) -> impl Iterator<Item = String> + 'a {
+    let pattern = Regex::new(pattern).expect("a constant pattern");
+    let found: Vec<String> = pattern.captures_iter(text).map(|found| found[1].to_owned()).collect();
+    found.into_iter()
+}
+
+/// A histogram goes by one name on the page.
+fn family(sample: &str) -> &str {
+    ["_bucket", "_sum", "_count"].iter().find_map(|end| sample.strip_suffix(end)).unwrap_or(sample)
+}
+
+/// What a controller serves once it has rolled something out, and found something that it doesn't understand.
+async fn scrape(world: &World) -> Result<Samples> {
+    // An orphan that the DaemonSet adopts, and in which no template is.
+    let malformed = json!({"metadata": {"name": "a-malformed", "labels": {"app": "a"}}, "data": {}, "revision": 1});
+    world.revisions().create(&PostParams::default(), &serde_json::from_value(malformed)?).await?;
+    let (_controller, address) = leader::serving(world).await?;
+    world.create_daemon_set(&daemon_set("a")).await?;
+    eventually("the controller has something to tell", async || {
+        let (_, answer) = leader::get(&address, "/metrics").await?;
+        for expected in
+            ["everynode_problems_total{", "everynode_daemonset_updated{", "everynode_writes_total{"]
+        {
+            ensure!(answer.contains(expected), "no {expected} in\n{answer}");
+        }
+        samples(&answer)
+    })
+    .await
+}
+
+fn samples(exposition: &str) -> Result<Samples> {
+    let line = Regex::new(r"(?m)^((?:everynode|workqueue)_[a-z_]+)(?:\{(.*)\})? ")?;
+    let mut samples = Samples::new();
+    for found in line.captures_iter(exposition) {
+        let labels = found.get(2).map_or("", |all| all.as_str());
+        samples.entry(found[1].to_owned()).or_default().extend(matches(r#"([a-z_]+)=""#, labels));
+    }
+    Ok(samples)
+}
