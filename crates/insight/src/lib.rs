@@ -4,4 +4,5 @@
 //! answers; nothing here knows its rules a second time.
 #![forbid(unsafe_code)]
 
+pub mod history;
 pub mod snapshot;

@@ -1,0 +1,237 @@
+//! The revisions of a DaemonSet, for people: which there are, which is current, who carries them, and which to go back to.
+//!
+//! Which one is current is told by the meaning of the template (C41), as the controller tells it: a hash is nobody's to compute
+//! again.
+
+use std::collections::BTreeMap;
+
+use everynode_core::object::HASH_LABEL;
+use everynode_k8s::canonical::canonical;
+use everynode_k8s::revision_data;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
+
+/// A ControllerRevision as the API server writes it, as far as people ask for it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RevisionObject {
+    metadata: Metadata,
+    #[serde(default)]
+    revision: i64,
+    #[serde(default)]
+    data: Value,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    creation_timestamp: Option<String>,
+    #[serde(default)]
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct OwnerReference {
+    uid: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+/// One revision.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    pub revision: i64,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// Whether it stores the template that the DaemonSet has now.
+    pub current: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change_cause: Option<String>,
+    /// How many pods carry it, where pods could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<usize>,
+    /// In the canonical form; none if the revision holds something else than a template.
+    pub template: Option<Value>,
+    /// The strategic merge patch that brings the template back.
+    #[serde(skip)]
+    pub data: Value,
+}
+
+/// Why there is nothing to go back to, in kubectl's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRevision {
+    #[error("no last revision to roll back to")]
+    NoPrevious,
+    #[error("unable to find specified revision {0} in history")]
+    NotFound(i64),
+}
+
+/// The revisions of the DaemonSet with that UID and template, oldest first. `pods` has how many pods carry each hash.
+pub fn history(
+    uid: &str,
+    template: &Value,
+    revisions: Vec<RevisionObject>,
+    pods: Option<&BTreeMap<String, usize>>,
+) -> Vec<Entry> {
+    let current = canonical(template);
+    let own = revisions.into_iter().filter(|revision| revision.is_controlled_by(uid));
+    let mut entries: Vec<Entry> = own.map(|revision| entry(revision, pods)).collect();
+    entries.sort_by(|a, b| (a.revision, &a.name).cmp(&(b.revision, &b.name)));
+    // Of two that store it the one with the higher number counts (C42).
+    let stores =
+        |entry: &&mut Entry| entry.template.as_ref().is_some_and(|t| canonical(t) == current);
+    if let Some(entry) = entries.iter_mut().rev().find(stores) {
+        entry.current = true;
+    }
+    entries
+}
+
+/// The revision of that number.
+///
+/// # Errors
+/// If there is none.
+pub fn numbered(entries: &[Entry], number: i64) -> Result<&Entry, NoRevision> {
+    let found = entries.iter().rev().find(|entry| entry.revision == number);
+    found.ok_or(NoRevision::NotFound(number))
+}
+
+/// The one before the current one.
+///
+/// # Errors
+/// If there is none.
+pub fn previous(entries: &[Entry]) -> Result<&Entry, NoRevision> {
+    let current =
+        entries.iter().find(|entry| entry.current).and_then(|entry| entry.template.as_ref());
+    let others = entries
+        .iter()
+        .rev()
+        .filter(|entry| current.is_none() || entry.template.as_ref() != current);
+    others.into_iter().next().ok_or(NoRevision::NoPrevious)
+}
+
+impl RevisionObject {
+    fn is_controlled_by(&self, uid: &str) -> bool {
+        let owners = self.metadata.owner_references.iter().flatten();
+        owners.into_iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
+    }
+}
+
+impl Entry {
+    /// The images of its containers, init containers first.
+    pub fn images(&self) -> Vec<&str> {
+        let spec = self.template.as_ref().and_then(|template| template.get("spec"));
+        let lists =
+            ["initContainers", "containers"].map(|list| spec.and_then(|spec| spec.get(list)));
+        let containers = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+        containers.filter_map(|container| container.get("image")?.as_str()).collect()
+    }
+}
+
+fn entry(revision: RevisionObject, pods: Option<&BTreeMap<String, usize>>) -> Entry {
+    let RevisionObject { metadata, revision, data } = revision;
+    let hash = metadata.labels.and_then(|mut labels| labels.remove(HASH_LABEL));
+    let template = revision_data::template_of_data(&data).ok();
+    Entry {
+        revision,
+        current: false,
+        creation_timestamp: metadata.creation_timestamp,
+        change_cause: metadata.annotations.and_then(|mut all| all.remove(CHANGE_CAUSE_ANNOTATION)),
+        pods: pods.map(|pods| hash.as_ref().and_then(|hash| pods.get(hash)).copied().unwrap_or(0)),
+        template: template
+            .map(|text| serde_json::from_str(&text).expect("the canonical form is JSON")),
+        name: metadata.name,
+        hash,
+        data,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn template(image: &str) -> Value {
+        json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [{ "name": "c", "image": image }] } })
+    }
+
+    fn revision(number: i64, owner: &str, data: Value) -> RevisionObject {
+        let owners = json!([{ "kind": "DaemonSet", "uid": owner, "controller": true }]);
+        let annotations = json!({ CHANGE_CAUSE_ANNOTATION: format!("cause {number}") });
+        serde_json::from_value(json!({
+            "metadata": { "name": format!("d-{number}"), "labels": { HASH_LABEL: format!("h{number}") },
+                "annotations": annotations, "ownerReferences": owners },
+            "revision": number,
+            "data": data,
+        }))
+        .unwrap()
+    }
+
+    fn data(image: &str) -> Value {
+        serde_json::from_str(&revision_data::data_of_template(&template(image))).unwrap()
+    }
+
+    fn numbers(entries: &[Entry]) -> Vec<(i64, bool)> {
+        entries.iter().map(|entry| (entry.revision, entry.current)).collect()
+    }
+
+    /// C41: the current revision is told by what its template means, and not by its number.
+    #[test]
+    fn the_current_revision_is_the_one_with_the_current_template() {
+        let revisions = vec![
+            revision(3, "u", data("v3")),
+            revision(1, "u", data("v1")),
+            revision(2, "u", data("v2")),
+            revision(9, "other", data("v2")),
+        ];
+        let pods = BTreeMap::from([("h2".to_owned(), 5), ("h0".to_owned(), 1)]);
+        let mut current = template("v2");
+        current["metadata"]["creationTimestamp"] = Value::Null;
+        let entries = history("u", &current, revisions, Some(&pods));
+        assert_eq!(numbers(&entries), [(1, false), (2, true), (3, false)]);
+        assert_eq!(entries[1].pods, Some(5));
+        assert_eq!(entries[0].pods, Some(0));
+        assert_eq!(entries[1].images(), ["v2"]);
+        assert_eq!(entries[1].change_cause.as_deref(), Some("cause 2"));
+        assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(3));
+        assert_eq!(numbered(&entries, 1).map(|entry| entry.name.as_str()), Ok("d-1"));
+        assert_eq!(numbered(&entries, 9).err(), Some(NoRevision::NotFound(9)));
+    }
+
+    /// C42: a duplicate of the current template is nothing to go back to.
+    #[test]
+    fn there_is_nothing_before_the_only_template() {
+        let twice = vec![revision(1, "u", data("v1")), revision(2, "u", data("v1"))];
+        let entries = history("u", &template("v1"), twice, None);
+        assert_eq!(numbers(&entries), [(1, false), (2, true)]);
+        assert_eq!(entries[0].pods, None);
+        assert_eq!(previous(&entries).err(), Some(NoRevision::NoPrevious));
+    }
+
+    /// A template that no revision stores yet: the newest one is the one before.
+    #[test]
+    fn the_newest_revision_comes_before_a_template_that_has_none() {
+        let revisions = vec![revision(1, "u", data("v1")), revision(2, "u", data("v2"))];
+        let entries = history("u", &template("v3"), revisions, None);
+        assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(2));
+    }
+
+    /// C4: a revision that holds no template is listed, and is nobody's template.
+    #[test]
+    fn a_revision_without_a_template_is_listed() {
+        let entries =
+            history("u", &template("v1"), vec![revision(1, "u", json!({ "spec": 3 }))], None);
+        assert_eq!(numbers(&entries), [(1, false)]);
+        assert_eq!(entries[0].template, None);
+        assert!(entries[0].images().is_empty());
+    }
+}
