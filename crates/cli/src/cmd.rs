@@ -1,6 +1,10 @@
 //! One command, one file.
 
 pub mod completion;
+pub mod diff;
+pub mod history;
+pub mod restart;
 pub mod run;
 pub mod sandbox;
+pub mod undo;
 pub mod version;

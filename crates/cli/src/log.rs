@@ -6,7 +6,8 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-use crate::args::{LogArguments, LogFormat, LogLevel};
+use crate::args::{ColorWhen, LogArguments, LogFormat, LogLevel};
+use crate::output::shows_color;
 
 /// Called once, at the start of a command.
 pub fn start(arguments: &LogArguments, default: LogLevel) {
@@ -22,7 +23,8 @@ pub fn start(arguments: &LogArguments, default: LogLevel) {
     let registry = tracing_subscriber::registry().with(filter);
     match arguments.log_format {
         LogFormat::Text => {
-            let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(colours());
+            let color = shows_color(ColorWhen::Auto, std::io::stderr().is_terminal());
+            let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(color);
             registry.with(layer).init();
         }
         LogFormat::Json => {
@@ -31,11 +33,6 @@ pub fn start(arguments: &LogArguments, default: LogLevel) {
                 .init();
         }
     }
-}
-
-fn colours() -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !refused && std::io::stderr().is_terminal()
 }
 
 fn level(level: LogLevel) -> LevelFilter {

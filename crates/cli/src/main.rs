@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cluster;
 mod cmd;
 mod log;
+mod output;
 mod signal;
 
 use std::io::Write;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
     };
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has had enough of it.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", one_line(&causes(&error)));
             ExitCode::FAILURE
@@ -42,9 +46,19 @@ fn run(command: Command) -> anyhow::Result<()> {
             block_on(Some(CONTROLLER_THREADS), cmd::run::execute(*arguments))
         }
         Command::Sandbox(arguments) => block_on(None, cmd::sandbox::execute(*arguments)),
+        Command::History(arguments) => operate(cmd::history::execute(arguments)),
+        Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),
+        Command::Undo(arguments) => operate(cmd::undo::execute(arguments)),
+        Command::Restart(arguments) => operate(cmd::restart::execute(arguments)),
         Command::Completion { shell } => cmd::completion::execute(shell),
         Command::Version => cmd::version::execute(),
     }
+}
+
+/// Operators' commands do one thing after the other: this thread is enough.
+fn operate(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(future)
 }
 
 /// Runs `future` on this thread, and what it spawns on so many others; else on one for each core.
@@ -61,6 +75,11 @@ fn block_on(
     // A blocked read of standard input must not hold up the exit.
     runtime.shutdown_background();
     result
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// The error and its causes, each told once: many an error's text holds that of its cause already.

@@ -138,7 +138,7 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
 }
 
 /// The whole chain of an error on one line, without what it repeats.
-pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
+pub fn one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

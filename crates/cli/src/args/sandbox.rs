@@ -1,0 +1,59 @@
+//! The arguments of `everynode sandbox`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::LogArguments;
+use super::value::duration;
+
+#[derive(Debug, Args)]
+#[command(after_help = SANDBOX_EXAMPLES)]
+pub struct SandboxArguments {
+    /// Number of simulated nodes
+    #[arg(long, value_name = "N", default_value = "3", conflicts_with = "nodes_from",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub nodes: u32,
+    /// Zones that the nodes are spread over
+    #[arg(long, value_name = "N", default_value = "1", conflicts_with = "nodes_from",
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub zones: u32,
+    /// Nodes as `kubectl get nodes -o yaml` printed them of a real cluster
+    #[arg(long, value_name = "FILE")]
+    pub nodes_from: Option<PathBuf>,
+    /// Manifest to apply once the cluster is up; repeatable, `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub apply: Vec<PathBuf>,
+    /// Where to write the kubeconfig [default: a temporary file, removed at the end]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig_out: Option<PathBuf>,
+    /// Address of the API server; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Start no DaemonSet controller: bring your own, such as `everynode run`
+    #[arg(long)]
+    pub no_controller: bool,
+    /// Exit 0 as soon as all nodes are ready and all DaemonSets rolled out, 1 after --timeout
+    #[arg(long)]
+    pub exit_when_settled: bool,
+    /// How long settling may take
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Seed of everything random in the simulation
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub seed: u64,
+    /// Pod lifecycles (YAML) that go before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub lifecycles: Option<PathBuf>,
+    #[command(flatten)]
+    pub log: LogArguments,
+}
+
+const SANDBOX_EXAMPLES: &str = "\
+Examples:
+  everynode sandbox --nodes 20 --zones 3 --apply daemonset.yaml
+  kubectl get nodes -o yaml > nodes.yaml && everynode sandbox --nodes-from nodes.yaml
+  helm template my-agent | everynode sandbox --apply - --exit-when-settled --timeout 30s
+  everynode sandbox --no-controller --kubeconfig-out sandbox.conf";

@@ -1,0 +1,154 @@
+//! What comes out: text for people that fits their terminal, or JSON, YAML and names for scripts. Colour only where it can be
+//! seen and is wanted.
+
+mod table;
+
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::args::ColorWhen;
+pub use table::{Tone, table};
+
+/// Where text goes: how wide it is, and whether it shows colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    pub color: bool,
+    /// `None` when nobody looks: lines are as long as they are.
+    pub width: Option<u16>,
+}
+
+impl Screen {
+    /// Standard output.
+    pub fn stdout(color: ColorWhen) -> Self {
+        let stdout = io::stdout();
+        let width = stdout.is_terminal().then(|| terminal_size::terminal_size_of(&stdout));
+        Self {
+            color: shows_color(color, stdout.is_terminal()),
+            width: width.map(|size| size.map_or(80, |(width, _)| width.0)),
+        }
+    }
+
+    /// The text in a tone.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        let style = style(tone);
+        if self.color && !style.is_plain() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Whether colours go to a stream that is a terminal, or is none.
+pub fn shows_color(when: ColorWhen, is_terminal: bool) -> bool {
+    match when {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto => {
+            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            is_terminal && !refused && !is_dumb
+        }
+    }
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+/// If that is closed, or full.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// # Errors
+/// If it has keys that are no strings.
+pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// # Errors
+/// If it can't be written as YAML.
+pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    let text = serde_saphyr::to_string(value)?;
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
+}
+
+/// `3d4h`, as kubectl tells ages: at most two units, and one where that says enough.
+pub fn age(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    let two = |first: i64, unit: char, second: i64, small: char| match second {
+        0 => format!("{first}{unit}"),
+        second => format!("{first}{unit}{second}{small}"),
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => two(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Heading => Style::new().bold(),
+        Tone::Good => color(AnsiColor::Green),
+        Tone::Waiting => color(AnsiColor::Yellow),
+        Tone::Bad => color(AnsiColor::Red),
+        Tone::Faint => Style::new().dimmed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_as_kubectl_tells_them() {
+        for (seconds, expected) in [
+            (-5, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (3600, "60m"),
+            (10_860, "3h1m"),
+            (90_000, "25h"),
+            (180_000, "2d2h"),
+            (864_000, "10d"),
+            (63_072_000 + 86_400, "2y1d"),
+        ] {
+            assert_eq!(age(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn colours_are_added_only_where_they_are_seen() {
+        let dark = Screen { color: false, width: Some(80) };
+        assert_eq!(dark.paint(Tone::Bad, "x"), "x");
+        let bright = Screen { color: true, width: None };
+        assert_eq!(bright.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
+        assert_eq!(bright.paint(Tone::Plain, "x"), "x");
+    }
+
+    #[test]
+    fn yaml_reads_back_as_what_it_was() {
+        let value = serde_json::json!({
+            "a": "yes", "b": "1.0", "c": "x: y # z", "d": "two\nlines\n", "e": ["- a", "", "~", "0x1f", "1e3"],
+            "f": {}, "g": [], "h": "*.log", "i": "{{ x }}", "j": "@a", "k": " leading", "l": "tab\there",
+        });
+        let text = yaml(&value).unwrap();
+        let back: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(back, value, "{text}");
+    }
+}
