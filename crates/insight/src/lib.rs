@@ -4,5 +4,9 @@
 //! answers; nothing here knows its rules a second time.
 #![forbid(unsafe_code)]
 
+pub mod explain;
+pub mod forecast;
 pub mod history;
+mod known;
+pub mod names;
 pub mod snapshot;

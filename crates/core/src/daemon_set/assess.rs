@@ -34,7 +34,7 @@ pub(super) struct Standing {
 
 /// The rolling update's next step on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     #[default]
     None,
     /// C52: delete the old pod, which is not available.
@@ -126,7 +126,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
+    pub fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
         pod.available_at(self.min_ready_seconds).filter(|&at| at > self.now)
     }
 

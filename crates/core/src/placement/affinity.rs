@@ -56,7 +56,7 @@ impl Term {
 }
 
 impl NodeSelectorOperator {
-    fn matches(&self, value: Option<&str>) -> bool {
+    pub fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
             Self::In(values) => value.is_some_and(|value| values.iter().any(|v| **v == *value)),

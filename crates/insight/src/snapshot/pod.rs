@@ -209,7 +209,10 @@ impl WireContainer {
         let last_exit = self.last_state.and_then(|last| last.terminated).map(|t| t.exit());
         let (reason, message, last_exit) = match state {
             WireState { waiting: Some(waiting), .. } => {
-                (waiting.reason.unwrap_or_default(), waiting.message, last_exit)
+                let reason = waiting.reason.unwrap_or_default();
+                // Of another reason to wait an earlier exit is not the cause.
+                let last_exit = last_exit.filter(|_| reason == "CrashLoopBackOff");
+                (reason, waiting.message, last_exit)
             }
             WireState { terminated: Some(terminated), .. } if terminated.exit_code != 0 => {
                 let exit = terminated.exit();

@@ -1,0 +1,181 @@
+//! Why each node runs a DaemonSet's pod or not, and what its pod is doing: nodes in groups of one reason, those
+//! that need attention first.
+//!
+//! Whether a node should run a pod, and what comes next there, is the core's answer.
+
+mod node;
+mod reason;
+mod rollout;
+mod situation;
+
+use std::collections::BTreeMap;
+
+use everynode_core::daemon_set::{Inspection, Tally};
+use everynode_core::name::{DaemonSetKey, NodeName, Uid};
+use everynode_core::object::DaemonSet;
+use everynode_core::plan::{Notice, Plan, Watermarks};
+use everynode_core::time::Timestamp;
+use serde::Serialize;
+
+use crate::known::Known;
+use crate::snapshot::{PodDetail, Snapshot};
+
+pub use node::{AffinityCheck, NodeStory, PodStory, ReasonStory, node};
+pub(crate) use rollout::strategy;
+pub use situation::{Finding, Situation};
+
+/// A DaemonSet, and all nodes in groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    pub namespace: String,
+    pub name: String,
+    pub nodes: usize,
+    pub desired: usize,
+    pub ready: usize,
+    pub available: usize,
+    pub updated: usize,
+    pub update_strategy: String,
+    /// What the rollout is waiting for, or that there is none.
+    pub rollout: String,
+    /// What is wrong with the DaemonSet itself, or could not be learnt.
+    pub problems: Vec<String>,
+    pub groups: Vec<Group>,
+}
+
+/// Nodes with one answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Group {
+    pub situation: Situation,
+    /// The very term, label, taint or container.
+    pub why: String,
+    /// In the words of the scheduler, the kubelet or the container, on the first of the nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// What the controller does next here, or what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// In the order of their names.
+    pub nodes: Vec<String>,
+}
+
+/// Explains a DaemonSet of the snapshot, at `now`; none if it is not there.
+pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Explanation> {
+    let daemon_set = snapshot.daemon_sets.get(key)?.daemon_set.clone();
+    Some(View::new(snapshot, daemon_set, now).explanation())
+}
+
+/// What all answers about one DaemonSet are read from.
+pub(crate) struct View<'a> {
+    pub snapshot: &'a Snapshot,
+    pub known: Known,
+    /// What the controller would do now.
+    pub plan: Plan,
+    pub now: Timestamp,
+    pods: BTreeMap<Uid, &'a PodDetail>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(snapshot: &'a Snapshot, daemon_set: DaemonSet, now: Timestamp) -> Self {
+        let namespace = daemon_set.key.namespace.clone();
+        let mut known = Known::new(snapshot, daemon_set);
+        let plan = known.state.plan(now, &Watermarks::default(), &known.nodes);
+        let pods = snapshot.in_namespace(&namespace);
+        let pods = pods.map(|detail| (detail.pod.uid.clone(), detail)).collect();
+        Self { snapshot, known, plan, now, pods }
+    }
+
+    pub fn daemon_set(&self) -> &DaemonSet {
+        self.known.state.daemon_set()
+    }
+
+    pub fn tally(&self) -> &Tally {
+        self.known.state.tally()
+    }
+
+    pub fn inspect(&self, node: &NodeName) -> Inspection {
+        let id = self.known.nodes.id(node).expect("it is one of the snapshot's nodes");
+        self.known.state.inspect(id, self.now, &self.known.nodes)
+    }
+
+    pub fn pod(&self, uid: &Uid) -> Option<&'a PodDetail> {
+        self.pods.get(uid).copied()
+    }
+
+    /// Whether there are pods of another revision where there should be the current one.
+    pub fn is_rolling(&self) -> bool {
+        self.tally().updated < self.tally().current
+    }
+
+    fn explanation(&self) -> Explanation {
+        let daemon_set = self.daemon_set();
+        let tally = self.tally();
+        let findings: Vec<(&NodeName, Finding)> =
+            self.snapshot.nodes.keys().map(|name| (name, situation::find(self, name))).collect();
+        Explanation {
+            namespace: daemon_set.key.namespace.to_string(),
+            name: daemon_set.key.name.to_string(),
+            nodes: findings.len(),
+            desired: tally.desired,
+            ready: tally.ready,
+            available: tally.available,
+            updated: tally.updated,
+            update_strategy: rollout::strategy(daemon_set),
+            rollout: rollout::waits_for(self, &findings),
+            problems: self.problems(),
+            groups: groups(findings),
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let daemon_set = self.daemon_set();
+        let mut problems: Vec<String> = self
+            .plan
+            .notices
+            .iter()
+            .filter(|notice| is_problem(notice))
+            .map(Notice::to_string)
+            .collect();
+        if daemon_set.terminating {
+            problems.push("it is being deleted: nothing is done for it any more".to_owned());
+        }
+        let (observed, generation) = (daemon_set.status.observed_generation, daemon_set.generation);
+        if observed < generation {
+            problems.push(format!(
+                "no controller has dealt with its last change yet (generation {generation}, observed {observed}): \
+                 if this stays, see whether a DaemonSet controller runs"
+            ));
+        }
+        problems.extend(self.snapshot.problems.iter().cloned());
+        problems
+    }
+}
+
+/// Whether it is about the DaemonSet itself; the others announce what the plan does to pods.
+const fn is_problem(notice: &Notice) -> bool {
+    match notice {
+        Notice::SelectingAll | Notice::Problem(_) => true,
+        Notice::FailedDaemonPod { .. }
+        | Notice::SucceededDaemonPod { .. }
+        | Notice::ExpectationLapsed { .. } => false,
+    }
+}
+
+fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<Group> {
+    let mut groups: BTreeMap<(Situation, String), Group> = BTreeMap::new();
+    for (node, finding) in findings {
+        let Finding { situation, why, detail, next } = finding;
+        let group = groups.entry((situation, why.clone())).or_insert_with(|| Group {
+            situation,
+            why,
+            detail,
+            next,
+            nodes: Vec::new(),
+        });
+        group.nodes.push(node.to_string());
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by_key(|group| (group.situation, std::cmp::Reverse(group.nodes.len())));
+    groups
+}

@@ -1,0 +1,127 @@
+//! What differs between two objects, field by field.
+
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// Such as `spec.template.spec.containers[agent].image`.
+    pub field: String,
+    /// Absent: it is added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Value>,
+    /// Absent: it goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Value>,
+}
+
+/// Annotations that writing an object changes by itself.
+const BOOKKEEPING: &[&str] = &[
+    "deprecated.daemonset.template.generation",
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// What people set: labels, annotations and the spec.
+pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (path, pointer) in [
+        ("metadata.labels", "/metadata/labels"),
+        ("metadata.annotations", "/metadata/annotations"),
+        ("spec", "/spec"),
+    ] {
+        let side = |object: &Value| {
+            let mut side = object.pointer(pointer).cloned().unwrap_or(Value::Null);
+            if let Some(fields) = side.as_object_mut() {
+                fields.retain(|key, _| !BOOKKEEPING.contains(&key.as_str()));
+            }
+            side
+        };
+        compare(path, &side(old), &side(new), &mut changes);
+    }
+    changes
+}
+
+fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<Change>) {
+    if old == new || (is_nothing(old) && is_nothing(new)) {
+        return;
+    }
+    match (old, new) {
+        (Value::Object(before), Value::Object(after)) => {
+            let removed = before.keys().filter(|key| !after.contains_key(*key));
+            for key in after.keys().chain(removed) {
+                let path = format!("{path}.{}", quoted(key));
+                compare(&path, &old[key], &new[key], changes);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) if are_named(before) && are_named(after) => {
+            let removed = before.iter().filter(|item| named(after, name(item)).is_none());
+            for item in after.iter().chain(removed) {
+                let path = format!("{path}[{}]", name(item));
+                let side = |items| named(items, name(item)).unwrap_or(&Value::Null);
+                compare(&path, side(before), side(after), changes);
+            }
+        }
+        _ => changes.push(Change {
+            field: path.to_owned(),
+            from: Some(old.clone()).filter(|value| !value.is_null()),
+            to: Some(new.clone()).filter(|value| !value.is_null()),
+        }),
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// A key with dots in it would read as a path.
+fn quoted(key: &str) -> String {
+    if key.contains('.') { format!("\"{key}\"") } else { key.to_owned() }
+}
+
+fn name(item: &Value) -> &str {
+    item["name"].as_str().unwrap_or_default()
+}
+
+fn named<'a>(items: &'a [Value], wanted: &str) -> Option<&'a Value> {
+    items.iter().find(|item| name(item) == wanted)
+}
+
+/// Whether it is a list of containers, volumes, variables: things that are told apart by name.
+fn are_named(items: &[Value]) -> bool {
+    items.iter().all(|item| !name(item).is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_change_is_told_by_the_field_that_differs() {
+        let object = |image: &str, extra: Value| {
+            json!({ "metadata": { "annotations": { "a.b/c": image, "deprecated.daemonset.template.generation": image } },
+                "spec": { "template": { "spec": { "securityContext": extra,
+                    "containers": [{ "name": "agent", "image": image }, { "name": "side" }] } } } })
+        };
+        let told = changes(&object("v1", json!({})), &object("v2", Value::Null));
+        let fields: Vec<&str> = told.iter().map(|change| change.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["metadata.annotations.\"a.b/c\"", "spec.template.spec.containers[agent].image"]
+        );
+        assert_eq!((&told[1].from, &told[1].to), (&Some(json!("v1")), &Some(json!("v2"))));
+        assert_eq!(changes(&object("v1", json!({})), &object("v1", Value::Null)), []);
+    }
+
+    #[test]
+    fn what_is_added_or_goes_is_told_once() {
+        let spec = |value: Value| json!({ "spec": value });
+        let told =
+            changes(&spec(json!({ "a": { "b": 1 } })), &spec(json!({ "c": [{ "name": "x" }] })));
+        let added =
+            Change { field: "spec.c".into(), from: None, to: Some(json!([{ "name": "x" }])) };
+        let gone = Change { field: "spec.a".into(), from: Some(json!({ "b": 1 })), to: None };
+        assert_eq!(told, [added, gone]);
+    }
+}

@@ -1,0 +1,212 @@
+//! What can go wrong, beside what the forecast itself shows.
+
+use everynode_core::object::{DaemonSet, TaintEffect, UpdateStrategy};
+use everynode_core::placement::{Toleration, default_tolerations};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::model::Model;
+use super::{NodeChanges, Proposal, Wave};
+use crate::snapshot::{NodeHealth, PodState, Snapshot};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Risk {
+    pub kind: RiskKind,
+    pub message: String,
+    /// Where, if not everywhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RiskKind {
+    /// The object does not parse as it should.
+    Malformed,
+    NoNode,
+    HostPortWithSurge,
+    AllAtOnce,
+    NodeNotReady,
+    AlreadyFailing,
+    OnDelete,
+    NoReadinessProbe,
+    NoPriorityClass,
+    TolerationMatchesNothing,
+    SameTemplate,
+}
+
+pub(super) fn risks(
+    snapshot: &Snapshot,
+    proposal: &Proposal,
+    nodes: &NodeChanges,
+    waves: &[Wave],
+    model: &Model,
+) -> Vec<Risk> {
+    let daemon_set = &proposal.object.daemon_set;
+    let template = proposal.object.raw.template();
+    let spec = &template["spec"];
+    let mut risks: Vec<Risk> = daemon_set
+        .problems
+        .iter()
+        .map(|problem| everywhere(RiskKind::Malformed, problem.to_string()))
+        .collect();
+    if model.desired() == 0 && !snapshot.nodes.is_empty() {
+        risks.push(everywhere(
+            RiskKind::NoNode,
+            "no node gets a pod: see `everynode explain` for the reasons",
+        ));
+    }
+    risks.extend(host_port_with_surge(daemon_set, model));
+    risks.extend(all_at_once(waves, nodes));
+    risks.extend(node_not_ready(snapshot, nodes));
+    risks.extend(already_failing(snapshot, daemon_set));
+    risks.extend(strategy_and_template(snapshot, proposal));
+    if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
+        risks.push(everywhere(
+            RiskKind::NoReadinessProbe,
+            "without readinessProbe and minReadySeconds a pod counts as available as soon as it runs: \
+             a version that breaks later goes through all nodes",
+        ));
+    }
+    if text(spec, "priorityClassName").is_empty() {
+        risks.push(everywhere(
+            RiskKind::NoPriorityClass,
+            "no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted",
+        ));
+    }
+    risks.extend(tolerations_for_nothing(snapshot, daemon_set));
+    risks
+}
+
+fn everywhere(kind: RiskKind, message: impl Into<String>) -> Risk {
+    Risk { kind, message: message.into(), nodes: Vec::new() }
+}
+
+fn host_port_with_surge(daemon_set: &DaemonSet, model: &Model) -> Option<Risk> {
+    let ports = &model.usage().host_ports;
+    if !daemon_set.update_strategy.surges() || ports.is_empty() {
+        return None;
+    }
+    let ports: Vec<String> =
+        ports.iter().map(|port| format!("{}/{}", port.port, port.protocol)).collect();
+    let message = format!(
+        "host port {} with maxSurge: old and new pod can't be on a node together; use maxUnavailable",
+        ports.join(", ")
+    );
+    Some(everywhere(RiskKind::HostPortWithSurge, message))
+}
+
+fn all_at_once(waves: &[Wave], nodes: &NodeChanges) -> Option<Risk> {
+    let replaced = nodes.replace.len();
+    let at_once = waves.iter().any(|wave| wave.nodes.len() == replaced);
+    (replaced > 1 && at_once && nodes.keep.is_empty()).then(|| {
+        let message =
+            format!("all {replaced} pods are replaced at once: none may be there for a while");
+        everywhere(RiskKind::AllAtOnce, message)
+    })
+}
+
+fn node_not_ready(snapshot: &Snapshot, nodes: &NodeChanges) -> Option<Risk> {
+    let concerned = nodes.gain.iter().chain(&nodes.replace);
+    let is_not_ready = |name: &&String| {
+        let detail = snapshot.nodes.get(name.as_str());
+        detail.is_some_and(|detail| matches!(detail.health, NodeHealth::NotReady { .. }))
+    };
+    let mut found: Vec<String> = concerned.filter(is_not_ready).cloned().collect();
+    found.sort();
+    (!found.is_empty()).then(|| Risk {
+        kind: RiskKind::NodeNotReady,
+        message: "nodes that are not ready: pods there neither start nor stop, and use up the rollout's budget"
+            .to_owned(),
+        nodes: found,
+    })
+}
+
+fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> {
+    let failing = snapshot.pods_of(&daemon_set.key).filter(|detail| match &detail.state {
+        PodState::Unscheduled { .. } | PodState::Waiting(_) | PodState::Failed { .. } => {
+            detail.state.is_failing()
+        }
+        PodState::NotReady { .. }
+        | PodState::Ready
+        | PodState::Terminating
+        | PodState::Succeeded
+        | PodState::Unknown => false,
+    });
+    let mut nodes: Vec<String> = failing
+        .filter_map(|detail| detail.pod.target_node_name())
+        .map(ToString::to_string)
+        .collect();
+    nodes.sort();
+    (!nodes.is_empty()).then(|| Risk {
+        kind: RiskKind::AlreadyFailing,
+        message: "pods that fail already: the forecast takes it that new ones start".to_owned(),
+        nodes,
+    })
+}
+
+fn strategy_and_template(snapshot: &Snapshot, proposal: &Proposal) -> Option<Risk> {
+    let daemon_set = &proposal.object.daemon_set;
+    let live = &snapshot.daemon_sets.get(&daemon_set.key)?.daemon_set;
+    let is_same = live.template.canonical == daemon_set.template.canonical;
+    let is_changed = proposal.changes.as_ref().is_some_and(|changes| !changes.is_empty());
+    match (is_same, daemon_set.update_strategy) {
+        (true, _) if is_changed => Some(everywhere(
+            RiskKind::SameTemplate,
+            "the pod template means the same as before: no pod is replaced for it",
+        )),
+        (false, UpdateStrategy::OnDelete) => Some(everywhere(
+            RiskKind::OnDelete,
+            "updateStrategy is OnDelete: pods keep the old template until someone deletes them",
+        )),
+        (true | false, _) => None,
+    }
+}
+
+fn has_readiness_probe(spec: &Value) -> bool {
+    let containers = spec["containers"].as_array().into_iter().flatten();
+    containers.into_iter().any(|container| !container["readinessProbe"].is_null())
+}
+
+/// Tolerations of its own that no taint of any node needs. Those for taints that come and go by themselves
+/// are left out.
+fn tolerations_for_nothing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Risk> {
+    let placement = &daemon_set.template.placement;
+    let defaults: Vec<Toleration> = default_tolerations(placement.host_network).collect();
+    let matches_some = |toleration: &Toleration| {
+        let taints = snapshot.nodes.values().flat_map(|detail| &detail.node.taints);
+        taints.into_iter().any(|taint| toleration.tolerates(taint))
+    };
+    placement
+        .tolerations
+        .iter()
+        .filter(|toleration| !toleration.key.is_empty())
+        .filter(|toleration| !toleration.key.starts_with("node.kubernetes.io/"))
+        .filter(|toleration| !defaults.contains(toleration) && !matches_some(toleration))
+        .map(|toleration| {
+            let message = format!(
+                "toleration {} matches no taint of any node here",
+                toleration_text(toleration)
+            );
+            everywhere(RiskKind::TolerationMatchesNothing, message)
+        })
+        .collect()
+}
+
+fn toleration_text(toleration: &Toleration) -> String {
+    use everynode_core::placement::TolerationOperator as Operator;
+    let (key, value) = (&toleration.key, &toleration.value);
+    let effect =
+        toleration.effect.map(|effect: TaintEffect| format!(":{effect}")).unwrap_or_default();
+    match toleration.operator {
+        Operator::Exists => format!("{key}{effect}"),
+        Operator::Equal => format!("{key}={value}{effect}"),
+        Operator::Lt => format!("{key}<{value}{effect}"),
+        Operator::Gt => format!("{key}>{value}{effect}"),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
