@@ -284,7 +284,7 @@ impl Cluster {
             match timer {
                 Timer::Pod { uid } => actors.kubelets.fire_pod(&mut world, at, &uid),
                 Timer::Heartbeat { slot } => actors.kubelets.fire_heartbeat(&mut world, slot),
-                Timer::Lease { node } => actors.node_lifecycle.fire(&mut world, &node),
+                Timer::Lease { node } => actors.node_lifecycle.fire(&mut world, at, &node),
                 Timer::Evict { pod } => actors.taint_eviction.fire(&mut world, &pod),
                 Timer::CollectPods { node } => actors.pod_collector.fire(&mut world, &node),
                 Timer::ExpireEvents => {

@@ -228,6 +228,12 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
     node["status"]["conditions"] = Value::Array(conditions);
 }
 
+/// Whether a condition says that the kubelet was not heard of.
+pub fn is_unknown(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["status"] == "Unknown")
+}
+
 /// The kubelet says once more what it said: only the time of its heartbeat changes.
 pub fn set_heartbeat(node: &mut Value, now: Timestamp) {
     let time = rfc3339(now);

@@ -158,7 +158,9 @@ impl Kubelets {
     }
 
     pub fn fire_heartbeat(&mut self, world: &mut World<'_>, slot: u32) {
-        self.machines.heartbeat(world, slot);
+        for node in self.machines.heartbeat(world, slot) {
+            self.catch_up(world, &node);
+        }
     }
 
     /// Does what is due for one pod. `report` writes the status even if nothing has happened.

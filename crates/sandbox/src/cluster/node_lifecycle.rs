@@ -83,13 +83,16 @@ impl NodeLifecycle {
     }
 
     /// The time after which the node's lease counts as run out may have come.
-    pub fn fire(&mut self, world: &mut World<'_>, name: &Arc<str>) {
+    ///
+    /// What counts is the time for which this look was set, not when the machine got to it: all heartbeats that were due
+    /// by then have been sent, however late. A lease is never found run out because the actors are behind.
+    pub fn fire(&mut self, world: &mut World<'_>, at: Timestamp, name: &Arc<str>) {
         let Some(seen) = self.nodes.get(name) else { return };
         let Some(node) = world.node(name).filter(|node| node.uid() == &*seen.uid) else { return };
         let grace = world.settings.node_monitor_grace_ms;
         let renewed = world.lease_renewed_at(name);
         let alive_until = renewed.map_or(i64::MIN, |renewed| renewed.0 + grace);
-        let next = if alive_until > world.now.0 {
+        let next = if alive_until > at.0 {
             alive_until
         } else {
             if seen.ready == Ready::True {

@@ -27,6 +27,8 @@ pub struct Machine {
     pub name: Arc<str>,
     uid: Arc<str>,
     pub down: bool,
+    /// The cluster takes it for silent: some condition of its node is Unknown.
+    doubted: bool,
     pub room: Room,
     pub images: BTreeSet<Arc<str>>,
     pub host_ip: Arc<str>,
@@ -40,6 +42,7 @@ pub struct Machine {
 impl Machine {
     /// Takes its node as it is now.
     fn see(&mut self, node: &Arc<Object>) {
+        self.doubted = nodes::is_unknown(node.value());
         self.room.update(placement::node(node.value()), node.value());
     }
 
@@ -94,14 +97,18 @@ impl Machines {
             }
         };
         if starts {
-            register(world, node, self.registered);
-            if let (Some(machine), Some(node)) =
-                (self.machines.get_mut(node.name()), world.node(node.name()))
-            {
-                machine.see(&node);
-            }
+            self.register(world, node);
         }
         starts
+    }
+
+    fn register(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+        register(world, node, self.registered);
+        if let (Some(machine), Some(node)) =
+            (self.machines.get_mut(node.name()), world.node(node.name()))
+        {
+            machine.see(&node);
+        }
     }
 
     fn add(&mut self, world: &mut World<'_>, node: &Arc<Object>, down: bool) {
@@ -112,6 +119,7 @@ impl Machines {
             name: node.name().into(),
             uid: node.uid().into(),
             down,
+            doubted: false,
             room: Room::new(placement::node(value), value),
             images: BTreeSet::new(),
             host_ip: host_ip(value, self.registered).into(),
@@ -140,23 +148,33 @@ impl Machines {
         }
     }
 
-    /// Renews the leases of one slot's nodes.
-    pub fn heartbeat(&mut self, world: &mut World<'_>, slot: u32) {
+    /// Renews the leases of one slot's nodes. Returns those whose kubelets had to register again, because the cluster
+    /// took them for silent.
+    pub fn heartbeat(&mut self, world: &mut World<'_>, slot: u32) -> Vec<Arc<str>> {
         let Some(members) = self.slots.get(&slot).filter(|members| !members.is_empty()) else {
             self.slots.remove(&slot);
-            return;
+            return Vec::new();
         };
+        let mut doubted = Vec::new();
         for name in members {
             if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
                 world.renew_lease(name, &machine.uid);
                 machine.beats += 1;
-                if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
+                if machine.doubted {
+                    doubted.push(name.clone());
+                } else if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
                     report(world, name);
                 }
             }
         }
         let next = world.now.0 + world.settings.lease_renew_ms;
         world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+        for name in &doubted {
+            if let Some(node) = world.node(name) {
+                self.register(world, &node);
+            }
+        }
+        doubted
     }
 }
 

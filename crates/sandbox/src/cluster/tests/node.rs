@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Sim, pinned, pod};
 use crate::cluster::DOWN_ANNOTATION;
-use crate::kind::{EVENT, LEASE, POD};
+use crate::kind::{EVENT, LEASE, NODE, POD};
 
 fn ready(sim: &Sim, node: &str) -> String {
     let node = sim.node(node);
@@ -57,6 +57,42 @@ fn a_node_goes_down_and_comes_back() {
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
     sim.run_for(60_000);
     assert_eq!(ready(&sim, "node-0001"), "True");
+}
+
+/// S23, S25: a kubelet is not late because the machine is: no node is lost while the actors are minutes behind.
+#[test]
+fn no_node_is_lost_when_the_actors_are_behind() {
+    let mut sim = Sim::new(200);
+    sim.create_pod(pinned("p", "node-0001"));
+    for _ in 0..200 {
+        sim.now.0 += 6_000;
+        sim.cluster.step(sim.now);
+        assert_eq!(sim.cluster.progress().nodes_ready, 200);
+    }
+    sim.run_for(60_000);
+    assert_eq!(sim.cluster.progress().nodes_ready, 200);
+    assert_eq!(sim.line("p"), "Running c[running ready] Ready");
+}
+
+/// S23: a kubelet that is alive and taken for silent says within a heartbeat how its node and its pods are.
+#[test]
+fn a_node_that_was_wrongly_lost_recovers() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pinned("p", "node-0001"));
+    sim.run_for(1_000);
+    let mut node = sim.node("node-0001");
+    for condition in node["status"]["conditions"].as_array_mut().unwrap() {
+        condition["status"] = json!("Unknown");
+    }
+    let options = sim.at();
+    sim.cluster.store_mut().update_status(&NODE, "", "node-0001", node, &options).unwrap();
+    sim.cluster.settle(sim.now);
+    assert_eq!(sim.line("p"), "Running c[running ready]");
+    assert_eq!(taints(&sim, "node-0001").len(), 2);
+    sim.run_for(10_000);
+    assert_eq!(ready(&sim, "node-0001"), "True");
+    assert_eq!(taints(&sim, "node-0001"), [] as [&str; 0]);
+    assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
 
 /// S22, S23: a dead node's kubelet does nothing: pods neither start nor stop there until it is back.
