@@ -58,6 +58,12 @@ async fn the_server_explains_itself() -> Result<()> {
     hold("discover").await
 }
 
+/// S4, S8: roles, bindings, tokens, and what they let do
+#[tokio::test]
+async fn roles_decide_who_may_do_what() -> Result<()> {
+    hold("authorize").await
+}
+
 /// S8, S9, S12: what a real cluster refuses is refused in the same words
 #[tokio::test]
 async fn what_is_wrong_is_refused_in_upstreams_words() -> Result<()> {

@@ -1,6 +1,8 @@
 //! The HTTP front of the sandbox: everything between a socket and the store's calls. It decides
 //! what a request means and how an answer looks on the wire; what is true, the store decides.
 
+pub mod access;
+pub mod authentication;
 pub mod body;
 pub mod decode;
 pub mod discovery;
@@ -20,4 +22,5 @@ pub mod server;
 pub mod shared;
 pub mod stall;
 pub mod tls;
+pub mod token;
 pub mod watch;

@@ -30,6 +30,12 @@ pub fn apply(kind: &Kind, object: &mut Value) {
         ("coordination.k8s.io", "Lease") => {
             struct_at(fields, "spec");
         }
+        ("rbac.authorization.k8s.io", "ClusterRole" | "Role") => {
+            default(fields, "rules", Value::Null);
+        }
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => {
+            simple::binding(fields);
+        }
         _ => {}
     }
 }

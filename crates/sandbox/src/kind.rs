@@ -44,6 +44,7 @@ pub enum Subresource {
     Binding,
     Eviction,
     Finalize,
+    Token,
 }
 
 /// The field labels of a kind; the two forms are refused in different words upstream.
@@ -186,6 +187,7 @@ pub static SERVICE_ACCOUNT: Kind = Kind {
     plural: "serviceaccounts",
     singular: "serviceaccount",
     short_names: &["sa"],
+    subresources: &[Subresource::Token],
     ..PLAIN
 };
 
@@ -240,6 +242,30 @@ pub static EVENTS_EVENT: Kind = Kind {
     ..PLAIN
 };
 
+/// Who may do what: see `crate::authorization`.
+const RBAC: Kind = Kind { group: "rbac.authorization.k8s.io", ..PLAIN };
+
+pub static CLUSTER_ROLE_BINDING: Kind = Kind {
+    kind: "ClusterRoleBinding",
+    plural: "clusterrolebindings",
+    singular: "clusterrolebinding",
+    namespaced: false,
+    ..RBAC
+};
+
+pub static CLUSTER_ROLE: Kind = Kind {
+    kind: "ClusterRole",
+    plural: "clusterroles",
+    singular: "clusterrole",
+    namespaced: false,
+    ..RBAC
+};
+
+pub static ROLE_BINDING: Kind =
+    Kind { kind: "RoleBinding", plural: "rolebindings", singular: "rolebinding", ..RBAC };
+
+pub static ROLE: Kind = Kind { kind: "Role", plural: "roles", singular: "role", ..RBAC };
+
 /// Every built-in row, in the order of discovery.
 pub static BUILT_IN: &[&Kind] = &[
     &CONFIG_MAP,
@@ -253,6 +279,10 @@ pub static BUILT_IN: &[&Kind] = &[
     &DAEMON_SET,
     &LEASE,
     &EVENTS_EVENT,
+    &CLUSTER_ROLE_BINDING,
+    &CLUSTER_ROLE,
+    &ROLE_BINDING,
+    &ROLE,
 ];
 
 impl Kind {
@@ -326,13 +356,20 @@ impl Subresource {
             Subresource::Binding => "binding",
             Subresource::Eviction => "eviction",
             Subresource::Finalize => "finalize",
+            Subresource::Token => "token",
         }
     }
 
     pub fn parse(name: &str) -> Option<Subresource> {
-        [Subresource::Status, Subresource::Binding, Subresource::Eviction, Subresource::Finalize]
-            .into_iter()
-            .find(|subresource| subresource.name() == name)
+        [
+            Subresource::Status,
+            Subresource::Binding,
+            Subresource::Eviction,
+            Subresource::Finalize,
+            Subresource::Token,
+        ]
+        .into_iter()
+        .find(|subresource| subresource.name() == name)
     }
 }
 

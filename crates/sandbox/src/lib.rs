@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod authorization;
 pub mod cluster;
 pub mod defaults;
 pub mod kind;

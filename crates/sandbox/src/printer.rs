@@ -7,6 +7,7 @@ mod duration;
 mod event;
 mod node;
 mod pod;
+mod role;
 mod simple;
 #[cfg(test)]
 mod tests;
@@ -101,6 +102,10 @@ fn printer_of(kind: &Kind) -> Printer {
         ("", "Secret") => simple::SECRET_PRINTER,
         ("", "ServiceAccount") => simple::SERVICE_ACCOUNT_PRINTER,
         ("coordination.k8s.io", "Lease") => simple::LEASE_PRINTER,
+        ("rbac.authorization.k8s.io", "ClusterRole" | "Role") => role::PRINTER,
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => {
+            role::BINDING_PRINTER
+        }
         _ => GENERIC,
     }
 }

@@ -14,6 +14,7 @@ use crate::api::serve::{Limits, serve};
 use crate::api::server::Server;
 use crate::api::shared::{Shared, now};
 use crate::api::{kubeconfig, tls};
+use crate::authorization;
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Progress, Settings};
 use crate::nodes;
@@ -77,6 +78,8 @@ pub enum Error {
     NodesFile { path: PathBuf, source: nodes::Error },
     #[error("{}: {source}", path.display())]
     Lifecycles { path: PathBuf, source: lifecycle::Error },
+    #[error("create roles: {0}")]
+    CreateRoles(Status),
     #[error("create nodes: {0}")]
     CreateNodes(Status),
 }
@@ -133,6 +136,7 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
     let store = Store::new(&settings, now);
     let settings = Settings { seed: options.seed, ..Settings::default() };
     let mut cluster = Cluster::new(store, settings, lifecycles, now);
+    authorization::furnish(cluster.store_mut(), now).map_err(Error::CreateRoles)?;
     cluster.add_nodes(nodes, now).map_err(Error::CreateNodes)?;
     Ok(cluster)
 }

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::api::{
     apps::v1 as apps, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
+    rbac::v1 as rbac,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
@@ -101,6 +102,10 @@ impl Structs {
         add::<apps::ControllerRevision>(&mut generator);
         add::<coordination::Lease>(&mut generator);
         add::<events::Event>(&mut generator);
+        add::<rbac::ClusterRole>(&mut generator);
+        add::<rbac::ClusterRoleBinding>(&mut generator);
+        add::<rbac::Role>(&mut generator);
+        add::<rbac::RoleBinding>(&mut generator);
         let definitions: BTreeMap<String, Value> =
             generator.take_definitions(true).into_iter().collect();
         // A definition with properties is a struct; the others are scalars, recognised by name where they are referred to.

@@ -17,6 +17,7 @@ mod pod;
 mod pod_spec;
 mod probe;
 mod resources;
+mod role;
 mod scheduling;
 mod security;
 mod selector;
@@ -102,6 +103,8 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Validator::Event => event::on_create(&root, false, &mut causes),
         Validator::NewEvent => event::on_create(&root, true, &mut causes),
         Validator::Lease => lease::on_create(&root, &mut causes),
+        Validator::Role(scope) => role::on_create(&root, scope, &mut causes),
+        Validator::RoleBinding(scope) => role::binding_on_create(&root, scope, &mut causes),
         Validator::MetadataOnly => {
             metadata::on_create(&root, metadata::rules_of(kind), &mut causes)
         }
@@ -128,6 +131,10 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         Validator::Event => event::on_update(&root, &old, false, &mut causes),
         Validator::NewEvent => event::on_update(&root, &old, true, &mut causes),
         Validator::Lease => lease::on_update(&root, &old, &mut causes),
+        Validator::Role(scope) => role::on_update(&root, &old, scope, &mut causes),
+        Validator::RoleBinding(scope) => {
+            role::binding_on_update(&root, &old, scope, &mut causes);
+        }
         Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.0
@@ -149,6 +156,8 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::Event
         | Validator::NewEvent
         | Validator::Lease
+        | Validator::Role(_)
+        | Validator::RoleBinding(_)
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.0
@@ -182,6 +191,8 @@ enum Validator {
     /// An Event in the form of events.k8s.io/v1.
     NewEvent,
     Lease,
+    Role(role::Scope),
+    RoleBinding(role::Scope),
     /// A kind without rules of its own.
     MetadataOnly,
 }
@@ -199,6 +210,14 @@ fn validator_of(kind: &Kind) -> Validator {
         ("", "Event") => Validator::Event,
         ("events.k8s.io", "Event") => Validator::NewEvent,
         ("coordination.k8s.io", "Lease") => Validator::Lease,
+        ("rbac.authorization.k8s.io", "ClusterRole") => Validator::Role(role::Scope::Cluster),
+        ("rbac.authorization.k8s.io", "Role") => Validator::Role(role::Scope::Namespace),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => {
+            Validator::RoleBinding(role::Scope::Cluster)
+        }
+        ("rbac.authorization.k8s.io", "RoleBinding") => {
+            Validator::RoleBinding(role::Scope::Namespace)
+        }
         _ => Validator::MetadataOnly,
     }
 }

@@ -40,6 +40,75 @@ async fn only_the_token_opens_the_door() {
     assert_eq!((health.code, health.body.as_str()), (200, "ok"));
 }
 
+/// S1, S4: a token of a service account lets in with the rights of that account, for as long as there is that account.
+#[tokio::test]
+async fn a_service_accounts_token_has_its_rights() {
+    let server = Server::start().await;
+    let manifest = r#"
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: default}, rules: [
+  {apiGroups: [""], resources: [pods], verbs: [list]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b, namespace: default},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r},
+  subjects: [{kind: ServiceAccount, name: default}]}
+"#;
+    assert!(server.apply(manifest).iter().all(|applied| applied.result.is_ok()));
+    let account = "/api/v1/namespaces/default/serviceaccounts/default";
+    let body = b"{\"spec\": {\"expirationSeconds\": 600}}";
+    let issued = server.post(&format!("{account}/token"), body).await;
+    assert_eq!((issued.code, &issued.json()["kind"]), (201, &json!("TokenRequest")));
+    let token = issued.json()["status"]["token"].as_str().expect("a token").to_owned();
+
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(server.read_with(&token, pods).await.code, 200);
+    for (path, expected) in [
+        ("/apis/apps/v1", 200),
+        ("/api/v1/pods", 403),
+        ("/api/v1/namespaces/default/pods/p", 403),
+        ("/api/v1/namespaces/default/nothing", 403),
+        ("/metrics", 403),
+    ] {
+        assert_eq!(server.read_with(&token, path).await.code, expected, "{path}");
+    }
+    assert_eq!(server.read_with(&format!("{token}x"), pods).await.code, 401);
+
+    let others = b"{\"spec\": {\"audiences\": [\"vault\"]}}";
+    let others = server.post(&format!("{account}/token"), others).await.json();
+    let others = others["status"]["token"].as_str().expect("a token");
+    assert_eq!(server.read_with(others, pods).await.code, 401, "it is not for this server");
+    let short =
+        server.post(&format!("{account}/token"), b"{\"spec\": {\"expirationSeconds\": 1}}").await;
+    assert_eq!(short.code, 422);
+
+    assert_eq!(server.request("DELETE", account, "", b"").await.code, 200);
+    assert_eq!(server.read_with(&token, pods).await.code, 401, "the account is gone");
+}
+
+/// S1, S4: who may be somebody else has that somebody's rights; who may not is refused.
+#[tokio::test]
+async fn impersonation_is_a_right_too() {
+    let server = Server::start().await;
+    let get = async |path: &str, headers: &str| server.request("GET", path, headers, b"").await;
+    let refused = get("/api/v1/nodes", "Impersonate-User: ann\r\n").await;
+    assert_eq!(refused.code, 403);
+    let message = "nodes is forbidden: User \"ann\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
+    assert_eq!(refused.json()["message"], message);
+    let masters = "Impersonate-User: ann\r\nImpersonate-Group: system:masters\r\n";
+    assert_eq!(get("/api/v1/nodes", masters).await.code, 200);
+    assert_eq!(get("/api/v1/nodes", "Impersonate-Group: system:masters\r\n").await.code, 400);
+
+    let account = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let issued = server.post(account, b"{}").await.json();
+    let token = issued["status"]["token"].as_str().expect("a token");
+    let request = format!(
+        "GET /api/v1/nodes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{masters}\r\n"
+    );
+    let refused = server.send(request.as_bytes()).await;
+    assert_eq!(refused.code, 403);
+    let message = refused.json()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("cannot impersonate resource \"users\""), "{message}");
+}
+
 /// S1: what can't be served is told before anything runs.
 #[tokio::test]
 async fn a_port_in_use_is_named() {
@@ -216,8 +285,8 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: a}
 ---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
+apiVersion: policy/v1
+kind: PodDisruptionBudget
 metadata: {name: b}
 ---
 kind: ConfigMap
@@ -235,8 +304,8 @@ items:
     assert_eq!(lines[0], "document 1: configmap/a created");
     assert_eq!(
         lines[1],
-        "document 2 clusterrole.rbac.authorization.k8s.io/b: the sandbox does not serve the kind \
-         ClusterRole of rbac.authorization.k8s.io/v1"
+        "document 2 poddisruptionbudget.policy/b: the sandbox does not serve the kind \
+         PodDisruptionBudget of policy/v1"
     );
     assert!(matches!(applied[2].result, Err(Refusal::Syntax(_))), "{}", lines[2]);
     assert_eq!(lines[3], "document 4: configmap/c created");

@@ -219,6 +219,12 @@ fn part(kind: &'static str, subresource: Subresource) -> Part {
         Subresource::Eviction => {
             Part { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
         }
+        Subresource::Token => Part {
+            group: "authentication.k8s.io",
+            version: "v1",
+            kind: "TokenRequest",
+            verbs: &["create"],
+        },
     }
 }
 

@@ -1,5 +1,4 @@
-//! Reviews: who am I, and what may I do. Nothing is stored, and the answer is always yes: whoever
-//! holds the token holds the sandbox.
+//! Reviews: who am I, and what may I do. Nothing is stored.
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -10,7 +9,10 @@ use super::negotiate;
 use super::respond::{self, Body};
 use super::route::ResourcePath;
 use super::server::{Call, method_not_allowed};
+use super::shared::Shared;
+use crate::authorization::{self, Decision, Request, Rule, Target, User};
 use crate::store::Status;
+use crate::value::{is_set, string};
 
 /// The review that a path names.
 pub fn find(path: &ResourcePath) -> Option<&'static Virtual> {
@@ -23,7 +25,12 @@ pub fn find(path: &ResourcePath) -> Option<&'static Virtual> {
     })
 }
 
-pub fn answer(review: &Virtual, call: &Call) -> Result<Response<Body>, Status> {
+pub fn answer(
+    review: &Virtual,
+    shared: &Shared,
+    user: &User,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
     if call.method != Method::POST {
         return Err(method_not_allowed());
     }
@@ -35,22 +42,69 @@ pub fn answer(review: &Virtual, call: &Call) -> Result<Response<Body>, Status> {
         "apiVersion": format!("{}/{}", review.group, review.version),
         "metadata": {"creationTimestamp": null},
         "spec": spec,
-        "status": status(review.kind),
+        "status": status(review.kind, &spec, shared, user)?,
     });
     Ok(respond::json(StatusCode::CREATED, &document))
 }
 
-fn status(kind: &str) -> Value {
-    match kind {
-        "SelfSubjectAccessReview" => json!({"allowed": true}),
-        "SelfSubjectRulesReview" => json!({
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": false,
+fn status(kind: &str, spec: &Value, shared: &Shared, user: &User) -> Result<Value, Status> {
+    Ok(match kind {
+        "SelfSubjectAccessReview" => {
+            let request = request(spec)?;
+            match shared.read(|store| authorization::authorize(store, user, &request)) {
+                Decision::Allowed { reason } => reviewed(true, &reason),
+                Decision::Refused { reason } => reviewed(false, &reason),
+            }
+        }
+        "SelfSubjectRulesReview" => {
+            let namespace = string(spec, "/namespace");
+            let rules = shared.read(|store| authorization::rules(store, user, namespace));
+            let (of_paths, of_resources): (Vec<&Rule>, Vec<&Rule>) =
+                rules.iter().partition(|rule| !rule.paths.is_empty());
+            let list = |rules: Vec<&Rule>| rules.into_iter().map(Rule::to_json).collect::<Value>();
+            json!({
+                "resourceRules": list(of_resources),
+                "nonResourceRules": list(of_paths),
+                "incomplete": false,
+            })
+        }
+        _ => {
+            let mut info = json!({"username": user.name, "groups": user.groups});
+            if !user.uid.is_empty() {
+                info["uid"] = user.uid.as_str().into();
+            }
+            json!({"userInfo": info})
+        }
+    })
+}
+
+fn reviewed(allowed: bool, reason: &str) -> Value {
+    let mut status = json!({"allowed": allowed});
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
+    }
+    status
+}
+
+fn request(spec: &Value) -> Result<Request<'_>, Status> {
+    let resource = &spec["resourceAttributes"];
+    let path = &spec["nonResourceAttributes"];
+    match (is_set(spec, "/resourceAttributes"), is_set(spec, "/nonResourceAttributes")) {
+        (true, false) => Ok(Request {
+            verb: string(resource, "/verb"),
+            target: Target::Resource {
+                group: string(resource, "/group"),
+                resource: string(resource, "/resource"),
+                subresource: string(resource, "/subresource"),
+                namespace: string(resource, "/namespace"),
+                name: string(resource, "/name"),
+            },
         }),
-        _ => json!({"userInfo": {
-            "username": "everynode-sandbox",
-            "groups": ["system:masters", "system:authenticated"],
-        }}),
+        (false, true) => {
+            Ok(Request { verb: string(path, "/verb"), target: Target::Path(string(path, "/path")) })
+        }
+        _ => Err(Status::bad_request(
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
     }
 }

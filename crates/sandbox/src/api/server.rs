@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use subtle::ConstantTimeEq;
 
+use super::access;
+use super::authentication::Authenticator;
 use super::body;
 use super::discovery;
 use super::negotiate;
@@ -19,6 +19,8 @@ use super::review;
 use super::route::{self, ResourcePath, Route};
 use super::serve::Limits;
 use super::shared::Shared;
+use super::token;
+use crate::authorization::User;
 use crate::kind::Kinds;
 use crate::store::{Reason, Status};
 
@@ -26,7 +28,7 @@ use crate::store::{Reason, Status};
 pub struct Server {
     pub shared: Arc<Shared>,
     pub limits: Limits,
-    token: String,
+    authenticator: Authenticator,
     /// `127.0.0.1:6443`, as discovery tells it.
     address: String,
     openapi: OpenApi,
@@ -42,7 +44,8 @@ pub struct Call {
 
 impl Server {
     pub fn new(shared: Arc<Shared>, limits: Limits, token: String, address: String) -> Server {
-        Server { shared, limits, token, address, openapi: OpenApi::default() }
+        let authenticator = Authenticator::new(token);
+        Server { shared, limits, authenticator, address, openapi: OpenApi::default() }
     }
 
     /// Answers any request; a refusal is an answer too.
@@ -57,42 +60,41 @@ impl Server {
         let (parts, body) = request.into_parts();
         let route = route::parse(parts.uri.path())
             .ok_or_else(|| Status::bad_request("the path is not valid UTF-8"))?;
-        self.authenticate(&parts.headers, &route)?;
+        let user = self.authenticator.identify(&self.shared, &parts.headers)?;
         let parameters = query::parse(parts.uri.query().unwrap_or_default())?;
-        let body = body::read(&parts.headers, body, &self.limits).await?;
         let path = parts.uri.path().to_owned();
+        match &user {
+            Some(user) => {
+                let request = access::asked(&route, &path, &parts.method, &parameters);
+                access::check(&self.shared, user, &request)?;
+            }
+            None if is_public(&route) => {}
+            None => return Err(unauthorized()),
+        }
+        let body = body::read(&parts.headers, body, &self.limits).await?;
         let Parts { method, headers, .. } = parts;
         let call = Call { method, headers, parameters, body };
-        match route {
-            Route::Resource(target) if asks_for_definitions(&target, &call) => {
-                Ok(respond::json(StatusCode::OK, &no_definitions()))
-            }
-            Route::Resource(target) => match review::find(&target) {
-                Some(review) => review::answer(review, &call),
-                None => resource::answer(&self.shared, &target, &call),
-            },
-            route => self.describe(&route, &path, &call),
+        match (route, user) {
+            (Route::Resource(target), Some(user)) => self.on_resource(&target, &user, &call),
+            (route, _) => self.describe(&route, &path, &call),
         }
     }
 
-    /// The token must be right where one is sent; health and version need none, as upstream's
-    /// default roles have it.
-    fn authenticate(&self, headers: &HeaderMap, route: &Route) -> Result<(), Status> {
-        let Some(value) = headers.get(AUTHORIZATION) else {
-            return match route {
-                Route::Health | Route::Version => Ok(()),
-                _ => Err(unauthorized()),
-            };
-        };
-        let sent = value.to_str().ok().and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-        });
-        let sent = sent.unwrap_or_default();
-        if bool::from(sent.as_bytes().ct_eq(self.token.as_bytes())) {
-            Ok(())
-        } else {
-            Err(unauthorized())
+    fn on_resource(
+        &self,
+        target: &ResourcePath,
+        user: &User,
+        call: &Call,
+    ) -> Result<Response<Body>, Status> {
+        if asks_for_definitions(target, call) {
+            return Ok(respond::json(StatusCode::OK, &no_definitions()));
+        }
+        if token::is_request(target) {
+            return token::answer(&self.authenticator.tokens, &self.shared, target, call);
+        }
+        match review::find(target) {
+            Some(review) => review::answer(review, &self.shared, user, call),
+            None => resource::answer(&self.shared, target, call),
         }
     }
 
@@ -148,6 +150,11 @@ impl Server {
         }
         Err(negotiate::not_acceptable())
     }
+}
+
+/// Health and version need nobody to be known, as upstream's default roles have it.
+fn is_public(route: &Route) -> bool {
+    matches!(route, Route::Health | Route::Version)
 }
 
 /// kubectl looks for a CustomResourceDefinition of each kind that it can't find in the OpenAPI document, and gives a file up

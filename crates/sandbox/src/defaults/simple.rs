@@ -1,9 +1,9 @@
-//! Namespaces, Secrets and Events.
+//! Namespaces, Secrets, Events and role bindings.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-use super::{Fields, default, struct_at, text};
+use super::{Fields, default, struct_at, structs_in, text};
 
 /// The label by which a namespace can be selected by its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -41,4 +41,18 @@ pub(super) fn event(fields: &mut Fields) {
     }
     default(fields, "reportingComponent", "");
     default(fields, "reportingInstance", "");
+}
+
+/// Users and groups are RBAC's own; a service account is an object of the core group.
+pub(super) fn binding(fields: &mut Fields) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let role = struct_at(fields, "roleRef");
+    if text(role, "apiGroup").is_empty() {
+        role.insert("apiGroup".to_owned(), GROUP.into());
+    }
+    for subject in structs_in(fields, "subjects") {
+        if matches!(text(subject, "kind"), "User" | "Group") {
+            default(subject, "apiGroup", GROUP);
+        }
+    }
 }

@@ -16,7 +16,7 @@ const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
 /// S4: rows of every kind read as `kubectl get -o wide` prints them.
 #[test]
 fn the_tables_read_as_kubectl_prints_them() {
-    for name in ["pods", "nodes", "daemonsets", "simple"] {
+    for name in ["pods", "nodes", "daemonsets", "simple", "roles"] {
         check(name);
     }
 }

@@ -61,7 +61,9 @@ impl Written {
         match (owner, field) {
             ("ControllerRevision", "data")
             | ("PodSpec", "containers")
-            | ("NodeSelector", "nodeSelectorTerms") => Written::Always,
+            | ("NodeSelector", "nodeSelectorTerms")
+            | ("ClusterRole" | "Role", "rules")
+            | ("PolicyRule", "verbs") => Written::Always,
             _ if PLAIN_FIELDS
                 .iter()
                 .any(|(name, fields)| *name == owner && fields.contains(&field)) =>
@@ -172,5 +174,6 @@ const PLAIN_FIELDS: &[(&str, &[&str])] = &[
     ("NodeCondition", &["message", "reason"]),
     ("PodCondition", &["message", "reason"]),
     ("Secret", &["type"]),
+    ("Subject", &["apiGroup", "namespace"]),
     ("Event", &["action", "count", "message", "reason", "type", "note", "deprecatedCount"]),
 ];

@@ -16,6 +16,10 @@ pub(super) struct Rules {
 
 pub(super) const NAMESPACED: Rules = Rules { namespaced: true, name: format::subdomain_name };
 pub(super) const CLUSTER_SCOPED: Rules = Rules { namespaced: false, name: format::subdomain_name };
+/// Names of roles and bindings need only be fit for a URL: many have colons.
+pub(super) const RBAC_NAMESPACED: Rules = Rules { namespaced: true, name: format::path_segment };
+pub(super) const RBAC_CLUSTER_SCOPED: Rules =
+    Rules { namespaced: false, name: format::path_segment };
 pub(super) const NAMESPACE: Rules = Rules { namespaced: false, name: format::label_name };
 
 pub(super) fn rules_of(kind: &Kind) -> Rules {

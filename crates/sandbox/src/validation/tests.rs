@@ -37,9 +37,17 @@ fn the_tables_hold() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/admission");
     let mut cases_total = 0;
     let mut wrong = String::new();
-    for name in
-        ["daemon_set", "pod_spec", "containers", "volumes", "scheduling", "pod", "node", "simple"]
-    {
+    for name in [
+        "daemon_set",
+        "pod_spec",
+        "containers",
+        "volumes",
+        "scheduling",
+        "pod",
+        "node",
+        "simple",
+        "roles",
+    ] {
         let path = folder.join(format!("{name}.txt"));
         let table = fs::read_to_string(&path).expect("the table is there");
         let (head, cases) = parse(&table);
@@ -363,7 +371,7 @@ fn bases() -> Vec<(&'static str, Value)> {
         object
     };
     let cluster_meta = serde_json::json!({"name": "agent", "resourceVersion": "1"});
-    vec![
+    let mut bases = vec![
         (
             "DaemonSet",
             object(
@@ -407,5 +415,29 @@ fn bases() -> Vec<(&'static str, Value)> {
                 }),
             ),
         ),
+    ];
+    bases.extend(role_bases());
+    bases
+}
+
+fn role_bases() -> [(&'static str, Value); 4] {
+    let base = |kind: &'static str, role: &str| {
+        let mut object = serde_json::json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "agent", "resourceVersion": "1"},
+        });
+        if !kind.starts_with("Cluster") {
+            object["metadata"]["namespace"] = "default".into();
+        }
+        if !role.is_empty() {
+            object["roleRef"] = serde_json::json!({"kind": role, "name": "r"});
+        }
+        (kind, object)
+    };
+    [
+        base("ClusterRole", ""),
+        base("Role", ""),
+        base("ClusterRoleBinding", "ClusterRole"),
+        base("RoleBinding", "Role"),
     ]
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_sandbox::{Limits, Options, Sandbox, start};
+use everynode_sandbox::{Applied, Limits, Options, Sandbox, start};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
@@ -70,6 +70,21 @@ impl Server {
 
     pub async fn get(&self, path: &str) -> Answer {
         self.request("GET", path, "", b"").await
+    }
+
+    /// The same with another token.
+    pub async fn read_with(&self, token: &str, path: &str) -> Answer {
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+        self.send(head.as_bytes()).await
+    }
+
+    pub async fn post(&self, path: &str, body: &[u8]) -> Answer {
+        self.request("POST", path, "Content-Type: application/json\r\n", body).await
+    }
+
+    pub fn apply(&self, manifest: &str) -> Vec<Applied> {
+        self.sandbox.apply_manifest(manifest)
     }
 
     pub async fn read_as(&self, path: &str, accept: &str) -> Answer {

@@ -3,6 +3,7 @@
 use k8s_openapi::api::{
     apps::v1 as apps, authentication::v1 as authentication, authorization::v1 as authorization,
     coordination::v1 as coordination, core::v1 as core, events::v1 as events, policy::v1 as policy,
+    rbac::v1 as rbac,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::SchemaGenerator;
@@ -46,11 +47,16 @@ static ROOTS: &[Root] = &[
     root!("apps", "v1", apps::ControllerRevision),
     root!("apps", "v1", apps::DaemonSet),
     root!("authentication.k8s.io", "v1", authentication::SelfSubjectReview),
+    root!("authentication.k8s.io", "v1", authentication::TokenRequest),
     root!("authorization.k8s.io", "v1", authorization::SelfSubjectAccessReview),
     root!("authorization.k8s.io", "v1", authorization::SelfSubjectRulesReview),
     root!("coordination.k8s.io", "v1", coordination::Lease),
     root!("events.k8s.io", "v1", events::Event),
     root!("policy", "v1", policy::Eviction),
+    root!("rbac.authorization.k8s.io", "v1", rbac::ClusterRole),
+    root!("rbac.authorization.k8s.io", "v1", rbac::ClusterRoleBinding),
+    root!("rbac.authorization.k8s.io", "v1", rbac::Role),
+    root!("rbac.authorization.k8s.io", "v1", rbac::RoleBinding),
 ];
 
 /// All definitions by name, with references of the form `#/definitions/NAME`.
@@ -119,6 +125,7 @@ fn mark(definitions: &mut Map<String, Value>, root: &Root) {
         "authorization.k8s.io" => "authorization",
         "coordination.k8s.io" => "coordination",
         "events.k8s.io" => "events",
+        "rbac.authorization.k8s.io" => "rbac",
         group => group,
     };
     let names = [

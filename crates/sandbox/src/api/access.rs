@@ -1,0 +1,207 @@
+//! What a request asks for in the words of RBAC, and its refusal in upstream's.
+
+use http::Method;
+
+use super::query::Parameters;
+use super::route::{ResourcePath, Route};
+use super::shared::Shared;
+use crate::authorization::{self, Decision, Request, Target, User};
+use crate::store::{Details, Reason, Status};
+
+/// Refuses what no role of the user's allows. What is asked and whether it is allowed is logged (at level `debug`), so that
+/// the rights that a program uses can be told.
+pub fn check(shared: &Shared, user: &User, request: &Request<'_>) -> Result<(), Status> {
+    // Masters ask most: without the lock that all requests share.
+    let decision = if user.is_master() {
+        Decision::Allowed { reason: String::new() }
+    } else {
+        shared.read(|store| authorization::authorize(store, user, request))
+    };
+    log(user, request, &decision);
+    match decision {
+        Decision::Allowed { .. } => Ok(()),
+        Decision::Refused { reason } => Err(forbidden(user, request, &reason)),
+    }
+}
+
+/// What a request to a route asks for.
+pub fn asked<'a>(
+    route: &'a Route,
+    path: &'a str,
+    method: &Method,
+    parameters: &'a Parameters,
+) -> Request<'a> {
+    match route {
+        Route::Resource(resource) => on_resource(resource, method, parameters),
+        _ => Request { verb: verb_of_path(method), target: Target::Path(path) },
+    }
+}
+
+fn on_resource<'a>(
+    path: &'a ResourcePath,
+    method: &Method,
+    parameters: &'a Parameters,
+) -> Request<'a> {
+    let named = path.name.as_deref();
+    let verb = match (method, named) {
+        (&Method::GET | &Method::HEAD, Some(_)) => "get",
+        (&Method::GET | &Method::HEAD, None) if parameters.watch => "watch",
+        (&Method::GET | &Method::HEAD, None) => "list",
+        (&Method::POST, _) => "create",
+        (&Method::PUT, _) => "update",
+        (&Method::PATCH, _) => "patch",
+        (&Method::DELETE, Some(_)) => "delete",
+        (&Method::DELETE, None) => "deletecollection",
+        _ => "",
+    };
+    let selected = || match verb {
+        "list" | "watch" => selected_name(&parameters.field_selector),
+        _ => None,
+    };
+    let name = named.or_else(selected).unwrap_or_default();
+    // A namespace is in itself.
+    let itself = (path.group.is_empty() && path.plural == "namespaces").then_some(named).flatten();
+    Request {
+        verb,
+        target: Target::Resource {
+            group: &path.group,
+            resource: &path.plural,
+            subresource: path.subresource.as_deref().unwrap_or_default(),
+            namespace: itself.or(path.namespace.as_deref()).unwrap_or_default(),
+            name,
+        },
+    }
+}
+
+/// Who may list one object by its name alone does so with a field selector.
+fn selected_name(field_selector: &str) -> Option<&str> {
+    field_selector.split(',').find_map(|requirement| {
+        let value = requirement.trim().strip_prefix("metadata.name=")?;
+        Some(value.strip_prefix('=').unwrap_or(value))
+    })
+}
+
+fn verb_of_path(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "",
+    }
+}
+
+fn log(user: &User, request: &Request<'_>, decision: &Decision) {
+    let allowed = matches!(decision, Decision::Allowed { .. });
+    let (user, verb) = (user.name.as_str(), request.verb);
+    match request.target {
+        Target::Resource { group, resource, subresource, namespace, name } => {
+            tracing::debug!(
+                user,
+                verb,
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                allowed,
+                "request"
+            );
+        }
+        Target::Path(path) => tracing::debug!(user, verb, path, allowed, "request"),
+    }
+}
+
+fn forbidden(user: &User, request: &Request<'_>, reason: &str) -> Status {
+    let (name, verb) = (&user.name, request.verb);
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let (object, cause, details) = match request.target {
+        Target::Path(path) => {
+            let cause = format!("User {name:?} cannot {verb} path {path:?}");
+            (String::new(), cause, Details::default())
+        }
+        Target::Resource { group, resource, subresource, namespace, name: object } => {
+            let part =
+                if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+            let place = match namespace {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {namespace:?}"),
+            };
+            let cause = format!(
+                "User {name:?} cannot {verb} resource \"{resource}{part}\" in API group {group:?} {place}"
+            );
+            let qualified =
+                if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+            let details = Details {
+                name: object.to_owned(),
+                group: group.to_owned(),
+                kind: resource.to_owned(),
+                ..Details::default()
+            };
+            (
+                if object.is_empty() {
+                    format!("{qualified} is ")
+                } else {
+                    format!("{qualified} {object:?} is ")
+                },
+                cause,
+                details,
+            )
+        }
+    };
+    Status::new(Reason::Forbidden, format!("{object}forbidden: {cause}{because}"))
+        .with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{query, route};
+
+    /// S4, S12: each request is asked of RBAC as on a real server, and refused in its words.
+    #[test]
+    fn requests_are_refused_in_upstreams_words() {
+        let user = User { name: "bob".to_owned(), ..User::default() };
+        for (method, url, expected) in [
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/pods/p",
+                "pods \"p\" is forbidden: User \"bob\" cannot get resource \"pods\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                Method::GET,
+                "/apis/apps/v1/daemonsets?watch=1",
+                "daemonsets.apps is forbidden: User \"bob\" cannot watch resource \"daemonsets\" in API group \"apps\" at the cluster scope",
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Ds",
+                "secrets \"s\" is forbidden: User \"bob\" cannot list resource \"secrets\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                Method::PATCH,
+                "/apis/apps/v1/namespaces/a/daemonsets/d/status",
+                "daemonsets.apps \"d\" is forbidden: User \"bob\" cannot patch resource \"daemonsets/status\" in API group \"apps\" in the namespace \"a\"",
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a",
+                "namespaces \"a\" is forbidden: User \"bob\" cannot get resource \"namespaces\" in API group \"\" in the namespace \"a\"",
+            ),
+            (
+                Method::DELETE,
+                "/api/v1/namespaces/a/pods",
+                "pods is forbidden: User \"bob\" cannot deletecollection resource \"pods\" in API group \"\" in the namespace \"a\"",
+            ),
+            (Method::POST, "/apis", "forbidden: User \"bob\" cannot post path \"/apis\""),
+        ] {
+            let (path, query) = url.split_once('?').unwrap_or((url, ""));
+            let route = route::parse(path).expect("a path");
+            let parameters = query::parse(query).expect("a query");
+            let request = asked(&route, path, &method, &parameters);
+            assert_eq!(forbidden(&user, &request, "").message, expected);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Who asks: the one token of the kubeconfig, tokens of service accounts, and whom a request is made in the name of.
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+use super::access;
+use super::server::unauthorized;
+use super::shared::Shared;
+use super::token::Tokens;
+use crate::authorization::{AUTHENTICATED, MASTERS, Request, Target, User};
+use crate::kind::SERVICE_ACCOUNT;
+use crate::store::Status;
+
+/// Knows whom each token belongs to.
+pub struct Authenticator {
+    admin_token: String,
+    pub tokens: Tokens,
+}
+
+impl Authenticator {
+    pub fn new(admin_token: String) -> Authenticator {
+        Authenticator { admin_token, tokens: Tokens::default() }
+    }
+
+    /// None if the request says nothing of who makes it; what it says must be true.
+    pub fn identify(&self, shared: &Shared, headers: &HeaderMap) -> Result<Option<User>, Status> {
+        let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+        let sent = value.to_str().ok().and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let user = sent.and_then(|token| self.owner(shared, token)).ok_or_else(unauthorized)?;
+        act_as(shared, user, headers).map(Some)
+    }
+
+    fn owner(&self, shared: &Shared, token: &str) -> Option<User> {
+        if bool::from(token.as_bytes().ct_eq(self.admin_token.as_bytes())) {
+            return Some(admin());
+        }
+        let account = self.tokens.find(token)?;
+        // A token ends with its account: one of the same name has tokens of its own.
+        let uid = shared.read(|store| {
+            let found = store.find(&SERVICE_ACCOUNT, &account.namespace, &account.name)?;
+            Some(found.uid().to_owned())
+        })?;
+        (uid == account.uid)
+            .then(|| User::service_account(&account.namespace, &account.name, &account.uid))
+    }
+}
+
+fn admin() -> User {
+    User {
+        name: "everynode-sandbox".to_owned(),
+        uid: String::new(),
+        groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
+    }
+}
+
+/// Impersonation: whoever may be somebody else is, for this request.
+fn act_as(shared: &Shared, user: User, headers: &HeaderMap) -> Result<User, Status> {
+    let all = |name: &str| -> Vec<String> {
+        let values = headers.get_all(name).iter();
+        values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    };
+    let (groups, uids) = (all("impersonate-group"), all("impersonate-uid"));
+    let Some(name) = all("impersonate-user").into_iter().next() else {
+        if groups.is_empty() && uids.is_empty() {
+            return Ok(user);
+        }
+        return Err(Status::bad_request("a group or uid is impersonated without a user"));
+    };
+    let may = |resource, group, namespace, name| {
+        let target = Target::Resource { group, resource, subresource: "", namespace, name };
+        access::check(shared, &user, &Request { verb: "impersonate", target })
+    };
+    let account = service_account(&name);
+    match account {
+        Some((namespace, account)) => may("serviceaccounts", "", namespace, account)?,
+        None => may("users", "", "", &name)?,
+    }
+    for group in &groups {
+        may("groups", "", "", group)?;
+    }
+    for uid in &uids {
+        may("uids", "authentication.k8s.io", "", uid)?;
+    }
+    let uid = uids.into_iter().next().unwrap_or_default();
+    let mut impersonated = match account {
+        Some((namespace, account)) if groups.is_empty() => {
+            User::service_account(namespace, account, &uid)
+        }
+        _ => User { name, uid, groups },
+    };
+    if !impersonated.groups.iter().any(|group| group == AUTHENTICATED) {
+        impersonated.groups.push(AUTHENTICATED.to_owned());
+    }
+    Ok(impersonated)
+}
+
+/// The namespace and name in `system:serviceaccount:NAMESPACE:NAME`.
+fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
+}

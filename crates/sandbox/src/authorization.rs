@@ -1,0 +1,219 @@
+//! Who may do what: upstream's RBAC authorizer, as a pure function of the stored roles and bindings. It authenticates nobody,
+//! and writes nothing but the roles that every cluster has.
+//!
+//! Simpler than upstream: nobody is kept from granting more than they have (`escalate`, `bind`), and a role that aggregates
+//! others has their rules whenever it is asked, not written into it.
+
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use everynode_core::time::Timestamp;
+use everynode_k8s::convert;
+use serde_json::Value;
+
+use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
+use crate::selector::LabelSelector;
+use crate::store::{Object, Status, Store, WriteOptions};
+use crate::value::{array, string};
+
+pub use rule::{Request, Rule, Target};
+
+/// Members may do anything, whatever the roles say.
+pub const MASTERS: &str = "system:masters";
+pub const AUTHENTICATED: &str = "system:authenticated";
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// A service account as upstream names it, with the groups that it is in.
+    pub fn service_account(namespace: &str, name: &str, uid: &str) -> User {
+        User {
+            name: service_account_name(namespace, name),
+            uid: uid.to_owned(),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                AUTHENTICATED.to_owned(),
+            ],
+        }
+    }
+
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+/// `system:serviceaccount:NAMESPACE:NAME`
+fn service_account_name(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
+/// Whether a request may go on, and why: which binding allows it, or which role a binding names in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allowed { reason: String },
+    Refused { reason: String },
+}
+
+/// The first binding that allows the request decides; nothing forbids.
+pub fn authorize(store: &Store, user: &User, request: &Request<'_>) -> Decision {
+    if user.is_master() {
+        return Decision::Allowed { reason: String::new() };
+    }
+    let mut missing = Vec::new();
+    for binding in bindings(store, user, request.target.namespace()) {
+        match rules_of(store, &binding) {
+            Ok(rules) if rules.iter().any(|rule| rule.allows(request)) => {
+                return Decision::Allowed { reason: format!("RBAC: allowed by {binding}") };
+            }
+            Ok(_) => {}
+            Err(role) => missing.push(role),
+        }
+    }
+    Decision::Refused {
+        reason: match missing.as_slice() {
+            [] => String::new(),
+            [one] => format!("RBAC: {one}"),
+            several => format!("RBAC: [{}]", several.join(", ")),
+        },
+    }
+}
+
+/// All rules that hold for the user in a namespace, in the order in which they are looked at.
+pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
+    if user.is_master() {
+        return vec![Rule::any_resource(), Rule::any_path()];
+    }
+    bindings(store, user, namespace)
+        .filter_map(|binding| rules_of(store, &binding).ok())
+        .flatten()
+        .collect()
+}
+
+/// Writes the roles that every cluster has, and who has them.
+pub fn furnish(store: &mut Store, now: Timestamp) -> Result<(), Status> {
+    let documents: Vec<Value> = crate::yaml::documents(include_str!("authorization/roles.yaml"))
+        .expect("the roles of every cluster are YAML");
+    for document in documents {
+        let kind = match document["kind"].as_str() {
+            Some("ClusterRole") => &CLUSTER_ROLE,
+            _ => &CLUSTER_ROLE_BINDING,
+        };
+        store.create(kind, "", document, &WriteOptions::at(now))?;
+    }
+    Ok(())
+}
+
+/// A binding that names the user, by the first subject that does.
+struct Binding<'a> {
+    object: &'a Object,
+    subject: &'a Value,
+}
+
+/// Bindings of the whole cluster first, then those of the namespace.
+fn bindings<'a>(
+    store: &'a Store,
+    user: &'a User,
+    namespace: &'a str,
+) -> impl Iterator<Item = Binding<'a>> {
+    let of_namespace = (!namespace.is_empty()).then_some(namespace);
+    let local = of_namespace.map(|namespace| store.iter(&ROLE_BINDING, Some(namespace)));
+    let all = store.iter(&CLUSTER_ROLE_BINDING, None).chain(local.into_iter().flatten());
+    all.filter_map(|object| {
+        let mut subjects = array(object.value(), "/subjects").iter();
+        let subject = subjects.find(|subject| is_subject(subject, user, object.namespace()))?;
+        Some(Binding { object, subject })
+    })
+}
+
+fn is_subject(subject: &Value, user: &User, namespace_of_binding: &str) -> bool {
+    let name = string(subject, "/name");
+    match string(subject, "/kind") {
+        "User" => user.name == name,
+        "Group" => user.groups.iter().any(|group| group == name),
+        "ServiceAccount" => {
+            let namespace = match string(subject, "/namespace") {
+                "" => namespace_of_binding,
+                named => named,
+            };
+            !namespace.is_empty() && user.name == service_account_name(namespace, name)
+        }
+        _ => false,
+    }
+}
+
+/// The rules of the role that a binding names, or that there is none.
+fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<Rule>, String> {
+    let reference = &binding.object.value()["roleRef"];
+    let name = string(reference, "/name");
+    if string(reference, "/kind") == "Role" {
+        let namespace = binding.object.namespace();
+        let role = store.find(&ROLE, namespace, name);
+        return role.map(|role| own_rules(role)).ok_or_else(|| no_role("role", name));
+    }
+    let role = store.find(&CLUSTER_ROLE, "", name).ok_or_else(|| no_role("clusterrole", name))?;
+    Ok(aggregated(store, role).into_iter().flat_map(own_rules).collect())
+}
+
+/// A cluster role and all that it aggregates, each once: `admin` has the rules of `edit`, which has those of `view`.
+fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
+    let mut roles = vec![role];
+    let mut looked_at = 0;
+    while let Some(role) = roles.get(looked_at).copied() {
+        looked_at += 1;
+        for selector in array(role.value(), "/aggregationRule/clusterRoleSelectors") {
+            // Validation has refused a selector that does not parse.
+            let Some(selector) = label_selector(selector) else { continue };
+            for other in store.iter(&CLUSTER_ROLE, None) {
+                let is_new = roles.iter().all(|known| known.name() != other.name());
+                if is_new && selector.matches(|key| other.label(key)) {
+                    roles.push(other);
+                }
+            }
+        }
+    }
+    roles
+}
+
+fn label_selector(selector: &Value) -> Option<LabelSelector> {
+    let selector = convert::label_selector(Some(selector)).ok()?;
+    LabelSelector::parse(&convert::label_selector_text(&selector)).ok()
+}
+
+fn own_rules(role: &Object) -> Vec<Rule> {
+    array(role.value(), "/rules").iter().map(Rule::of_json).collect()
+}
+
+fn no_role(resource: &str, name: &str) -> String {
+    format!("{resource}.rbac.authorization.k8s.io {name:?} not found")
+}
+
+impl std::fmt::Display for Binding<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Binding { object, subject } = self;
+        let (kind, name) = match object.namespace() {
+            "" => ("ClusterRoleBinding", object.name().to_owned()),
+            namespace => ("RoleBinding", format!("{}/{namespace}", object.name())),
+        };
+        let role = &object.value()["roleRef"];
+        let (role_kind, role_name) = (string(role, "/kind"), string(role, "/name"));
+        write!(formatter, "{kind} {name:?} of {role_kind} {role_name:?} to ")?;
+        let (kind, name) = (string(subject, "/kind"), string(subject, "/name"));
+        match (kind, string(subject, "/namespace")) {
+            ("ServiceAccount", "") => {
+                write!(formatter, "{kind} {:?}", format!("{name}/{}", object.namespace()))
+            }
+            ("ServiceAccount", namespace) => {
+                write!(formatter, "{kind} {:?}", format!("{name}/{namespace}"))
+            }
+            _ => write!(formatter, "{kind} {name:?}"),
+        }
+    }
+}

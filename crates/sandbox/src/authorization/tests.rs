@@ -1,0 +1,178 @@
+//! A table of who may do what, over the roles that every cluster has and a few more.
+
+use everynode_core::time::Timestamp;
+use serde_json::Value;
+
+use super::{AUTHENTICATED, Decision, MASTERS, Request, Target, User, authorize, furnish, rules};
+use crate::kind::Kinds;
+use crate::store::{Options, Store, WriteOptions};
+
+const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
+
+const OBJECTS: &str = r#"
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: reader}, rules: [
+  {apiGroups: [apps], resources: [daemonsets, daemonsets/status], verbs: [get, list]},
+  {apiGroups: [""], resources: ["*/status"], verbs: [patch]},
+  {apiGroups: [""], resources: [secrets], resourceNames: [one], verbs: [get, list]},
+  {nonResourceURLs: [/metrics/*], verbs: [get]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: readers},
+  roleRef: {kind: ClusterRole, name: reader}, subjects: [{kind: User, name: ann}, {kind: Group, name: readers}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: writer, namespace: default}, rules: [
+  {apiGroups: ["*"], resources: ["*"], verbs: [create]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: writers, namespace: default},
+  roleRef: {kind: Role, name: writer}, subjects: [{kind: ServiceAccount, name: agent}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: viewers, namespace: kube-system},
+  roleRef: {kind: ClusterRole, name: admin}, subjects: [{kind: ServiceAccount, name: agent, namespace: default}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: dangling, namespace: kube-public},
+  roleRef: {kind: Role, name: gone}, subjects: [{kind: Group, name: "system:serviceaccounts:default"}]}
+"#;
+
+/// Who, verb, resource as kubectl names it, namespace/name; and whether that is allowed.
+type Case = (&'static str, &'static str, &'static str, &'static str, bool);
+
+const CASES: &[Case] = &[
+    ("master", "anything", "thing.any", "/", true),
+    ("ann", "get", "daemonsets.apps", "default/d", true),
+    ("ann", "list", "daemonsets.apps", "/", true),
+    ("ann", "get", "daemonsets.apps/status", "default/d", true),
+    ("ann", "get", "daemonsets.apps/scale", "default/d", false),
+    ("ann", "update", "daemonsets.apps", "default/d", false),
+    ("ann", "get", "daemonsets", "default/d", false),
+    ("ann", "patch", "pods/status", "default/p", true),
+    ("ann", "patch", "pods", "default/p", false),
+    ("ann", "get", "secrets", "default/one", true),
+    ("ann", "get", "secrets", "default/two", false),
+    ("ann", "list", "secrets", "default/", false),
+    ("ann", "list", "secrets", "default/one", true),
+    ("bob of readers", "list", "daemonsets.apps", "/", true),
+    ("bob", "list", "daemonsets.apps", "/", false),
+    ("agent", "create", "thing.any", "default/", true),
+    ("agent", "create", "thing.any", "kube-system/", false),
+    ("agent", "create", "thing.any", "/", false),
+    // `admin` aggregates `edit`, which aggregates `view`.
+    ("agent", "list", "pods", "kube-system/", true),
+    ("agent", "create", "daemonsets.apps", "kube-system/", true),
+    ("agent", "create", "roles.rbac.authorization.k8s.io", "kube-system/", true),
+    ("agent", "list", "nodes", "/", false),
+    // Everybody who is somebody.
+    ("agent", "create", "selfsubjectaccessreviews.authorization.k8s.io", "/", true),
+];
+
+/// `daemonsets.apps/status`, `default/d`
+fn target<'a>(resource: &'a str, place: &'a str) -> Target<'a> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let (namespace, name) = place.split_once('/').unwrap_or((place, ""));
+    Target::Resource { group, resource, subresource, namespace, name }
+}
+
+fn store() -> Store {
+    let mut store = Store::new(&Options::default(), NOW);
+    furnish(&mut store, NOW).expect("the roles of every cluster are valid");
+    for document in crate::yaml::documents::<Value>(OBJECTS).expect("YAML") {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let kinds = Kinds::default();
+        let kind = kinds.by_api_version(&text(&document["apiVersion"]), &text(&document["kind"]));
+        let namespace = text(&document["metadata"]["namespace"]);
+        let kind = kind.expect("the kind is served");
+        store.create(kind, &namespace, document, &WriteOptions::at(NOW)).expect("it is valid");
+    }
+    store
+}
+
+fn user(text: &str) -> User {
+    let groups = |more: &[&str]| more.iter().map(|group| (*group).to_owned()).collect();
+    match text {
+        "master" => User { groups: groups(&[MASTERS]), ..User::default() },
+        "agent" => User::service_account("default", "agent", "uid"),
+        other => {
+            let (name, group) = other.split_once(" of ").unwrap_or((other, ""));
+            User {
+                name: name.to_owned(),
+                groups: groups(&[group, AUTHENTICATED]),
+                ..User::default()
+            }
+        }
+    }
+}
+
+fn decide(store: &Store, who: &str, verb: &str, target: Target<'_>) -> Decision {
+    authorize(store, &user(who), &Request { verb, target })
+}
+
+/// S4: roles and bindings allow what they allow upstream, and nothing else.
+#[test]
+fn rules_allow_what_they_say() {
+    let store = store();
+    for case in CASES {
+        let (who, verb, resource, place, expected) = *case;
+        let decision = decide(&store, who, verb, target(resource, place));
+        assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{case:?} {decision:?}");
+    }
+    for (who, path, expected) in [
+        ("ann", "/metrics/cadvisor", true),
+        ("ann", "/metrics", false),
+        ("ann", "/apis/apps/v1", true),
+        ("bob", "/version", true),
+        ("bob", "/logs", false),
+    ] {
+        let decision = decide(&store, who, "get", Target::Path(path));
+        assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{who} {path}");
+    }
+}
+
+/// S4: a decision says which binding allowed it, or which role is missing, as upstream's does.
+#[test]
+fn decisions_give_their_reasons() {
+    let store = store();
+    let allowed = |reason: &str| Decision::Allowed { reason: reason.to_owned() };
+    let refused = |reason: &str| Decision::Refused { reason: reason.to_owned() };
+    for (who, verb, namespace, expected) in [
+        ("master", "list", "", allowed("")),
+        (
+            "agent",
+            "create",
+            "default",
+            allowed(
+                "RBAC: allowed by RoleBinding \"writers/default\" of Role \"writer\" to ServiceAccount \"agent/default\"",
+            ),
+        ),
+        (
+            "agent",
+            "list",
+            "kube-system",
+            allowed(
+                "RBAC: allowed by RoleBinding \"viewers/kube-system\" of ClusterRole \"admin\" to ServiceAccount \"agent/default\"",
+            ),
+        ),
+        ("agent", "list", "default", refused("")),
+        (
+            "agent",
+            "list",
+            "kube-public",
+            refused("RBAC: role.rbac.authorization.k8s.io \"gone\" not found"),
+        ),
+    ] {
+        assert_eq!(
+            decide(&store, who, verb, target("pods", namespace)),
+            expected,
+            "{who} in {namespace}"
+        );
+    }
+}
+
+/// S4: what is listed as allowed is what is allowed.
+#[test]
+fn the_rules_of_a_user_are_those_that_decide() {
+    let store = store();
+    for (who, verb, resource, place, expected) in CASES {
+        let request = Request { verb, target: target(resource, place) };
+        let listed = rules(&store, &user(who), request.target.namespace());
+        assert_eq!(listed.iter().any(|rule| rule.allows(&request)), *expected, "{who} {request:?}");
+    }
+}
