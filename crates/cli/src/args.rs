@@ -5,6 +5,7 @@ mod rollout;
 mod run;
 mod sandbox;
 mod shared;
+mod top;
 mod value;
 
 use clap::{Parser, Subcommand};
@@ -17,6 +18,7 @@ pub use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, LogArguments, LogFormat, LogLevel,
     OutputArguments, OutputFormat,
 };
+pub use top::TopArguments;
 
 /// One pod on every node: a DaemonSet controller for Kubernetes, with a sandbox cluster to try it on.
 #[derive(Debug, Parser)]
@@ -38,6 +40,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Start a simulated Kubernetes cluster on this machine
     Sandbox(Box<SandboxArguments>),
+    /// Show all DaemonSets of the cluster, those that are stuck first, with the reason
+    Top(TopArguments),
     /// List the revisions of a DaemonSet and how many pods carry each
     History(HistoryArguments),
     /// Show what differs between two revisions of a DaemonSet

@@ -6,5 +6,6 @@ pub mod history;
 pub mod restart;
 pub mod run;
 pub mod sandbox;
+pub mod top;
 pub mod undo;
 pub mod version;

@@ -46,6 +46,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             block_on(Some(CONTROLLER_THREADS), cmd::run::execute(*arguments))
         }
         Command::Sandbox(arguments) => block_on(None, cmd::sandbox::execute(*arguments)),
+        Command::Top(arguments) => operate(cmd::top::execute(arguments)),
         Command::History(arguments) => operate(cmd::history::execute(arguments)),
         Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),
         Command::Undo(arguments) => operate(cmd::undo::execute(arguments)),

@@ -9,4 +9,5 @@ pub mod forecast;
 pub mod history;
 mod known;
 pub mod names;
+pub mod rollout;
 pub mod snapshot;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use everynode_insight::snapshot::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,7 @@ pub enum Resource {
     ControllerRevisions,
     DaemonSets,
     Namespaces,
+    Nodes,
     Pods,
 }
 
@@ -19,6 +21,7 @@ impl Resource {
             Self::ControllerRevisions => "controllerrevisions",
             Self::DaemonSets => "daemonsets",
             Self::Namespaces => "namespaces",
+            Self::Nodes => "nodes",
             Self::Pods => "pods",
         }
     }
@@ -27,7 +30,7 @@ impl Resource {
     pub const fn group(self) -> &'static str {
         match self {
             Self::ControllerRevisions | Self::DaemonSets => "apps",
-            Self::Namespaces | Self::Pods => "",
+            Self::Namespaces | Self::Nodes | Self::Pods => "",
         }
     }
 
@@ -37,6 +40,7 @@ impl Resource {
             Self::ControllerRevisions => "controllerrevision",
             Self::DaemonSets => "daemonset",
             Self::Namespaces => "namespace",
+            Self::Nodes => "node",
             Self::Pods => "pod",
         }
     }
@@ -55,6 +59,18 @@ impl Resource {
             path = format!("{path}/{}", encoded(name));
         }
         path
+    }
+}
+
+impl From<Kind> for Resource {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::ControllerRevision => Self::ControllerRevisions,
+            Kind::DaemonSet => Self::DaemonSets,
+            Kind::Namespace => Self::Namespaces,
+            Kind::Node => Self::Nodes,
+            Kind::Pod => Self::Pods,
+        }
     }
 }
 

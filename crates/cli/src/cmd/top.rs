@@ -1,0 +1,169 @@
+//! `everynode top`: all DaemonSets in one table, those that are stuck first, with the reason.
+
+use std::collections::BTreeMap;
+
+use everynode_core::name::DaemonSetKey;
+use everynode_core::time::Timestamp;
+use everynode_insight::rollout::{Phase, Rollout, strategy_text};
+use everynode_insight::snapshot::{Kind, Snapshot};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::apps::v1::DaemonSet;
+
+use super::history::selection;
+use crate::args::{OutputFormat, TopArguments};
+use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
+use crate::output::{self, Screen, Tone};
+
+/// Lists of pods under way at once.
+const LISTS_MAX: usize = 8;
+
+pub async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
+    let cluster = Cluster::connect(&arguments.connection).await?;
+    let scope = match &arguments.connection.namespace {
+        Some(namespace) => Selection::namespace_of(namespace),
+        None => Selection::all(),
+    };
+    let mut snapshot = Snapshot::default();
+    let mut daemon_sets = BTreeMap::new();
+    for object in cluster.list(Resource::DaemonSets, &scope).await? {
+        snapshot.add(Kind::DaemonSet, object.get().as_bytes());
+        let ds: DaemonSet = parsed(Resource::DaemonSets, object.get())?;
+        let (namespace, name) = (ds.metadata.namespace.as_deref(), ds.metadata.name.as_deref());
+        let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
+        daemon_sets.insert(key, ds);
+    }
+    let refused = look_closer(&cluster, &mut snapshot, &daemon_sets).await?;
+    let mut rollouts = rollouts(&snapshot);
+    // The order of the phases is that of urgency; names keep theirs.
+    rollouts.sort_by_key(|rollout| rollout.phase);
+    let screen = Screen::stdout(arguments.output.color.color);
+    let text = match arguments.output.output {
+        Some(OutputFormat::Json) => output::json(&rollouts)?,
+        Some(OutputFormat::Yaml) => output::yaml(&rollouts)?,
+        Some(OutputFormat::Name) => names(&rollouts),
+        Some(OutputFormat::Wide) => table(&rollouts, screen, Some(&daemon_sets)),
+        None => table(&rollouts, screen, None),
+    };
+    output::print(&text)?;
+    for problem in &snapshot.problems {
+        eprintln!("{problem}");
+    }
+    for error in refused {
+        eprintln!("reasons are incomplete: {error}");
+    }
+    Ok(())
+}
+
+/// Reads what tells why, for those that are not rolled out: their pods and revisions, and nodes. What may not be read is
+/// returned, each right once.
+async fn look_closer(
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    daemon_sets: &BTreeMap<DaemonSetKey, DaemonSet>,
+) -> Result<Vec<Error>, Error> {
+    let unfinished = rollouts(snapshot).into_iter().filter(|rollout| rollout.phase != Phase::Done);
+    let unfinished: Vec<_> = unfinished
+        .filter_map(|rollout| daemon_sets.get(&DaemonSetKey::new(rollout.namespace, rollout.name)))
+        .collect();
+    if unfinished.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted = unfinished
+        .iter()
+        .flat_map(|ds| [Kind::ControllerRevision, Kind::Pod].map(|kind| (kind, selection(ds))));
+    let wanted: Vec<_> = wanted.chain([(Kind::Node, Selection::all())]).collect();
+    let lists = futures::stream::iter(wanted).map(async |(kind, selection)| {
+        match cluster.list(kind.into(), &selection).await {
+            Err(error) if error.is_forbidden() => Ok((kind, Err(error))),
+            Err(error) => Err(error),
+            Ok(objects) => Ok((kind, Ok(objects))),
+        }
+    });
+    let lists: Vec<_> = lists.buffer_unordered(LISTS_MAX).try_collect().await?;
+    let mut refused: Vec<Error> = Vec::new();
+    for (kind, list) in lists {
+        match list {
+            Ok(objects) => {
+                for object in objects {
+                    snapshot.add(kind, object.get().as_bytes());
+                }
+            }
+            Err(error) if refused.iter().any(|known| known.to_string() == error.to_string()) => {}
+            Err(error) => refused.push(error),
+        }
+    }
+    Ok(refused)
+}
+
+fn rollouts(snapshot: &Snapshot) -> Vec<Rollout> {
+    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let keys = snapshot.daemon_sets.keys();
+    keys.filter_map(|key| Rollout::of(snapshot, key, now)).collect()
+}
+
+fn names(rollouts: &[Rollout]) -> String {
+    rollouts.iter().map(|rollout| format!("daemonset.apps/{}\n", rollout.name)).collect()
+}
+
+fn table(
+    rollouts: &[Rollout],
+    screen: Screen,
+    details: Option<&BTreeMap<DaemonSetKey, DaemonSet>>,
+) -> String {
+    if rollouts.is_empty() {
+        return "no DaemonSets found\n".to_owned();
+    }
+    let mut headings = vec!["NAMESPACE", "NAME", "DESIRED", "READY", "UPDATED", "AVAILABLE"];
+    if details.is_some() {
+        headings.extend(["STRATEGY", "IMAGES", "AGE"]);
+    }
+    headings.push("STATE");
+    let rows: Vec<_> = rollouts
+        .iter()
+        .map(|rollout| {
+            let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
+            row(rollout, details.map(|details| details.get(&key)))
+        })
+        .collect();
+    output::table(screen, &headings, &rows)
+}
+
+fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, String)> {
+    let plain = |text: String| (Tone::Plain, text);
+    let count = |count: u32| {
+        (if count < rollout.desired { Tone::Waiting } else { Tone::Plain }, count.to_string())
+    };
+    let mut row = vec![
+        plain(rollout.namespace.clone()),
+        plain(rollout.name.clone()),
+        plain(rollout.desired.to_string()),
+        count(rollout.ready),
+        count(rollout.updated),
+        count(rollout.available),
+    ];
+    if let Some(daemon_set) = details {
+        row.push(plain(strategy_text(rollout.update_strategy)));
+        row.push(plain(daemon_set.map(images).unwrap_or_default()));
+        row.push(plain(daemon_set.map(age).unwrap_or_default()));
+    }
+    row.push(match rollout.phase {
+        Phase::Failing => (Tone::Bad, format!("stuck: {}", rollout.waits_for())),
+        Phase::Unobserved => (Tone::Bad, rollout.waits_for()),
+        Phase::Progressing => (Tone::Waiting, format!("waits: {}", rollout.waits_for())),
+        Phase::AwaitsDeletion => (Tone::Waiting, rollout.waits_for()),
+        Phase::Done => (Tone::Good, "done".to_owned()),
+    });
+    row
+}
+
+fn images(daemon_set: &DaemonSet) -> String {
+    let spec = daemon_set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let containers = spec.into_iter().flat_map(|spec| &spec.containers);
+    containers.filter_map(|container| container.image.clone()).collect::<Vec<_>>().join(",")
+}
+
+fn age(daemon_set: &DaemonSet) -> String {
+    let created = daemon_set.metadata.creation_timestamp.as_ref();
+    let age = created.map(|at| jiff::Timestamp::now().duration_since(at.0).as_secs());
+    age.map_or_else(|| "?".to_owned(), output::age)
+}
