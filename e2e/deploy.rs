@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Container, PodSpec, Service};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -130,8 +130,8 @@ async fn the_single_file_is_the_rendered_base() -> Result<()> {
     Ok(())
 }
 
-fn starts_with_known_options(documents: &[Value]) -> Result<()> {
-    let arguments = arguments(&container(documents)?);
+fn starts_with_known_options(container: &Container) -> Result<()> {
+    let arguments = arguments(container);
     let help = std::process::Command::new(crate::world::process::EVERYNODE)
         .args(&arguments)
         .arg("--help")
@@ -142,7 +142,7 @@ fn starts_with_known_options(documents: &[Value]) -> Result<()> {
 
 #[tokio::test]
 async fn the_deployment_starts_the_program_with_options_that_it_knows() -> Result<()> {
-    starts_with_known_options(&base().await?)
+    starts_with_known_options(&container(&base().await?)?)
 }
 
 #[tokio::test]
@@ -155,7 +155,25 @@ async fn on_the_control_plane_it_asks_the_nodes_own_api_server() -> Result<()> {
     let host = variables.iter().find(|variable| variable.name == "KUBERNETES_SERVICE_HOST");
     let source = host.and_then(|variable| variable.value_from.clone()).unwrap_or_default();
     ensure!(source.field_ref.is_some_and(|field| field.field_path == "status.hostIP"));
-    starts_with_known_options(&documents)
+    starts_with_known_options(&container(&documents)?)
+}
+
+/// What both forms say of the container itself must not drift apart.
+#[tokio::test]
+async fn the_static_pod_is_as_confined_as_the_deployments() -> Result<()> {
+    let file = std::fs::read_to_string(Path::new(DEPLOY).join("static-pod.yaml"))?;
+    let alone: Pod = serde_saphyr::from_str(&file)?;
+    let alone = alone.spec.context("no spec")?;
+    starts_with_known_options(&alone.containers[0])?;
+    let deployed = pod(&base().await?)?;
+    ensure!(alone.security_context == deployed.security_context);
+    let (alone, deployed) = (&alone.containers[0], &deployed.containers[0]);
+    ensure!(alone.security_context == deployed.security_context);
+    ensure!(alone.resources == deployed.resources && alone.image == deployed.image);
+    ensure!(alone.liveness_probe == deployed.liveness_probe);
+    ensure!(alone.readiness_probe == deployed.readiness_probe);
+    ensure!(alone.startup_probe == deployed.startup_probe);
+    Ok(())
 }
 
 #[tokio::test]
@@ -168,8 +186,8 @@ async fn a_cluster_of_one_node_gets_one_replica() -> Result<()> {
 #[tokio::test]
 async fn prometheus_finds_the_metrics_of_every_replica() -> Result<()> {
     let documents = Overlay::of(&["monitoring"]).await?;
-    starts_with_known_options(&documents)?;
     let container = container(&documents)?;
+    starts_with_known_options(&container)?;
     ensure!(arguments(&container).contains(&"--http=0.0.0.0:10261".to_owned()));
     let service: Service = one(&documents, "Service")?;
     let spec = service.spec.context("no spec")?;
