@@ -5,6 +5,7 @@ mod rollout;
 mod run;
 mod sandbox;
 mod shared;
+mod status;
 mod top;
 mod value;
 
@@ -18,6 +19,7 @@ pub use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, LogArguments, LogFormat, LogLevel,
     OutputArguments, OutputFormat,
 };
+pub use status::StatusArguments;
 pub use top::TopArguments;
 
 /// One pod on every node: a DaemonSet controller for Kubernetes, with a sandbox cluster to try it on.
@@ -40,6 +42,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Start a simulated Kubernetes cluster on this machine
     Sandbox(Box<SandboxArguments>),
+    /// Wait for the rollout of a DaemonSet, and say what holds it up
+    Status(StatusArguments),
     /// Show all DaemonSets of the cluster, those that are stuck first, with the reason
     Top(TopArguments),
     /// List the revisions of a DaemonSet and how many pods carry each

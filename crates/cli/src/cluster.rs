@@ -3,6 +3,7 @@
 
 mod error;
 mod find;
+mod follow;
 mod resource;
 
 use std::collections::BTreeSet;
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::args::ConnectionArguments;
 pub use error::{Error, Right};
+pub use follow::{Follower, News};
 pub use resource::{Resource, Selection};
 
 /// Objects on a page of a list, as kubectl asks for them.

@@ -6,6 +6,7 @@ pub mod history;
 pub mod restart;
 pub mod run;
 pub mod sandbox;
+pub mod status;
 pub mod top;
 pub mod undo;
 pub mod version;

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     match run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         // Whoever read the output has had enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -40,12 +40,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
-    match command {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let done = match command {
         Command::Run(arguments) => {
             block_on(Some(CONTROLLER_THREADS), cmd::run::execute(*arguments))
         }
         Command::Sandbox(arguments) => block_on(None, cmd::sandbox::execute(*arguments)),
+        Command::Status(arguments) => return operate(cmd::status::execute(arguments)),
         Command::Top(arguments) => operate(cmd::top::execute(arguments)),
         Command::History(arguments) => operate(cmd::history::execute(arguments)),
         Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),
@@ -53,13 +54,17 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Restart(arguments) => operate(cmd::restart::execute(arguments)),
         Command::Completion { shell } => cmd::completion::execute(shell),
         Command::Version => cmd::version::execute(),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Operators' commands do one thing after the other: this thread is enough.
-fn operate(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn operate<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(future)
+    let result = runtime.block_on(future);
+    // Nobody waits for watches that are still open.
+    runtime.shutdown_background();
+    result
 }
 
 /// Runs `future` on this thread, and what it spawns on so many others; else on one for each core.

@@ -408,6 +408,7 @@ impl Watcher {
             decoder,
             sender: self.sender.clone(),
             wrap,
+            trouble: |_| None,
             metrics: self.metrics.clone(),
         };
         let stop = self.stop.clone();

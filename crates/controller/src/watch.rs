@@ -14,6 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::client::one_line;
 use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use backoff::Backoff;
 pub use machine::Change;
@@ -64,7 +65,19 @@ pub struct Watch<D: Decode, E> {
     pub sender: mpsc::Sender<E>,
     /// Makes the receiver's event of a change.
     pub wrap: fn(Change<D::Item>) -> E,
+    /// Makes the receiver's event of what failed and is tried again, if it wants to hear of that. The log does.
+    pub trouble: fn(Trouble) -> Option<E>,
     pub metrics: Arc<Metrics>,
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The name of the [`Resource`].
+    pub resource: &'static str,
+    /// Of the server's answer, if there was one.
+    pub code: Option<u16>,
+    pub message: String,
 }
 
 impl<D: Decode, E> Watch<D, E> {
@@ -83,6 +96,9 @@ impl<D: Decode, E> Watch<D, E> {
             machine.ended(end);
             let pause = backoff.failed(rand::random());
             self.report(&error, end, pause);
+            if self.tell_of_trouble(&error, end).await.is_err() {
+                return;
+            }
             sleep(pause).await;
         }
     }
@@ -205,6 +221,22 @@ impl<D: Decode, E> Watch<D, E> {
         self.metrics.watch_restarts.get_or_create_owned(&labels)
     }
 
+    /// That a watch ends or begins anew is no trouble.
+    async fn tell_of_trouble(&self, error: &Error, end: End) -> Result<(), Error> {
+        let trouble = match end {
+            End::Closed | End::Expired | End::Refused => return Ok(()),
+            End::Failed => Trouble {
+                resource: self.resource.name,
+                code: error.code(),
+                message: one_line(error),
+            },
+        };
+        match (self.trouble)(trouble) {
+            Some(event) => self.sender.send(event).await.map_err(|_| Error::Unheard),
+            None => Ok(()),
+        }
+    }
+
     fn report(&self, error: &Error, end: End, pause: Duration) {
         let resource = self.resource.name;
         self.restarts().inc();
@@ -237,6 +269,18 @@ enum Error {
 }
 
 impl Error {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Error::Status(status) | Error::Request(kube::Error::Api(status)) => Some(status.code),
+            Error::Closed
+            | Error::Silent(_)
+            | Error::Read(_)
+            | Error::Request(_)
+            | Error::Json(_)
+            | Error::Unheard => None,
+        }
+    }
+
     fn end(&self) -> End {
         match self {
             Error::Closed | Error::Read(_) => End::Closed,

@@ -6,14 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::name::{DaemonSetKey, NodeName, PodName, RevisionHash};
-use everynode_core::object::{DaemonSet, Readiness, UpdateStrategy};
+use everynode_core::object::{DaemonSet, Pod, Readiness, UpdateStrategy};
 use everynode_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 
+use crate::names;
 use crate::snapshot::{NodeHealth, PodDetail, PodState, Snapshot};
 
-/// So many nodes are named of a group.
-const NODES_NAMED_MAX: usize = 3;
+/// The names of a group's nodes take up so many characters.
+const NODES_WIDTH: usize = 40;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,6 +54,8 @@ pub struct HeldUp {
     #[serde(serialize_with = "as_name")]
     pub node: Option<NodeName>,
     pub pod: String,
+    /// Of an older revision: it is to go anyway.
+    pub outdated: bool,
     #[serde(serialize_with = "as_text")]
     pub cause: Cause,
 }
@@ -92,14 +95,21 @@ impl Rollout {
         let current = current_hashes(snapshot, daemon_set);
         let pods = snapshot.pods_of(key);
         let causes = pods.filter_map(|detail| {
-            let cause = cause(snapshot, daemon_set, &current, detail, now)?;
-            Some((cause, detail.pod.target_node_name().cloned(), detail.pod.name.clone()))
+            let outdated = is_outdated(&detail.pod, &current);
+            let cause = cause(snapshot, daemon_set, detail, outdated, now)?;
+            let node = detail.pod.target_node_name().cloned();
+            Some((cause, node, detail.pod.name.clone(), outdated))
         });
         // Sorted by cause, node and pod.
-        let causes: BTreeSet<(Cause, Option<NodeName>, PodName)> = causes.collect();
+        let causes: BTreeSet<(Cause, Option<NodeName>, PodName, bool)> = causes.collect();
         let held_up: Vec<HeldUp> = causes
             .into_iter()
-            .map(|(cause, node, pod)| HeldUp { node, pod: pod.to_string(), cause })
+            .map(|(cause, node, pod, outdated)| HeldUp {
+                node,
+                pod: pod.to_string(),
+                outdated,
+                cause,
+            })
             .collect();
         let desired = status.desired_number_scheduled;
         Some(Self {
@@ -129,6 +139,12 @@ impl Rollout {
             groups[index].pods += 1;
         }
         groups
+    }
+
+    /// Whether a pod that is to stay fails: waiting alone won't end that.
+    pub fn has_failing_pods(&self) -> bool {
+        let mut staying = self.held_up.iter().filter(|held_up| !held_up.outdated);
+        staying.any(|held_up| matches!(held_up.cause, Cause::Failing(_)))
     }
 
     /// One line: how far it is.
@@ -198,16 +214,13 @@ impl std::fmt::Display for Cause {
 }
 
 impl std::fmt::Display for Group {
-    /// `CrashLoopBackOff of container a: node-1, node-2, node-3 and 4 more`
+    /// `CrashLoopBackOff of container a: node-1..5, node-7 and 4 more`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let named: Vec<&str> =
-            self.nodes.iter().take(NODES_NAMED_MAX).map(NodeName::as_str).collect();
-        write!(f, "{}", self.cause)?;
-        match self.pods.saturating_sub(named.len()) {
-            _ if named.is_empty() => write!(f, ": {} pods", self.pods),
-            0 => write!(f, ": {}", named.join(", ")),
-            more => write!(f, ": {} and {more} more", named.join(", ")),
+        if self.nodes.is_empty() {
+            return write!(f, "{}: {} pods", self.cause, self.pods);
         }
+        let names = self.nodes.iter().map(NodeName::as_str);
+        write!(f, "{}: {}", self.cause, names::shortened(names, NODES_WIDTH))
     }
 }
 
@@ -219,15 +232,17 @@ fn current_hashes(snapshot: &Snapshot, daemon_set: &DaemonSet) -> BTreeSet<Revis
     current.filter_map(|revision| revision.hash()).collect()
 }
 
+fn is_outdated(pod: &Pod, current: &BTreeSet<RevisionHash>) -> bool {
+    !current.is_empty() && pod.revision_hash().is_none_or(|hash| !current.contains(&hash))
+}
+
 fn cause(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,
-    current: &BTreeSet<RevisionHash>,
     detail: &PodDetail,
+    outdated: bool,
     now: Timestamp,
 ) -> Option<Cause> {
-    let hash = detail.pod.revision_hash();
-    let is_old = !current.is_empty() && hash.is_none_or(|hash| !current.contains(&hash));
     let node = detail.pod.target_node_name().and_then(|name| snapshot.nodes.get(name));
     let node_is_down = node.is_some_and(|node| matches!(node.health, NodeHealth::NotReady { .. }));
     let state = &detail.state;
@@ -236,7 +251,7 @@ fn cause(
         PodState::Terminating => Some(Cause::Terminating),
         _ if node_is_down => Some(Cause::NodeNotReady),
         _ if state.is_failing() => Some(Cause::Failing(state.clone())),
-        _ if is_old => Some(match daemon_set.update_strategy {
+        _ if outdated => Some(match daemon_set.update_strategy {
             UpdateStrategy::OnDelete => Cause::AwaitsDeletion,
             UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => Cause::AwaitsTurn,
         }),
@@ -429,11 +444,11 @@ mod tests {
         check(
             &rollout(daemon_set(json!({}), [8, 7, 2, 2]), &pods),
             expect![[r#"
-            Failing: 7 of 8 pods updated, 2 available
-              CrashLoopBackOff of container c: node-1, node-2, node-3 and 2 more
-              ContainerCreating: node-6
-              of an older revision, awaits its turn: node-7
-        "#]],
+                Failing: 7 of 8 pods updated, 2 available
+                  CrashLoopBackOff of container c: node-1..5
+                  ContainerCreating: node-6
+                  of an older revision, awaits its turn: node-7
+            "#]],
         );
     }
 

@@ -85,6 +85,20 @@ impl Snapshot {
         pods.take_while(move |((in_namespace, _), _)| in_namespace == namespace).map(|(_, pod)| pod)
     }
 
+    /// Forgets all objects of a kind: a new list of them is to come.
+    pub fn clear(&mut self, kind: Kind) {
+        match kind {
+            Kind::Node => self.nodes.clear(),
+            Kind::DaemonSet => self.daemon_sets.clear(),
+            Kind::Pod => {
+                self.pods.clear();
+                self.others.clear();
+            }
+            Kind::ControllerRevision => self.revisions.clear(),
+            Kind::Namespace => self.namespace_node_selectors.clear(),
+        }
+    }
+
     /// Forgets an object: it is gone.
     pub fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
         match kind {

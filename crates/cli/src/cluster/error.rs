@@ -48,21 +48,26 @@ pub struct Right {
 impl Error {
     /// What became of a request that needed that right.
     pub(super) fn of(right: &Right, server: &str, error: kube::Error) -> Self {
-        let right = right.clone();
         match error {
-            kube::Error::Api(status) => match status.code {
-                401 => Self::Unauthorized { server: server.to_owned(), message: status.message },
-                403 if status.message.contains("cannot ") || status.message.is_empty() => {
-                    Self::Forbidden { right, user: user(&status.message) }
-                }
-                404 => Self::NotFound { right, hint: None },
-                410 => Self::Expired,
-                _ => Self::Refused { message: status.message },
-            },
+            kube::Error::Api(status) => Self::refusal(right, server, status.code, status.message),
             other => {
                 let cause = client::one_line(&other);
                 Self::Unreachable { server: server.to_owned(), cause }
             }
+        }
+    }
+
+    /// What the server's answer to a request that needed that right means.
+    pub(super) fn refusal(right: &Right, server: &str, code: u16, message: String) -> Self {
+        let right = right.clone();
+        match code {
+            401 => Self::Unauthorized { server: server.to_owned(), message },
+            403 if message.contains("cannot ") || message.is_empty() => {
+                Self::Forbidden { right, user: user(&message) }
+            }
+            404 => Self::NotFound { right, hint: None },
+            410 => Self::Expired,
+            _ => Self::Refused { message },
         }
     }
 

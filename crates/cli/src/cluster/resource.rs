@@ -85,6 +85,7 @@ impl fmt::Display for Resource {
 pub struct Selection {
     namespace: Option<String>,
     labels: Option<String>,
+    fields: Option<String>,
 }
 
 impl Selection {
@@ -103,6 +104,12 @@ impl Selection {
         let selector = kube::core::Selector::try_from(selector.clone()).ok();
         let labels = selector.map(|selector| selector.to_string()).filter(|text| !text.is_empty());
         Self { labels, ..self }
+    }
+
+    /// Only the object of that name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { fields: Some(format!("metadata.name={name}")), ..self }
     }
 
     pub fn namespace(&self) -> Option<&str> {
