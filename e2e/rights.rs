@@ -1,0 +1,235 @@
+//! The rights that deploy/ grants are exactly those that the controller uses: it runs as its ServiceAccount against a sandbox
+//! that enforces them, through all that it ever does, and the sandbox's log tells what it asked for.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use http::request::Parts;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::world::gateway::{Fate, Gateway};
+use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::process::Process;
+use crate::world::{Setup, World, client, eventually};
+
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
+const NAMESPACE: &str = "kube-system";
+const ACCOUNT: &str = "everynode";
+const USER: &str = "system:serviceaccount:kube-system:everynode";
+
+/// Granted, and used by no request: admission asks for it where OwnerReferencesPermissionEnforcement is on.
+const ASKED_BY_ADMISSION: [&str; 1] = ["update daemonsets/finalizers.apps"];
+
+/// C4, C21, C40, C43, C60, C63, C71, S4: every verb that the controller uses is granted, and every verb granted is used
+#[tokio::test]
+async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Result<()> {
+    let arguments = ["--log-level=debug", "--log-format=json"];
+    let setup = Setup { nodes: 3, controller: false, arguments: &arguments };
+    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let documents = rights_in(Path::new(MANIFEST))?;
+    apply(&world, &documents).await?;
+    let account = client(&kubeconfig_with(&world, &token(&world).await?)?).await?;
+    let gateway = Gateway::start(account, hindrances()).await?;
+    let kubeconfig = gateway.kubeconfig(world.directory.path())?;
+    let directory = world.directory.path();
+    let mut controller = Process::everynode_with(directory, "run", &["run"], Some(&kubeconfig))?;
+
+    everything(&world).await.with_context(|| controller.output())?;
+    controller.check_running()?;
+    let (status, _) = controller.terminate().await?;
+    ensure!(status.success(), "{status}: {}", controller.output());
+
+    let sandbox = world.sandbox.as_ref().context("this world has a sandbox")?;
+    let requests = requests_of(USER, &sandbox.output());
+    let refused: Vec<_> = requests.iter().filter(|(_, allowed)| !allowed).collect();
+    ensure!(refused.is_empty(), "refused: {refused:?}");
+    let used: BTreeSet<String> = requests.into_iter().map(|(right, _)| right).collect();
+    let mut granted = granted(&documents)?;
+    for right in ASKED_BY_ADMISSION {
+        ensure!(granted.remove(right), "{right} is not granted");
+    }
+    let spare: Vec<_> = granted.difference(&used).collect();
+    ensure!(spare.is_empty(), "granted, but not used: {spare:?}");
+    ensure!(used == granted, "used, but by another grant: {:?}", used.difference(&granted));
+    Ok(())
+}
+
+/// What an older or a troubled server does: it knows no streaming lists, and one deletion of a pod goes unanswered.
+fn hindrances() -> impl Fn(&Parts) -> Fate + Send + Sync {
+    let has_withheld = AtomicBool::new(false);
+    move |request| {
+        let query = request.uri.query().unwrap_or_default();
+        if query.contains("sendInitialEvents") {
+            return Fate::Refused(422);
+        }
+        let is_deletion = request.method == Method::DELETE && request.uri.path().contains("/pods/");
+        if is_deletion && !has_withheld.swap(true, Ordering::Relaxed) {
+            return Fate::Unanswered;
+        }
+        Fate::Answered
+    }
+}
+
+/// All that the controller ever does, in short.
+async fn everything(world: &World) -> Result<()> {
+    world.roll_out(&daemon_set("a")).await?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    world.settled("a").await?;
+    world.kubectl(&["rollout", "undo", "daemonset/a"]).await?;
+    world.settled("a").await?;
+    let surge = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let surge = json!({"spec": {"updateStrategy": surge, "revisionHistoryLimit": 0}});
+    world.patch_daemon_set("a", with(surge, image_patch(NEXT_IMAGE))).await?;
+    world.settled("a").await?;
+    adopt(world).await?;
+    collide(world).await?;
+    fail_again_and_again(world).await
+}
+
+/// What a deleted DaemonSet left behind is taken over by the next one, and its history cut.
+async fn adopt(world: &World) -> Result<()> {
+    let before = crate::observe::uids(world, "a").await?;
+    let orphan = DeleteParams {
+        propagation_policy: Some(kube::api::PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    world.daemon_sets().delete("a", &orphan).await?;
+    eventually("the DaemonSet is gone", async || {
+        ensure!(world.daemon_sets().get_opt("a").await?.is_none(), "it is there");
+        Ok(())
+    })
+    .await?;
+    let next = with(daemon_set("a"), image_patch(NEXT_IMAGE));
+    world.roll_out(&next).await?;
+    crate::observe::same_pods(world, "a", &before).await?;
+    eventually("the pods and revisions are adopted", async || {
+        for owners in world.pods_of("a").await?.into_iter().map(|pod| pod.metadata.owner_references)
+        {
+            ensure!(owners.is_some_and(|owners| owners.len() == 1), "an orphan is left");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// The name of a revision is taken by another one.
+async fn collide(world: &World) -> Result<()> {
+    world.roll_out(&daemon_set("b")).await?;
+    let of_b = ListParams::default().labels("app=b");
+    let mut revision =
+        world.revisions().list(&of_b).await?.items.pop().context("b has a revision")?;
+    world.daemon_sets().delete("b", &DeleteParams::background()).await?;
+    let name = revision.metadata.name.clone().context("it has a name")?;
+    eventually("b and its revision are gone", async || {
+        ensure!(world.revisions().get_opt(&name).await?.is_none(), "it is there");
+        Ok(())
+    })
+    .await?;
+    revision.metadata = serde_json::from_value(json!({"name": name}))?;
+    revision.data = serde_json::from_value(json!({"another": "template"}))?;
+    world.revisions().create(&PostParams::default(), &revision).await?;
+    let ds = world.roll_out(&daemon_set("b")).await?;
+    let collisions = ds.status.and_then(|status| status.collision_count);
+    ensure!(collisions == Some(1), "collisionCount is {collisions:?}");
+    Ok(())
+}
+
+/// The same refusal over and over is one event, whose count grows.
+async fn fail_again_and_again(world: &World) -> Result<()> {
+    let spec =
+        json!({"serviceAccountName": "missing", "containers": [{"name": "main", "image": IMAGE}]});
+    let manifest = with(daemon_set("c"), json!({"spec": {"template": {"spec": spec}}}));
+    world.create_daemon_set(&manifest).await?;
+    eventually("an event is a series", async || {
+        let events = world.events().list(&ListParams::default()).await?.items;
+        let series = events.iter().filter(|event| event.reason.as_deref() == Some("FailedCreate"));
+        let longest = series.filter_map(|event| Some(event.series.as_ref()?.count)).max();
+        ensure!(longest.is_some_and(|count| count > 1), "no series");
+        Ok(())
+    })
+    .await
+}
+
+/// The account and what it may do, of all that the manifest holds.
+fn rights_in(manifest: &Path) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(manifest)?;
+    let documents = text.split("\n---\n").map(serde_saphyr::from_str);
+    let mut documents: Vec<Value> = documents.collect::<Result<_, _>>()?;
+    let kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+    documents.retain(|document| kinds.iter().any(|kind| document["kind"] == *kind));
+    ensure!(documents.len() == kinds.len(), "{} documents of rights", documents.len());
+    Ok(documents)
+}
+
+async fn apply(world: &World, documents: &[Value]) -> Result<()> {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
+    let arguments = ["apply", "--namespace=kube-system", "-f", "-"];
+    world.kubectl_with_input(&arguments, &list.to_string()).await?.ok()?;
+    Ok(())
+}
+
+async fn token(world: &World) -> Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let request = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
+    let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await?;
+    answer.status.and_then(|status| status.token).context("a token was asked for")
+}
+
+/// The world's kubeconfig, with another token.
+fn kubeconfig_with(world: &World, token: &str) -> Result<std::path::PathBuf> {
+    let mut document: Value = serde_json::from_str(&std::fs::read_to_string(&world.kubeconfig)?)?;
+    document["users"][0]["user"]["token"] = token.into();
+    let path = world.directory.path().join("account.kubeconfig");
+    std::fs::write(&path, document.to_string())?;
+    Ok(path)
+}
+
+/// What the rules allow, as `VERB RESOURCE[/SUBRESOURCE][.GROUP]`.
+fn granted(documents: &[Value]) -> Result<BTreeSet<String>> {
+    let mut rights = BTreeSet::new();
+    for document in documents {
+        let rules: Option<Vec<PolicyRule>> = match document["kind"].as_str() {
+            Some("ClusterRole") => serde_json::from_value::<ClusterRole>(document.clone())?.rules,
+            Some("Role") => serde_json::from_value::<Role>(document.clone())?.rules,
+            _ => None,
+        };
+        for rule in rules.into_iter().flatten() {
+            for group in rule.api_groups.iter().flatten() {
+                for resource in rule.resources.iter().flatten() {
+                    rights.extend(rule.verbs.iter().map(|verb| right(verb, resource, group)));
+                }
+            }
+        }
+    }
+    Ok(rights)
+}
+
+/// What a user asked of resources, by the sandbox's log, and whether it was allowed.
+fn requests_of(user: &str, log: &str) -> BTreeSet<(String, bool)> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let requests = lines.filter(|line| line["user"] == user && line.get("resource").is_some());
+    let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
+    requests
+        .map(|line| {
+            let resource = match text(&line, "subresource").as_str() {
+                "" => text(&line, "resource"),
+                part => format!("{}/{part}", text(&line, "resource")),
+            };
+            let right = right(&text(&line, "verb"), &resource, &text(&line, "group"));
+            (right, line["allowed"] == true)
+        })
+        .collect()
+}
+
+fn right(verb: &str, resource: &str, group: &str) -> String {
+    match group {
+        "" => format!("{verb} {resource}"),
+        group => format!("{verb} {resource}.{group}"),
+    }
+}
