@@ -15,4 +15,5 @@ mod python;
 mod rights;
 mod scenarios;
 mod separate_process;
+mod streams;
 mod world;

@@ -49,6 +49,20 @@ impl Process {
         Ok(Process { child, output })
     }
 
+    /// The same, with standard error elsewhere.
+    pub fn everynode_with_stderr(
+        directory: &Path,
+        arguments: &[&str],
+        kubeconfig: &Path,
+        stderr: Stdio,
+    ) -> Result<Process> {
+        let output = directory.join(format!("{}.log", unique("run")));
+        let mut command = Command::new(EVERYNODE);
+        command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", directory);
+        command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(stderr);
+        Ok(Process { child: command.spawn().context("start everynode")?, output })
+    }
+
     pub fn check_running(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("everynode ended with {status}:\n{}", self.output()),

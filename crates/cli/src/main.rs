@@ -2,6 +2,8 @@
 //! standard error and an exit code.
 
 #![forbid(unsafe_code)]
+// They panic where the stream is full or closed; `output` does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod cluster;
@@ -34,7 +36,7 @@ fn main() -> ExitCode {
         // Whoever read the output has had enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", one_line(&causes(&error)));
+            output::note(format_args!("error: {}", one_line(&causes(&error))));
             ExitCode::FAILURE
         }
     }
@@ -111,7 +113,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     if is_help {
         let _ = std::io::stderr().write_all(text.as_bytes());
     } else {
-        eprintln!("{}", parts.join("; "));
+        output::note(parts.join("; "));
     }
     ExitCode::from(EXIT_USAGE)
 }

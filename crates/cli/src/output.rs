@@ -64,6 +64,11 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
+/// Writes a line to standard error, as well as that goes: where that is closed or full, nobody can be told.
+pub fn note(line: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// # Errors
 /// If it has keys that are no strings.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {

@@ -19,7 +19,7 @@ pub async fn execute(arguments: HistoryArguments) -> anyhow::Result<()> {
     let revised = Revised::read(&cluster, &arguments.daemon_set).await?;
     let pods = match carriers(&cluster, &revised.daemon_set).await {
         Err(error) if error.is_forbidden() => {
-            eprintln!("pods are not counted: {error}");
+            output::note(format_args!("pods are not counted: {error}"));
             None
         }
         result => Some(result?),

@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use everynode_sandbox::{NodeSource, Options, Sandbox};
 
 use crate::args::{LogLevel, SandboxArguments};
-use crate::{log, signal};
+use crate::{log, output, signal};
 use cluster::Cluster;
 use controller::Controller;
 use manifest::Manifest;
@@ -68,7 +68,8 @@ async fn drive(
     let cluster = Cluster::connect(sandbox.kubeconfig_path()).await?;
     let nodes = cluster.nodes().await?;
     let seconds = started.elapsed().as_secs_f64();
-    println!("sandbox: {} nodes at {} after {seconds:.2} s", nodes.len(), sandbox.server_url());
+    let (count, url) = (nodes.len(), sandbox.server_url());
+    output::print(&format!("sandbox: {count} nodes at {url} after {seconds:.2} s\n"))?;
     for manifest in manifests {
         manifest.apply(sandbox)?;
     }
@@ -81,11 +82,11 @@ async fn drive(
         if arguments.exit_when_settled {
             bail!("the sandbox did not settle in {timeout:?}: {missing}");
         }
-        eprintln!("not settled after {timeout:?}: {missing}");
+        output::note(format_args!("not settled after {timeout:?}: {missing}"));
     }
-    print!("\n{}", summary::table(&nodes, &pods));
+    output::print(&format!("\n{}", summary::table(&nodes, &pods)))?;
     if !arguments.exit_when_settled {
-        print!("\n{}", summary::next_steps(sandbox.kubeconfig_path()));
+        output::print(&format!("\n{}", summary::next_steps(sandbox.kubeconfig_path())))?;
     }
     Ok(())
 }
@@ -108,7 +109,8 @@ async fn settle(cluster: &Cluster, timeout: Duration) -> anyhow::Result<Option<V
         if missing.is_empty() {
             display.finish();
             let seconds = started.elapsed().as_secs_f64();
-            println!("settled: {} pods available after {seconds:.2} s", progress.available);
+            let pods = progress.available;
+            output::print(&format!("settled: {pods} pods available after {seconds:.2} s\n"))?;
             return Ok(None);
         }
         if started.elapsed() >= timeout {

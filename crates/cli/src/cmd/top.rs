@@ -46,10 +46,10 @@ pub async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
     };
     output::print(&text)?;
     for problem in &snapshot.problems {
-        eprintln!("{problem}");
+        output::note(problem);
     }
     for error in refused {
-        eprintln!("reasons are incomplete: {error}");
+        output::note(format_args!("reasons are incomplete: {error}"));
     }
     Ok(())
 }

@@ -46,6 +46,6 @@ pub async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
 pub fn remind_of_on_delete(daemon_set: &DaemonSet) {
     let strategy = daemon_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
-        eprintln!("its update strategy is OnDelete: a pod is replaced when you delete it");
+        output::note("its update strategy is OnDelete: a pod is replaced when you delete it");
     }
 }

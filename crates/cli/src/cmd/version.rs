@@ -1,6 +1,7 @@
 //! `everynode version`.
 
+use crate::output;
+
 pub fn execute() -> anyhow::Result<()> {
-    println!("everynode {} (follows Kubernetes 1.36)", env!("CARGO_PKG_VERSION"));
-    Ok(())
+    output::print(concat!("everynode ", env!("CARGO_PKG_VERSION"), " (follows Kubernetes 1.36)\n"))
 }

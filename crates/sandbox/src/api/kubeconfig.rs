@@ -26,8 +26,11 @@ pub fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
 }
 
 /// Writes `text` to `path` in one step, readable by its owner alone: a reader sees the old file
-/// or the new one, never a part.
+/// or the new one, never a part. What is no file, such as `/dev/stdout`, is written to as it is.
 pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
+    }
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use everynode_sandbox::{Applied, Outcome, Refusal, Sandbox};
 
+use crate::output;
+
 pub struct Manifest {
     /// As messages call it.
     name: String,
@@ -28,9 +30,11 @@ impl Manifest {
         let mut failed = None;
         for applied in &all {
             match &applied.result {
-                Ok(outcome) => println!("{} {}", applied.object, verb(*outcome)),
+                Ok(outcome) => {
+                    output::print(&format!("{} {}\n", applied.object, verb(*outcome)))?;
+                }
                 Err(_) if is_unserved(applied) && passed_over < all.len() => {
-                    eprintln!("passed over: {}: {applied}", self.name);
+                    output::note(format_args!("passed over: {}: {applied}", self.name));
                 }
                 Err(_) => failed = failed.or(Some(applied)),
             }

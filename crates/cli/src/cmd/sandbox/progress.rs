@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::settle::Progress;
+use crate::output;
 
 /// When nobody watches, a line at most this often.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +43,8 @@ impl Display {
                     before != progress && now.duration_since(at) >= LINE_INTERVAL
                 });
                 if due {
-                    eprintln!("{} of {} pods available", progress.available, progress.desired);
+                    let Progress { available, desired } = progress;
+                    output::note(format_args!("{available} of {desired} pods available"));
                     *last = Some((now, progress));
                 }
             }

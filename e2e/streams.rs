@@ -1,0 +1,106 @@
+//! Standard output and standard error that are full, closed, or read by nobody: what was promised there fails with an exit
+//! code, and a controller goes on controlling.
+
+use std::fs::{File, OpenOptions};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::separate_process::bare;
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
+use crate::world::process::{EVERYNODE, Process};
+
+/// Where a stream goes.
+#[derive(Clone, Copy, Debug)]
+enum Stream {
+    Null,
+    /// A disk without room.
+    Full,
+    /// A pipe whose reader is gone.
+    Unread,
+}
+
+impl Stream {
+    fn open(self) -> Result<Stdio> {
+        Ok(match self {
+            Stream::Null => Stdio::null(),
+            Stream::Full => full()?.into(),
+            Stream::Unread => std::io::pipe()?.1.into(),
+        })
+    }
+}
+
+fn full() -> Result<File> {
+    OpenOptions::new().write(true).open("/dev/full").context("open /dev/full")
+}
+
+/// C63, S1: output that has no room is an error of the command, never a panic; one that nobody wants is none
+#[test]
+fn a_command_whose_output_has_no_room_fails_in_order() -> Result<()> {
+    use Stream::{Full, Null, Unread};
+    let settled = ["sandbox", "--nodes=1", "--exit-when-settled", "--timeout=50s"];
+    let no_config = ["run", "--kubeconfig=/nowhere"];
+    let cases: [(&[&str], Stream, Stream, i32); 12] = [
+        (&["version"], Full, Null, 1),
+        (&["version"], Full, Full, 1),
+        (&["version"], Unread, Null, 0),
+        (&["--help"], Full, Null, 1),
+        (&["completion", "bash"], Full, Null, 1),
+        (&["completion", "bash"], Unread, Null, 0),
+        (&["nonsense"], Null, Full, 2),
+        (&["nonsense"], Null, Unread, 2),
+        (&no_config, Null, Full, 1),
+        (&no_config, Full, Unread, 1),
+        (&settled, Full, Null, 1),
+        (&settled, Null, Full, 0),
+    ];
+    for (arguments, stdout, stderr, expected) in cases {
+        let status = Command::new(EVERYNODE)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(stdout.open()?)
+            .stderr(stderr.open()?)
+            .status()?;
+        ensure!(
+            status.code() == Some(expected),
+            "{arguments:?} with {stdout:?} and {stderr:?} ends with {status}"
+        );
+    }
+    Ok(())
+}
+
+/// S1: a kubeconfig that can't be written is said so, and what is no file is not replaced by one
+#[test]
+fn a_kubeconfig_that_has_no_room_is_told() -> Result<()> {
+    let arguments = ["sandbox", "--kubeconfig-out=/dev/full", "--exit-when-settled"];
+    let output = Command::new(EVERYNODE).args(arguments).stdin(Stdio::null()).output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "{}: {told}", output.status);
+    ensure!(told.contains("write kubeconfig /dev/full: No space left on device"), "{told}");
+    full()?;
+    Ok(())
+}
+
+/// C62: a controller that can't log goes on controlling
+#[tokio::test]
+async fn a_controller_that_cannot_log_goes_on() -> Result<()> {
+    let Some(world) = bare(2).await? else { return Ok(()) };
+    for (index, stderr) in [Stream::Full, Stream::Unread].into_iter().enumerate() {
+        let arguments = ["run", "--leader-elect=false", "--log-level=debug"];
+        let directory = world.directory.path();
+        let mut controller = Process::everynode_with_stderr(
+            directory,
+            &arguments,
+            &world.kubeconfig,
+            stderr.open()?,
+        )?;
+        let name = format!("a-{index}");
+        world.roll_out(&daemon_set(&name)).await.with_context(|| format!("{stderr:?}"))?;
+        world.patch_daemon_set(&name, image_patch(NEXT_IMAGE)).await?;
+        world.settled(&name).await?;
+        controller.check_running()?;
+        let (status, _) = controller.terminate().await?;
+        ensure!(status.success(), "{stderr:?}: {status}");
+    }
+    Ok(())
+}
