@@ -66,8 +66,10 @@ pub async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
     }
     match (end, arguments.timeout) {
         (End::RolledOut, _) => {}
-        (End::TimeIsUp, Some(timeout)) => eprintln!("gave up: not rolled out within {timeout:?}"),
-        (End::PodsFail, _) => eprintln!("gave up: pods of the current revision fail"),
+        (End::TimeIsUp, Some(timeout)) => {
+            output::note(format_args!("gave up: not rolled out within {timeout:?}"))
+        }
+        (End::PodsFail, _) => output::note("gave up: pods of the current revision fail"),
         (End::TimeIsUp, None) => {}
     }
     Ok(match end {

@@ -54,8 +54,8 @@ impl Display {
     /// What people should know besides.
     pub fn note(&self, text: &str) {
         match self {
-            Self::Silent | Self::Lines { .. } => eprintln!("{text}"),
-            Self::Bar { bar, .. } => bar.suspend(|| eprintln!("{text}")),
+            Self::Silent | Self::Lines { .. } => output::note(text),
+            Self::Bar { bar, .. } => bar.suspend(|| output::note(text)),
         }
     }
 
