@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service};
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use kube::api::{Api, Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::world::command::finish;
+use crate::world::{Setup, World, eventually};
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
 
@@ -138,6 +141,95 @@ fn starts_with_known_options(container: &Container) -> Result<()> {
         .output()?;
     ensure!(help.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&help.stderr));
     Ok(())
+}
+
+/// A field that no type has would be gone.
+fn round_trip<K: DeserializeOwned + serde::Serialize>(document: &Value) -> Result<()> {
+    let typed: K = serde_json::from_value(document.clone())?;
+    let back = serde_json::to_value(typed)?;
+    ensure!(back == *document, "of {document} the API knows {back}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_field_is_one_that_its_kind_has() -> Result<()> {
+    let mut documents = base().await?;
+    for component in ["control-plane", "single", "monitoring"] {
+        documents.extend(Overlay::of(&[component]).await?);
+    }
+    for document in &documents {
+        match document["kind"].as_str().unwrap_or_default() {
+            "Deployment" => round_trip::<Deployment>(document)?,
+            "Service" => round_trip::<Service>(document)?,
+            "ServiceAccount" => round_trip::<ServiceAccount>(document)?,
+            "PodDisruptionBudget" => round_trip::<PodDisruptionBudget>(document)?,
+            "ClusterRole" => round_trip::<ClusterRole>(document)?,
+            "ClusterRoleBinding" => round_trip::<ClusterRoleBinding>(document)?,
+            "Role" => round_trip::<Role>(document)?,
+            "RoleBinding" => round_trip::<RoleBinding>(document)?,
+            // Custom resources, whose types are prometheus-operator's.
+            "ServiceMonitor" | "PrometheusRule" => {}
+            other => anyhow::bail!("no type for {other}"),
+        }
+    }
+    Ok(())
+}
+
+/// A control-plane node that is to run nothing else, that its cloud has not greeted, and that has no network yet.
+async fn take_the_network_away(world: &World) -> Result<()> {
+    let node = World::node_names(&world.list_nodes().await?).pop().context("no node")?;
+    world.kubectl(&["taint", "node", &node, "CriticalAddonsOnly=true:NoExecute"]).await?;
+    let effect = "=true:NoSchedule";
+    for key in
+        ["node-role.kubernetes.io/control-plane", "node.cloudprovider.kubernetes.io/uninitialized"]
+    {
+        world.kubectl(&["taint", "node", &node, &format!("{key}{effect}")]).await?;
+    }
+    // The taint of this one follows the condition.
+    let condition =
+        json!({"type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated"});
+    let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+    world.nodes().patch_status(&node, &PatchParams::default(), &patch).await?;
+    eventually("the node is tainted for its network", async || {
+        let taints = world.nodes().get(&node).await?.spec.and_then(|spec| spec.taints);
+        let keys: Vec<String> = taints.into_iter().flatten().map(|taint| taint.key).collect();
+        ensure!(keys.len() == 4, "its taints are {keys:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The sandbox serves no Deployments: their pod stands for them, and is held to all rules of pods.
+#[tokio::test]
+async fn the_api_server_takes_it_and_its_pod_runs_where_there_is_no_network_yet() -> Result<()> {
+    let setup = Setup { nodes: 1, controller: false, ..Setup::default() };
+    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let documents = base().await?;
+    let template = one::<Deployment>(&documents, "Deployment")?.spec.context("no spec")?.template;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": template.spec,
+        "metadata": {"name": "everynode", "namespace": "kube-system"},
+    });
+    let served = |document: &&Value| {
+        document["kind"] != "Deployment" && document["kind"] != "PodDisruptionBudget"
+    };
+    let account: Vec<&Value> = documents.iter().filter(served).collect();
+    take_the_network_away(&world).await?;
+    for (what, item) in [("account", json!(account)), ("pod", json!([pod]))] {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": item}).to_string();
+        for arguments in [&["--dry-run=server"][..], &[]] {
+            let arguments = [&["--namespace=", "apply", "-f", "-"], arguments].concat();
+            let said = world.kubectl_with_input(&arguments, &list).await?.ok().context(what)?;
+            ensure!(!said.is_empty(), "kubectl did nothing");
+        }
+    }
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "kube-system");
+    eventually("the pod runs", async || {
+        let status = pods.get("everynode").await?.status.unwrap_or_default();
+        ensure!(status.phase.as_deref() == Some("Running"), "{status:?}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
