@@ -34,7 +34,14 @@ const EXAMPLES: &str = "\
 Examples:
   everynode sandbox --nodes 20 --zones 3 --apply daemonset.yaml   a cluster of 20 simulated nodes
   everynode run --kubeconfig admin.conf                           the controller of a real cluster
-  everynode completion bash > /etc/bash_completion.d/everynode";
+  everynode top                                                   every DaemonSet, the stuck ones first
+  everynode status ds/fluentd --timeout 10m                       waits for its rollout, and says what holds it up
+
+Completion of names from the cluster:
+  source <(everynode completion bash)      in ~/.bashrc; zsh alike in ~/.zshrc
+  everynode completion fish | source       in ~/.config/fish/config.fish
+
+As a plugin of kubectl, call it kubectl-everynode and put it into $PATH: kubectl everynode top";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

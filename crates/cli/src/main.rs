@@ -8,16 +8,20 @@
 mod args;
 mod cluster;
 mod cmd;
+mod complete;
+mod invocation;
 mod log;
 mod output;
 mod signal;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use args::{Arguments, Command};
+use invocation::Invocation;
 
 /// The controller decides on the main thread; one more reads and writes, thousands of pods a second. Each further one
 /// would have its own share of the heap and wake-ups to pay for.
@@ -27,11 +31,17 @@ const CONTROLLER_THREADS: usize = 1;
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let invocation = Invocation::of(words.first().map_or("".as_ref(), OsString::as_os_str));
+    let result = match complete::answer(invocation, &words) {
+        Ok(true) => Ok(ExitCode::SUCCESS),
+        Ok(false) => match parse(invocation, words) {
+            Ok(arguments) => run(arguments.command, invocation),
+            Err(error) => return usage(&error),
+        },
+        Err(error) => Err(error),
     };
-    match run(arguments.command) {
+    match result {
         Ok(code) => code,
         // Whoever read the output has had enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -42,7 +52,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
+fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let matches = invocation::command(invocation).try_get_matches_from(words)?;
+    Arguments::from_arg_matches(&matches)
+}
+
+fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     let done = match command {
         Command::Run(arguments) => {
             block_on(Some(CONTROLLER_THREADS), cmd::run::execute(*arguments))
@@ -54,7 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),
         Command::Undo(arguments) => operate(cmd::undo::execute(arguments)),
         Command::Restart(arguments) => operate(cmd::restart::execute(arguments)),
-        Command::Completion { shell } => cmd::completion::execute(shell),
+        Command::Completion { shell } => cmd::completion::execute(shell, invocation),
         Command::Version => cmd::version::execute(),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -1,12 +1,8 @@
-//! `everynode completion SHELL`.
+//! `everynode completion SHELL`: the script that has the shell ask this program.
 
-use clap::CommandFactory;
+use crate::complete;
+use crate::invocation::Invocation;
 
-use crate::args::Arguments;
-use crate::output;
-
-pub fn execute(shell: clap_complete::Shell) -> anyhow::Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "everynode", &mut script);
-    output::print(&String::from_utf8_lossy(&script))
+pub fn execute(shell: clap_complete::Shell, invocation: Invocation) -> anyhow::Result<()> {
+    complete::write_script(shell, invocation.program())
 }

@@ -1,0 +1,93 @@
+//! By which name the program was called: its own, or as kubectl calls plugins. Its help says what to type.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+
+use crate::args::Arguments;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invocation {
+    Program,
+    /// `kubectl-everynode`, which `kubectl everynode` starts.
+    KubectlPlugin,
+    /// `kubectl_complete-everynode`, which kubectl asks what could come next.
+    KubectlCompletion,
+}
+
+impl Invocation {
+    /// From the first word of the command line.
+    pub fn of(program: &OsStr) -> Self {
+        match Path::new(program).file_stem().and_then(OsStr::to_str) {
+            Some("kubectl-everynode") => Self::KubectlPlugin,
+            Some("kubectl_complete-everynode") => Self::KubectlCompletion,
+            Some(_) | None => Self::Program,
+        }
+    }
+
+    /// The file that is started.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Program => "everynode",
+            Self::KubectlPlugin | Self::KubectlCompletion => "kubectl-everynode",
+        }
+    }
+}
+
+/// The command line, with the help of how it was called.
+pub fn command(invocation: Invocation) -> Command {
+    let command = Arguments::command();
+    match invocation {
+        Invocation::Program => command,
+        Invocation::KubectlPlugin | Invocation::KubectlCompletion => {
+            let command = command.bin_name("kubectl everynode").display_name("kubectl everynode");
+            as_plugin(command).mut_subcommands(as_plugin)
+        }
+    }
+}
+
+fn as_plugin(command: Command) -> Command {
+    let Some(examples) = command.get_after_help().map(ToString::to_string) else { return command };
+    let lines = examples.lines().map(|line| match line.strip_prefix("  everynode ") {
+        Some(rest) => format!(
+            "  kubectl everynode {}",
+            rest.replace("&& everynode ", "&& kubectl everynode ")
+                .replace("|| everynode ", "|| kubectl everynode ")
+        ),
+        None => line.to_owned(),
+    });
+    command.after_help(lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_knows_by_which_name_it_was_called() {
+        for (program, expected) in [
+            ("everynode", Invocation::Program),
+            ("/usr/local/bin/everynode", Invocation::Program),
+            ("/root/.krew/bin/kubectl-everynode", Invocation::KubectlPlugin),
+            ("kubectl_complete-everynode", Invocation::KubectlCompletion),
+        ] {
+            assert_eq!(Invocation::of(OsStr::new(program)), expected, "{program}");
+        }
+    }
+
+    #[test]
+    fn a_plugins_help_says_what_to_type() {
+        let help = |invocation| {
+            let mut command = command(invocation);
+            command.build();
+            let status = command.find_subcommand_mut("status").expect("there is one");
+            status.render_help().to_string()
+        };
+        let plugin = help(Invocation::KubectlPlugin);
+        assert!(plugin.contains("Usage: kubectl everynode status"), "{plugin}");
+        assert!(plugin.contains("\n  kubectl everynode status ds/fluentd"), "{plugin}");
+        assert!(plugin.contains("|| kubectl everynode undo"), "{plugin}");
+        assert!(help(Invocation::Program).contains("Usage: everynode status"));
+    }
+}
