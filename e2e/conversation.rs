@@ -1,7 +1,7 @@
-//! A conversation with the real kubectl: what a person types, and what is answered, word for word.
+//! A conversation with the real kubectl, and with everynode's commands: what a person types, and what is answered, word for word.
 //!
 //! Each file of e2e/conversation is one conversation with a sandbox of its own. A line that starts with `$ ` is run by a
-//! shell (kubectl is on its path), `< ` lines are its standard input, and what follows is what it prints, on either
+//! shell (kubectl and everynode are on its path), `< ` lines are its standard input, and what follows is what it prints, on either
 //! stream, and `! CODE` if it fails. `-- or --` separates answers that depend on kubectl's version, and `[1.28..]` or
 //! `[..1.27]` after the `$` says which versions are asked at all. Ages, UIDs, ports and the like are told by their sort:
 //! `<age>`. `EVERYNODE_UPDATE=replace` writes down what was answered; `=append` adds it as one more answer.
@@ -9,12 +9,14 @@
 mod normalize;
 mod script;
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
 
+use crate::world::process::EVERYNODE;
 use crate::world::{Setup, World};
 use script::{Entry, Script};
 
@@ -62,6 +64,18 @@ async fn the_server_explains_itself() -> Result<()> {
 #[tokio::test]
 async fn roles_decide_who_may_do_what() -> Result<()> {
     hold("authorize").await
+}
+
+/// C41, C46: top, status, history, diff, undo and restart, on a terminal and piped, with the exit code of each
+#[tokio::test]
+async fn operators_are_told_what_holds_up_a_rollout_and_bring_templates_back() -> Result<()> {
+    hold("operate").await
+}
+
+/// S8: without a right it is named which one, for whom, and what can be told without is told
+#[tokio::test]
+async fn operators_without_a_right_are_told_which_one() -> Result<()> {
+    hold("rights").await
 }
 
 /// S8, S9, S12: what a real cluster refuses is refused in the same words
@@ -118,7 +132,10 @@ impl Shell {
         let home = world.directory.path().join("home");
         let binaries = home.join("bin");
         std::fs::create_dir_all(&binaries)?;
-        std::os::unix::fs::symlink(&program, binaries.join("kubectl"))?;
+        symlink(&program, binaries.join("kubectl"))?;
+        for name in ["everynode", "kubectl-everynode", "kubectl_complete-everynode"] {
+            symlink(EVERYNODE, binaries.join(name))?;
+        }
         let rest = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{rest}", binaries.display());
         let version = version(&program).await?;
@@ -132,7 +149,14 @@ impl Shell {
         let mut looks = tokio::time::interval(LOOK_INTERVAL);
         loop {
             let answer = self.run(world, entry).await?;
-            let is_look = ["kubectl get", "kubectl describe", "kubectl events", "cat "];
+            let is_look = [
+                "kubectl get",
+                "kubectl describe",
+                "kubectl events",
+                "everynode top",
+                "everynode history",
+                "cat ",
+            ];
             let is_look = is_look.iter().any(|start| entry.command.starts_with(start));
             let expected = entry.expects(&answer) || entry.answers.is_empty();
             if expected || !is_look || started.elapsed() > LOOK_DEADLINE {

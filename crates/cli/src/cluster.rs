@@ -60,7 +60,10 @@ impl Cluster {
             kubeconfig: arguments.kubeconfig.clone(),
             context: arguments.context.clone(),
         };
-        let config = client::config(&location).await?;
+        let mut config = client::config(&location).await?;
+        if let Some(user) = &arguments.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+        }
         let client = client::client(&config)?;
         let namespace = arguments.namespace.clone();
         Ok(Cluster {

@@ -127,6 +127,7 @@ impl Place {
                 kubeconfig: value::<PathBuf>(&matches, "kubeconfig"),
                 context: value::<String>(&matches, "context"),
                 namespace: value::<String>(&matches, "namespace"),
+                impersonate: value::<String>(&matches, "impersonate"),
             },
             daemon_set: value::<DaemonSetName>(&matches, "daemon_set"),
         }

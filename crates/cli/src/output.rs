@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::args::ColorWhen;
-pub use table::{Tone, table};
+pub use table::{Tone, table, table_with_remarks};
 
 /// Where text goes: how wide it is, and whether it shows colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

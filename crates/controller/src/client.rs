@@ -28,7 +28,9 @@ pub struct Location {
 pub enum Error {
     #[error("kubeconfig {path}: {cause}")]
     Kubeconfig { path: String, cause: String },
-    #[error("no cluster: there is no kubeconfig ({kubeconfig}), and this is no pod ({in_cluster})")]
+    #[error(
+        "no cluster: there is no kubeconfig ({kubeconfig}), and this is no pod ({in_cluster}); use --kubeconfig"
+    )]
     NoConfig { kubeconfig: String, in_cluster: String },
     #[error("cluster {server}: {cause}")]
     Client { server: String, cause: String },

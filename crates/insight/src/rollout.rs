@@ -172,8 +172,11 @@ impl Rollout {
             (Phase::Done, _) => String::new(),
             (Phase::Unobserved, _) => "no controller has looked at its newest spec".to_owned(),
             (_, Some(group)) => group.to_string(),
-            (_, None) if self.missing > 0 => format!("{} pods to be created", self.missing),
-            (_, None) => "its controller".to_owned(),
+            (Phase::AwaitsDeletion, None) => {
+                let old = self.desired.saturating_sub(self.updated);
+                format!("{old} pods {}", Cause::AwaitsDeletion)
+            }
+            (Phase::Failing | Phase::Progressing, None) => self.headline(),
         }
     }
 }
@@ -281,6 +284,8 @@ fn phase(daemon_set: &DaemonSet, held_up: &[HeldUp]) -> Phase {
     let status = &daemon_set.status;
     let desired = status.desired_number_scheduled;
     let is_done = status.updated_number_scheduled >= desired && status.number_available >= desired;
+    let all_there =
+        status.number_available >= desired && status.current_number_scheduled >= desired;
     let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
     if status.observed_generation < daemon_set.generation {
         Phase::Unobserved
@@ -289,7 +294,7 @@ fn phase(daemon_set: &DaemonSet, held_up: &[HeldUp]) -> Phase {
     } else if held_up.iter().any(|held_up| held_up.cause.is_failing()) {
         Phase::Failing
     } else if daemon_set.update_strategy == UpdateStrategy::OnDelete
-        && !held_up.is_empty()
+        && all_there
         && only_deletions()
     {
         Phase::AwaitsDeletion

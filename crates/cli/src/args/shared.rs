@@ -17,6 +17,9 @@ pub struct ConnectionArguments {
     /// Namespace [default: the context's]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// User to impersonate, to see what they may
+    #[arg(long = "as", value_name = "USER")]
+    pub impersonate: Option<String>,
 }
 
 /// What comes out, and how.

@@ -66,6 +66,7 @@ pub async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
     }
     match (end, arguments.timeout) {
         (End::RolledOut, _) => {}
+        _ if arguments.no_wait => {}
         (End::TimeIsUp, Some(timeout)) => {
             output::note(format_args!("gave up: not rolled out within {timeout:?}"))
         }

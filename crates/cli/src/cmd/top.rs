@@ -118,14 +118,12 @@ fn table(
         headings.extend(["STRATEGY", "IMAGES", "AGE"]);
     }
     headings.push("STATE");
-    let rows: Vec<_> = rollouts
-        .iter()
-        .map(|rollout| {
-            let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
-            row(rollout, details.map(|details| details.get(&key)))
-        })
-        .collect();
-    output::table(screen, &headings, &rows)
+    let rows = rollouts.iter().map(|rollout| {
+        let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
+        let row = row(rollout, details.map(|details| details.get(&key)));
+        (row, (tone(rollout.phase), rollout.waits_for()))
+    });
+    output::table_with_remarks(screen, &headings, "REASON", &rows.collect::<Vec<_>>())
 }
 
 fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, String)> {
@@ -146,14 +144,23 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
         row.push(plain(daemon_set.map(images).unwrap_or_default()));
         row.push(plain(daemon_set.map(age).unwrap_or_default()));
     }
-    row.push(match rollout.phase {
-        Phase::Failing => (Tone::Bad, format!("stuck: {}", rollout.waits_for())),
-        Phase::Unobserved => (Tone::Bad, rollout.waits_for()),
-        Phase::Progressing => (Tone::Waiting, format!("waits: {}", rollout.waits_for())),
-        Phase::AwaitsDeletion => (Tone::Waiting, rollout.waits_for()),
-        Phase::Done => (Tone::Good, "done".to_owned()),
-    });
+    let state = match rollout.phase {
+        Phase::Failing => "stuck",
+        Phase::Unobserved => "unseen",
+        Phase::Progressing => "rolling",
+        Phase::AwaitsDeletion => "on delete",
+        Phase::Done => "done",
+    };
+    row.push((tone(rollout.phase), state.to_owned()));
     row
+}
+
+const fn tone(phase: Phase) -> Tone {
+    match phase {
+        Phase::Failing | Phase::Unobserved => Tone::Bad,
+        Phase::Progressing | Phase::AwaitsDeletion => Tone::Waiting,
+        Phase::Done => Tone::Good,
+    }
 }
 
 fn images(daemon_set: &DaemonSet) -> String {

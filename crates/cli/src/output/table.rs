@@ -16,8 +16,11 @@ pub enum Tone {
     Faint,
 }
 
+/// What stands in a place of a table.
+pub type Text = (Tone, String);
+
 /// Rows of cells under headings. Without rows there is nothing to show, not even headings.
-pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<(Tone, String)>]) -> String {
+pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<Text>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -48,6 +51,37 @@ pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<(Tone, String)>]) ->
     lines.collect()
 }
 
+/// A table with a remark to each row, which may be long: in a last column where that has room, else on a line of its own
+/// below the row.
+pub fn table_with_remarks(
+    screen: Screen,
+    headings: &[&str],
+    heading: &str,
+    rows: &[(Vec<Text>, Text)],
+) -> String {
+    let unlimited = Screen { width: None, ..screen };
+    let all: Vec<&str> = headings.iter().copied().chain([heading]).collect();
+    let together =
+        rows.iter().map(|(row, remark)| [row.as_slice(), std::slice::from_ref(remark)].concat());
+    let together: Vec<_> = together.collect();
+    let plain = table(Screen { color: false, width: None }, &all, &together);
+    let length = plain.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    if screen.width.is_none_or(|width| length <= usize::from(width)) {
+        return table(unlimited, &all, &together);
+    }
+    let bare: Vec<_> = rows.iter().map(|(row, _)| row.clone()).collect();
+    let text = table(unlimited, headings, &bare);
+    let mut lines = text.lines();
+    let mut shown = lines.next().map(|line| format!("{line}\n")).unwrap_or_default();
+    for (line, (_, (tone, remark))) in lines.zip(rows) {
+        shown += &format!("{line}\n");
+        if !remark.is_empty() {
+            shown += &format!("  {}\n", screen.paint(*tone, remark));
+        }
+    }
+    shown
+}
+
 /// Between two columns.
 const GAP: u16 = 3;
 
@@ -56,9 +90,9 @@ fn cell(tone: Tone, text: &str) -> Cell {
     match tone {
         Tone::Plain => cell,
         Tone::Heading => cell.add_attribute(Attribute::Bold),
-        Tone::Good => cell.fg(Color::Green),
-        Tone::Waiting => cell.fg(Color::Yellow),
-        Tone::Bad => cell.fg(Color::Red),
+        Tone::Good => cell.fg(Color::DarkGreen),
+        Tone::Waiting => cell.fg(Color::DarkYellow),
+        Tone::Bad => cell.fg(Color::DarkRed),
         Tone::Faint => cell.add_attribute(Attribute::Dim),
     }
 }
@@ -104,6 +138,25 @@ mod tests {
         "#]]
         .assert_eq(&text);
         assert!(text.lines().all(|line| line.len() <= 40));
+    }
+
+    #[test]
+    fn a_remark_has_a_line_of_its_own_where_it_has_no_room() {
+        let rows: Vec<_> =
+            rows().into_iter().map(|row| (row[..2].to_vec(), row[2].clone())).collect();
+        let shown = |width| {
+            let screen = Screen { color: false, width };
+            table_with_remarks(screen, &HEADINGS[..2], "REASON", &rows)
+        };
+        expect![[r#"
+            NAME      READY
+            fluentd   3
+            agent     1
+              CrashLoopBackOff on node-0001 and 2 other nodes
+        "#]]
+        .assert_eq(&shown(Some(60)));
+        assert_eq!(shown(Some(100)), shown(None));
+        assert!(shown(None).lines().next().is_some_and(|line| line.ends_with("REASON")));
     }
 
     #[test]
