@@ -259,21 +259,64 @@ impl Write {
         }
     }
 
-    /// The kind whose watch will show the write.
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) const fn subject(&self) -> Subject<'_> {
         match self {
-            Self::AdoptPod(_)
-            | Self::ReleasePod(_)
-            | Self::RelabelPod { .. }
-            | Self::CreatePod(_)
-            | Self::DeletePod(_) => Kind::Pod,
-            Self::AdoptRevision(_)
-            | Self::ReleaseRevision(_)
-            | Self::CreateRevision(_)
-            | Self::LabelRevision { .. }
-            | Self::RaiseRevision { .. }
-            | Self::DeleteRevision(_) => Kind::Revision,
-            Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => Kind::DaemonSet,
+            Self::CreatePod(new) => Subject::NewPod(new),
+            Self::AdoptPod(pod)
+            | Self::ReleasePod(pod)
+            | Self::RelabelPod { pod, .. }
+            | Self::DeletePod(pod) => Subject::Pod(pod),
+            Self::CreateRevision(_) => Subject::NewRevision,
+            Self::AdoptRevision(revision)
+            | Self::ReleaseRevision(revision)
+            | Self::LabelRevision { revision, .. }
+            | Self::RaiseRevision { revision, .. }
+            | Self::DeleteRevision(revision) => Subject::Revision(revision),
+            Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => Subject::DaemonSet,
+        }
+    }
+
+    /// The UID of what is deleted.
+    pub(crate) const fn deleted(&self) -> Option<&Uid> {
+        let deletes = matches!(self, Self::DeletePod(_) | Self::DeleteRevision(_));
+        match self.subject() {
+            Subject::Pod(pod) if deletes => Some(&pod.uid),
+            Subject::Revision(revision) if deletes => Some(&revision.uid),
+            Subject::NewPod(_)
+            | Subject::Pod(_)
+            | Subject::NewRevision
+            | Subject::Revision(_)
+            | Subject::DaemonSet => None,
+        }
+    }
+}
+
+/// What a write is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'a> {
+    NewPod(&'a NewPod),
+    Pod(&'a PodReference),
+    NewRevision,
+    Revision(&'a RevisionReference),
+    DaemonSet,
+}
+
+impl<'a> Subject<'a> {
+    /// The kind whose watch will show the write.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::NewPod(_) | Self::Pod(_) => Kind::Pod,
+            Self::NewRevision | Self::Revision(_) => Kind::Revision,
+            Self::DaemonSet => Kind::DaemonSet,
+        }
+    }
+
+    /// The node that a pod is, or is to be, on or aimed at.
+    pub const fn node(self) -> Option<&'a NodeName> {
+        match self {
+            Self::NewPod(pod) => Some(&pod.node),
+            Self::Pod(pod) => pod.node.as_ref(),
+            Self::NewRevision | Self::Revision(_) | Self::DaemonSet => None,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::name::{NodeName, ResourceVersion, Uid};
-use crate::plan::{Outcome, Plan, Write, WriteResult};
+use crate::name::{ResourceVersion, Uid};
+use crate::plan::{Outcome, Plan, Subject, Write, WriteResult};
 use crate::time::Timestamp;
 
 use super::DaemonSetState;
@@ -28,7 +28,7 @@ impl DaemonSetState {
             }
             Outcome::Gone => self.gone(&write),
             Outcome::RevisionExists { revision, collision_count } => {
-                self.expectations.expect_version(write.kind(), revision.resource_version);
+                self.expectations.expect_version(write.subject().kind(), revision.resource_version);
                 if let Write::CreateRevision(new) = &write {
                     self.history.refused(new, *revision, collision_count, &self.daemon_set, now);
                 }
@@ -38,11 +38,11 @@ impl DaemonSetState {
             }
             Outcome::Skipped => self.not_written(&write),
             Outcome::Failed { .. } => {
-                node(&write).into_iter().for_each(|node| self.turns.refuse(node));
+                write.subject().node().into_iter().for_each(|node| self.turns.refuse(node));
                 self.not_written(&write);
             }
             Outcome::Unknown { resource_version, .. } => {
-                node(&write).into_iter().for_each(|node| self.turns.refuse(node));
+                write.subject().node().into_iter().for_each(|node| self.turns.refuse(node));
                 self.perhaps_written(&write, resource_version, now);
             }
         }
@@ -53,7 +53,7 @@ impl DaemonSetState {
     pub(super) fn hand_out(&mut self, plan: &Plan, now: Timestamp) {
         self.expectations.sent(plan.writes.len());
         for write in &plan.writes {
-            if let Some(uid) = deleted(write) {
+            if let Some(uid) = write.deleted() {
                 self.expectations.expect_deletion(uid.clone());
             }
             if matches!(write, Write::UpdateStatus { .. }) {
@@ -64,22 +64,14 @@ impl DaemonSetState {
     }
 
     fn written(&mut self, write: &Write, uid: Uid, resource_version: ResourceVersion) {
-        match write {
-            Write::CreatePod(_) => self.expectations.expect_creation(uid, resource_version),
-            // Going is what is waited for, not a version.
-            Write::DeletePod(_) | Write::DeleteRevision(_) => return,
-            Write::AdoptPod(_)
-            | Write::ReleasePod(_)
-            | Write::AdoptRevision(_)
-            | Write::ReleaseRevision(_)
-            | Write::CreateRevision(_)
-            | Write::LabelRevision { .. }
-            | Write::RaiseRevision { .. }
-            | Write::RaiseCollisionCount { .. }
-            | Write::RelabelPod { .. }
-            | Write::UpdateStatus { .. } => {}
+        // Going is what is waited for, not a version.
+        if write.deleted().is_some() {
+            return;
         }
-        self.expectations.expect_version(write.kind(), resource_version);
+        if matches!(write, Write::CreatePod(_)) {
+            self.expectations.expect_creation(uid, resource_version);
+        }
+        self.expectations.expect_version(write.subject().kind(), resource_version);
     }
 
     /// Whether a pod was created shows once the watch has come far enough; if it is not known how far that
@@ -91,75 +83,30 @@ impl DaemonSetState {
         now: Timestamp,
     ) {
         match (write, resource_version) {
-            (_, Some(version)) => self.expectations.expect_version(write.kind(), version),
+            (_, Some(version)) => self.expectations.expect_version(write.subject().kind(), version),
             (Write::CreatePod(_), None) => self.no_creations_before = Some(now + UNKNOWN_HOLD),
             (_, None) => {}
         }
     }
 
     fn not_written(&mut self, write: &Write) {
-        if let Some(uid) = deleted(write) {
+        if let Some(uid) = write.deleted() {
             self.expectations.saw_deletion(uid);
         }
     }
 
     /// The object that was to be written is gone, and we have yet to see that.
     fn gone(&mut self, write: &Write) {
-        match write {
-            Write::AdoptPod(pod) | Write::ReleasePod(pod) | Write::RelabelPod { pod, .. } => {
-                self.expectations.expect_gone(&pod.uid);
-            }
-            Write::AdoptRevision(revision)
-            | Write::ReleaseRevision(revision)
-            | Write::LabelRevision { revision, .. }
-            | Write::RaiseRevision { revision, .. } => {
-                self.expectations.expect_gone(&revision.uid);
-            }
-            Write::RaiseCollisionCount { .. } | Write::UpdateStatus { .. } => {
-                self.expectations.expect_gone(&self.daemon_set.uid);
-            }
-            // A deletion is waited for since it was handed out, and what is created is not there yet.
-            Write::DeletePod(_)
-            | Write::DeleteRevision(_)
-            | Write::CreateRevision(_)
-            | Write::CreatePod(_) => {}
+        // A deletion is waited for since it was handed out.
+        if write.deleted().is_some() {
+            return;
         }
-    }
-}
-
-const fn deleted(write: &Write) -> Option<&Uid> {
-    match write {
-        Write::DeletePod(pod) => Some(&pod.uid),
-        Write::DeleteRevision(revision) => Some(&revision.uid),
-        Write::AdoptPod(_)
-        | Write::ReleasePod(_)
-        | Write::AdoptRevision(_)
-        | Write::ReleaseRevision(_)
-        | Write::CreateRevision(_)
-        | Write::LabelRevision { .. }
-        | Write::RaiseRevision { .. }
-        | Write::RaiseCollisionCount { .. }
-        | Write::RelabelPod { .. }
-        | Write::CreatePod(_)
-        | Write::UpdateStatus { .. } => None,
-    }
-}
-
-/// The node on which a pod was to be created or deleted.
-const fn node(write: &Write) -> Option<&NodeName> {
-    match write {
-        Write::CreatePod(pod) => Some(&pod.node),
-        Write::DeletePod(pod) => pod.node.as_ref(),
-        Write::AdoptPod(_)
-        | Write::ReleasePod(_)
-        | Write::AdoptRevision(_)
-        | Write::ReleaseRevision(_)
-        | Write::CreateRevision(_)
-        | Write::LabelRevision { .. }
-        | Write::RaiseRevision { .. }
-        | Write::RaiseCollisionCount { .. }
-        | Write::RelabelPod { .. }
-        | Write::DeleteRevision(_)
-        | Write::UpdateStatus { .. } => None,
+        match write.subject() {
+            Subject::Pod(pod) => self.expectations.expect_gone(&pod.uid),
+            Subject::Revision(revision) => self.expectations.expect_gone(&revision.uid),
+            Subject::DaemonSet => self.expectations.expect_gone(&self.daemon_set.uid),
+            // What was to be created is not there yet.
+            Subject::NewPod(_) | Subject::NewRevision => {}
+        }
     }
 }
