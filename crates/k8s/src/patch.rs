@@ -112,9 +112,10 @@ struct Revision {
     revision: i64,
 }
 
-/// Merge patch of the status subresource (C70): conditions, which belong to others, are not in it.
+/// Merge patch of the status subresource (C70). Conditions, which belong to others, are not in it, nor is
+/// `collisionCount`: repeated after a conflict, the patch would lower one that was raised meanwhile (C43).
 pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
-    let mut body = json!({
+    let body = json!({
         "observedGeneration": status.observed_generation,
         "desiredNumberScheduled": status.desired_number_scheduled,
         "currentNumberScheduled": status.current_number_scheduled,
@@ -124,9 +125,6 @@ pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
         "numberUnavailable": status.number_unavailable,
         "updatedNumberScheduled": status.updated_number_scheduled,
     });
-    if let Some(count) = status.collision_count {
-        body["collisionCount"] = count.into();
-    }
     json!({ "metadata": of(uid, resource_version), "status": body })
 }
 
@@ -204,10 +202,11 @@ mod tests {
         assert_eq!(value["metadata"]["annotations"], json!({ "note": "<x>" }));
     }
 
-    /// C70: a status patch names all counts, zero ones too, and no conditions.
+    /// C43, C70: a status patch names all counts, zero ones too, but neither conditions nor the collision count.
     #[test]
-    fn a_status_patch_leaves_conditions_alone() {
-        let patch = status(&Uid::new("u"), "42", &Status { number_ready: 3, ..Status::default() });
+    fn a_status_patch_leaves_conditions_and_the_collision_count_alone() {
+        let counts = Status { number_ready: 3, collision_count: Some(1), ..Status::default() };
+        let patch = status(&Uid::new("u"), "42", &counts);
         assert_eq!(patch["metadata"], json!({ "uid": "u", "resourceVersion": "42" }));
         assert_eq!(patch["status"]["numberReady"], 3);
         assert_eq!(patch["status"]["numberUnavailable"], 0);
