@@ -51,6 +51,13 @@ impl Decode for Pods {
     fn decode(&mut self, json: &[u8]) -> Result<PodObject, Error> {
         convert::pod(json, &mut self.0)
     }
+
+    fn is_foreign(pod: &PodObject) -> bool {
+        match pod {
+            PodObject::Pod(_) => false,
+            PodObject::Foreign { .. } => true,
+        }
+    }
 }
 
 impl Decode for Revisions {
@@ -58,6 +65,13 @@ impl Decode for Revisions {
 
     fn decode(&mut self, json: &[u8]) -> Result<RevisionObject, Error> {
         convert::revision(json, &mut self.0)
+    }
+
+    fn is_foreign(revision: &RevisionObject) -> bool {
+        match revision {
+            RevisionObject::Revision { .. } => false,
+            RevisionObject::Foreign { .. } => true,
+        }
     }
 }
 

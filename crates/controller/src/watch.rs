@@ -54,6 +54,11 @@ pub trait Decode: Send + Sync {
     /// # Errors
     /// The object is not of its kind's shape; it is logged and passed over.
     fn decode(&mut self, json: &[u8]) -> Result<Self::Item, convert::Error>;
+
+    /// Whether it is somebody else's, so that a list need not hold it (C3).
+    fn is_foreign(_item: &Self::Item) -> bool {
+        false
+    }
 }
 
 /// One resource, followed.
@@ -85,7 +90,7 @@ impl<D: Decode, E> Watch<D, E> {
     pub async fn run(mut self) {
         // Counted from zero, so that the first restart is seen as one.
         self.restarts();
-        let mut machine = Machine::default();
+        let mut machine = Machine::new(D::is_foreign);
         let mut backoff = Backoff::default();
         loop {
             let Err(error) = self.round(&mut machine, &mut backoff).await else { continue };

@@ -41,7 +41,7 @@ const DELIVERIES_MAX: usize = 8;
 
 impl<D: Decode> Feed<D> {
     pub fn new(kind: &'static Kind, decoder: D, wrap: Wrap<D::Item>) -> Self {
-        let machine = Machine::default();
+        let machine = Machine::new(D::is_foreign);
         Self { kind, decoder, wrap, mutation: None, streams: true, machine, position: None }
     }
 

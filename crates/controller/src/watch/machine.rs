@@ -87,6 +87,7 @@ pub enum End {
 pub struct Machine<T> {
     state: State<T>,
     streaming_lists: bool,
+    is_foreign: fn(&T) -> bool,
 }
 
 #[derive(Debug)]
@@ -96,13 +97,13 @@ enum State<T> {
     Watching { since: String },
 }
 
-impl<T> Default for Machine<T> {
-    fn default() -> Self {
-        Self { state: State::Streaming { items: Vec::new() }, streaming_lists: true }
-    }
-}
-
 impl<T> Machine<T> {
+    /// `is_foreign`: what is somebody else's, and so left out of lists (C3).
+    pub fn new(is_foreign: fn(&T) -> bool) -> Self {
+        let state = State::Streaming { items: Vec::new() };
+        Self { state, streaming_lists: true, is_foreign }
+    }
+
     pub fn request(&self) -> Request {
         match &self.state {
             State::Paging { continue_token, .. } => {
@@ -116,7 +117,7 @@ impl<T> Machine<T> {
     /// Takes a page; the last one completes the list.
     pub fn page(&mut self, page: Page<T>) -> Option<Change<T>> {
         let State::Paging { items, continue_token } = &mut self.state else { return None };
-        items.extend(page.items);
+        items.extend(page.items.into_iter().filter(|item| !(self.is_foreign)(item)));
         if page.continue_token.is_some() {
             *continue_token = page.continue_token;
             return None;
@@ -133,7 +134,9 @@ impl<T> Machine<T> {
             State::Paging { .. } => None,
             State::Streaming { items } => match line {
                 Line::Added { item, .. } | Line::Modified { item, .. } => {
-                    items.push(item);
+                    if !(self.is_foreign)(&item) {
+                        items.push(item);
+                    }
                     None
                 }
                 // Before the end of the initial events a server sends nothing else.
@@ -195,6 +198,11 @@ fn number(version: &str) -> ResourceVersion {
 mod tests {
     use super::*;
 
+    /// Of numbers, those from 100 on foreign.
+    fn machine() -> Machine<u8> {
+        Machine::new(|number| *number >= 100)
+    }
+
     fn added(item: u8, version: &str) -> Line<u8> {
         Line::Added { item, version: version.to_owned() }
     }
@@ -222,7 +230,7 @@ mod tests {
     /// C1: what streamed in before the connection broke is no list.
     #[test]
     fn a_streaming_list_counts_when_it_is_complete() {
-        let mut machine = Machine::default();
+        let mut machine = machine();
         assert_eq!(machine.request(), Request::StreamingList);
         assert_eq!(machine.line(added(1, "5")), None);
         machine.ended(End::Closed);
@@ -237,7 +245,7 @@ mod tests {
     /// pages begins anew.
     #[test]
     fn pages_take_over_where_streaming_is_refused() {
-        let mut machine = Machine::default();
+        let mut machine = machine();
         machine.ended(End::Refused);
         assert_eq!(machine.request(), Request::Page { continue_token: None });
         assert_eq!(machine.page(page(&[1, 2], "7", Some("t"))), None);
@@ -250,10 +258,25 @@ mod tests {
         assert_eq!(machine.request(), Request::Page { continue_token: None });
     }
 
+    /// C3: neither kind of list gathers what is somebody else's; a watch tells of it, for it may have been ours.
+    #[test]
+    fn a_list_does_not_gather_what_is_foreign() {
+        let mut streaming = machine();
+        streaming.line(added(100, "5"));
+        streaming.line(added(1, "6"));
+        assert_eq!(streaming.line(bookmark("6", true)), reset(&[1], 6));
+        let applied = Change::Applied { item: 100, version: ResourceVersion(7) };
+        assert_eq!(streaming.line(added(100, "7")), Some(applied));
+        let mut paging = machine();
+        paging.ended(End::Refused);
+        assert_eq!(paging.page(page(&[100, 2], "8", Some("t"))), None);
+        assert_eq!(paging.page(page(&[3, 101], "8", None)), reset(&[2, 3], 8));
+    }
+
     /// C1, C60: a watch goes on where it was; events and bookmarks both move that point; after 410 there is a new list.
     #[test]
     fn a_watch_goes_on_where_it_broke_off() {
-        let mut machine = Machine::default();
+        let mut machine = machine();
         machine.line(bookmark("10", true));
         let applied = Change::Applied { item: 1, version: ResourceVersion(11) };
         assert_eq!(machine.line(added(1, "11")), Some(applied));
