@@ -126,7 +126,7 @@ impl Index {
         for orphans in self.listed.extract_if(.., |orphans| orphans.version <= reached) {
             let Some(space) = self.spaces.get_mut(&orphans.key.namespace) else { continue };
             for pod in space.end_listing(&orphans.key, orphans.pods) {
-                space.apply_pod(pod, &mut self.nodes, &mut effects.changed);
+                space.apply_pod(Box::new(pod), &mut self.nodes, &mut effects.changed);
             }
             if space.daemon_sets.contains_key(&orphans.key.name) {
                 effects.changed.insert(orphans.key);
@@ -284,7 +284,7 @@ impl Index {
         &mut self,
         namespace: &Namespace,
         uid: &Uid,
-        last: Option<Pod>,
+        last: Option<Box<Pod>>,
         effects: &mut Effects,
     ) {
         if let Some(space) = self.spaces.get_mut(namespace) {
@@ -294,11 +294,12 @@ impl Index {
 
     fn reset_pods(&mut self, pods: Vec<PodObject>, effects: &mut Effects) {
         self.has_pods = true;
-        let mut by_namespace: BTreeMap<Namespace, Vec<Pod>> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<Namespace, BTreeMap<Uid, Box<Pod>>> = BTreeMap::new();
         for pod in pods {
             match pod {
                 PodObject::Pod(pod) => {
-                    by_namespace.entry(pod.namespace.clone()).or_default().push(pod);
+                    let pods = by_namespace.entry(pod.namespace.clone()).or_default();
+                    pods.insert(pod.uid.clone(), pod);
                 }
                 PodObject::Foreign { .. } => {}
             }

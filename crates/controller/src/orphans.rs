@@ -71,7 +71,7 @@ pub async fn read(api: &impl Server, list: &OrphanList) -> Result<Orphans, Error
     for item in wire.items.unwrap_or_default() {
         orphans.version = orphans.version.max(version(item));
         match convert::pod(item.get().as_bytes(), &mut interner) {
-            Ok(PodObject::Pod(pod)) => orphans.pods.push(pod),
+            Ok(PodObject::Pod(pod)) => orphans.pods.push(*pod),
             Ok(PodObject::Foreign { .. }) => {}
             Err(error) => tracing::error!(%error, "object passed over"),
         }

@@ -136,7 +136,7 @@ impl Snapshot {
         match convert::pod(json, &mut self.interner)? {
             PodObject::Pod(pod) => {
                 let name = (pod.namespace.clone(), pod.name.clone());
-                self.pods.insert(name, PodDetail::new(pod, json));
+                self.pods.insert(name, PodDetail::new(*pod, json));
             }
             PodObject::Foreign { uid, .. } => match pod::usage_on_node(json, &mut self.interner) {
                 Some(usage) => {

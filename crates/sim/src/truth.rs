@@ -21,7 +21,7 @@ pub fn pod(object: &Object) -> Option<Pod> {
     match convert::pod(&object.json(), &mut Interner::default())
         .expect("the store's pods are valid")
     {
-        PodObject::Pod(pod) => Some(pod),
+        PodObject::Pod(pod) => Some(*pod),
         PodObject::Foreign { .. } => None,
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Space {
     pub daemon_sets: BTreeMap<DaemonSetName, Entry>,
     names: BTreeMap<Uid, DaemonSetName>,
     node_selector: Labels,
-    pods: BTreeMap<Uid, Pod>,
+    pods: BTreeMap<Uid, Box<Pod>>,
     revisions: BTreeMap<Uid, Revision>,
     /// While orphans are being listed live.
     listing: Option<Listing>,
@@ -42,7 +42,7 @@ type Changed = BTreeSet<DaemonSetKey>;
 impl Space {
     #[cfg(test)]
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.values()
+        self.pods.values().map(|pod| &**pod)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -79,7 +79,8 @@ impl Space {
         }
         let mut state = DaemonSetState::new(config, daemon_set, nodes);
         state.apply_namespace_node_selector(self.node_selector.clone(), nodes);
-        let pods: Vec<&Pod> = self.pods.values().filter(|pod| concerns_pod(&state, pod)).collect();
+        let pods: Vec<&Pod> =
+            self.pods.values().map(|pod| &**pod).filter(|pod| concerns_pod(&state, pod)).collect();
         state.reset_pods(pods, nodes);
         for revision in self.revisions.values() {
             if concerns_revision(&state, revision) {
@@ -122,7 +123,7 @@ impl Space {
         }
     }
 
-    pub fn apply_pod(&mut self, pod: Pod, nodes: &mut Nodes, changed: &mut Changed) {
+    pub fn apply_pod(&mut self, pod: Box<Pod>, nodes: &mut Nodes, changed: &mut Changed) {
         let old = self.pods.get(&pod.uid);
         if old == Some(&pod) {
             return;
@@ -147,7 +148,7 @@ impl Space {
     pub fn delete_pod(
         &mut self,
         uid: &Uid,
-        last: Option<Pod>,
+        last: Option<Box<Pod>>,
         nodes: &mut Nodes,
         changed: &mut Changed,
     ) {
@@ -165,10 +166,15 @@ impl Space {
     }
 
     /// One pass over pods and DaemonSets, not over pairs of them.
-    pub fn reset_pods(&mut self, pods: Vec<Pod>, nodes: &mut Nodes, changed: &mut Changed) {
+    pub fn reset_pods(
+        &mut self,
+        mut pods: BTreeMap<Uid, Box<Pod>>,
+        nodes: &mut Nodes,
+        changed: &mut Changed,
+    ) {
         let mut owned: BTreeMap<&Uid, Vec<&Pod>> = BTreeMap::new();
         let mut orphans = Vec::new();
-        for pod in &pods {
+        for pod in pods.values().map(|pod| &**pod) {
             match &pod.controller {
                 Some(controller) => owned.entry(controller).or_default().push(pod),
                 None => orphans.push(pod),
@@ -183,12 +189,10 @@ impl Space {
             }
         }
         let Self { daemon_sets, listing, .. } = self;
-        let is_wanted = |pod: &Pod| {
+        pods.retain(|_, pod| {
             pod.controller.is_some() || listing.is_some() || is_selected(daemon_sets, &pod.labels)
-        };
-        let wanted = pods.into_iter().filter(is_wanted);
-        let wanted: BTreeMap<Uid, Pod> = wanted.map(|pod| (pod.uid.clone(), pod)).collect();
-        let old = std::mem::replace(&mut self.pods, wanted);
+        });
+        let old = std::mem::replace(&mut self.pods, pods);
         if let Some(listing) = &mut self.listing {
             listing.gone.extend(old.into_keys().filter(|uid| !self.pods.contains_key(uid)));
         }

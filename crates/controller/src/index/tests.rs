@@ -146,7 +146,7 @@ fn orphans_that_were_dropped_are_listed_for_a_new_daemon_set() {
     index.observe(Observation::Pod(went));
     index.observe(Observation::Pod(applied(pod_object("seen", "c", None), 4)));
     let listed = ["early", "went", "seen"].map(|name| match pod_object(name, "c", None) {
-        PodObject::Pod(pod) => pod,
+        PodObject::Pod(pod) => *pod,
         PodObject::Foreign { .. } => unreachable!(),
     });
     let key = DaemonSetKey::new("ns", "c");
@@ -165,7 +165,7 @@ fn a_new_daemon_set_waits_for_its_orphans() {
     let key = DaemonSetKey::new("ns", "c");
     assert!(index.plan(&key, Timestamp(0)).is_none(), "not listed");
     let PodObject::Pod(orphan) = pod_object("p", "c", None) else { unreachable!() };
-    let orphans = Orphans { key: key.clone(), pods: vec![orphan.clone()], version: version(4) };
+    let orphans = Orphans { key: key.clone(), pods: vec![*orphan.clone()], version: version(4) };
     assert_eq!(index.observe_orphans(orphans), Effects::default());
     assert!(index.plan(&key, Timestamp(0)).is_none(), "listed, but the watch is behind");
     let effects = index.observe(Observation::Pod(applied(PodObject::Pod(orphan), 4)));

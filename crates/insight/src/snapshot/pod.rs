@@ -288,7 +288,7 @@ mod tests {
         })
         .to_string();
         match convert::pod(json.as_bytes(), &mut Interner::default()) {
-            Ok(PodObject::Pod(pod)) => PodDetail::new(pod, json.as_bytes()),
+            Ok(PodObject::Pod(pod)) => PodDetail::new(*pod, json.as_bytes()),
             other => panic!("{other:?}"),
         }
     }

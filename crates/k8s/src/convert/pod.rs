@@ -12,7 +12,7 @@ use super::{Controller, Error, Interner};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodObject {
     /// One of a DaemonSet, or an orphan.
-    Pod(Pod),
+    Pod(Box<Pod>),
     /// One whose controller is no DaemonSet: nothing of it is kept (C3).
     Foreign { namespace: Namespace, uid: Uid },
 }
@@ -107,7 +107,7 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
     let spec = wire.spec.unwrap_or_default();
     let status = wire.status.unwrap_or_default();
     let labels = wire.metadata.labels(interner);
-    Ok(PodObject::Pod(Pod {
+    Ok(PodObject::Pod(Box::new(Pod {
         namespace,
         name: name.into(),
         uid,
@@ -120,7 +120,7 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
         affinity_node_name: spec.affinity_node_name().and_then(|name| node_name(name, interner)),
         phase: phase(text(status.phase.as_ref())),
         readiness: status.readiness(),
-    }))
+    })))
 }
 
 fn node_name(name: &str, interner: &mut Interner) -> Option<NodeName> {
@@ -205,7 +205,7 @@ mod tests {
         let mut value = base();
         change(&mut value);
         match of(&value) {
-            PodObject::Pod(pod) => pod,
+            PodObject::Pod(pod) => *pod,
             PodObject::Foreign { .. } => panic!("foreign: {value}"),
         }
     }
