@@ -19,13 +19,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use tokio::runtime::Builder;
 
 use args::{Arguments, Command};
 use invocation::Invocation;
-
-/// The controller decides on the main thread; one more reads and writes, thousands of pods a second. Each further one
-/// would have its own share of the heap and wake-ups to pay for.
-const CONTROLLER_THREADS: usize = 1;
 
 /// Wrong arguments, as most programs report them.
 const EXIT_USAGE: u8 = 2;
@@ -59,10 +56,10 @@ fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Arguments, clap
 
 fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     let done = match command {
-        Command::Run(arguments) => {
-            block_on(Some(CONTROLLER_THREADS), cmd::run::execute(*arguments))
+        Command::Run(arguments) => operate(cmd::run::execute(*arguments)),
+        Command::Sandbox(arguments) => {
+            block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments))
         }
-        Command::Sandbox(arguments) => block_on(None, cmd::sandbox::execute(*arguments)),
         Command::Status(arguments) => return operate(cmd::status::execute(arguments)),
         Command::Top(arguments) => operate(cmd::top::execute(arguments)),
         Command::History(arguments) => operate(cmd::history::execute(arguments)),
@@ -75,27 +72,20 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Operators' commands do one thing after the other: this thread is enough.
+/// Operators' commands do one thing after the other. The controller reads, decides and writes thousands of pods a second
+/// on one thread; another one would have to be woken for every event, and have its own share of the heap.
 fn operate<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(future);
-    // Nobody waits for watches that are still open.
-    runtime.shutdown_background();
-    result
+    block_on(Builder::new_current_thread(), future)
 }
 
-/// Runs `future` on this thread, and what it spawns on so many others; else on one for each core.
-fn block_on(
-    threads: Option<usize>,
-    future: impl Future<Output = anyhow::Result<()>>,
-) -> anyhow::Result<()> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = threads {
-        builder.worker_threads(threads);
-    }
-    let runtime = builder.enable_all().build()?;
+/// Runs `future` on this thread.
+fn block_on<T>(
+    mut runtime: Builder,
+    future: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let runtime = runtime.enable_all().build()?;
     let result = runtime.block_on(future);
-    // A blocked read of standard input must not hold up the exit.
+    // Neither a blocked read of standard input nor watches that are still open must hold up the exit.
     runtime.shutdown_background();
     result
 }
