@@ -1,6 +1,8 @@
 //! The command line: what `everynode` understands, with its help. It decides nothing.
 
 mod daemon_set_name;
+#[cfg(test)]
+mod help;
 mod rollout;
 mod run;
 mod sandbox;
