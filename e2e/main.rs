@@ -12,6 +12,7 @@ mod kubectl;
 mod monitoring;
 mod observe;
 mod python;
+mod quick_start;
 mod rights;
 mod scenarios;
 mod separate_process;

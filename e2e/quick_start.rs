@@ -1,0 +1,46 @@
+//! docs/quick-start.md, word for word: what it tells people to type works.
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use crate::world::{Setup, World};
+
+const PAGE: &str = include_str!("../docs/quick-start.md");
+/// The part that is kubectl alone, after the sandbox was started.
+const BEGIN: &str = "Everything from here on is kubectl";
+const END: &str = "## Your own nodes";
+
+#[tokio::test]
+async fn each_command_of_the_quick_start_does_what_it_says() -> Result<()> {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fluentd-elasticsearch.yaml");
+    let arguments = ["--zones", "3", "--apply", example];
+    let setup = Setup { nodes: 20, arguments: &arguments, ..Setup::default() };
+    ensure!(PAGE.contains(
+        "everynode sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml"
+    ));
+    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let (_, part) = PAGE.split_once(BEGIN).context("the page has another beginning")?;
+    let (part, _) = part.split_once(END).context("the page has another end")?;
+    let commands: Vec<&str> = commands(part).collect();
+    ensure!(commands.len() > 20, "only {commands:?}");
+    for command in commands {
+        let output = world.finish(shell(command), "").await?;
+        let is_to_fail = command.ends_with("# times out");
+        ensure!((output.code != 0) == is_to_fail, "{command}: {output:?}");
+    }
+    Ok(())
+}
+
+/// The lines of the blocks of shell, but for the one that sets KUBECONFIG, as the test does.
+fn commands(page: &str) -> impl Iterator<Item = &str> {
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).filter(|line| line.starts_with("kubectl "))
+}
+
+/// With the kubectl that the tests use.
+fn shell(line: &str) -> Command {
+    let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
+    let mut command = Command::new("sh");
+    command.args(["-c", &line.replacen("kubectl", &kubectl, 1)]);
+    command
+}
