@@ -1,10 +1,11 @@
 //! The project's own tools: `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, `cargo xtask rules` lists the
 //! rules of docs/rules.md with the tests that name them, `cargo xtask instructions` compares what the core's hot paths cost with
-//! what they did. Only `instructions --keep` changes a file.
+//! what they did, `cargo xtask krew` prints the plugin manifest of a release. Only `instructions --keep` changes a file.
 
 #![forbid(unsafe_code)]
 
 mod instructions;
+mod krew;
 mod rules;
 mod source;
 mod tidy;
@@ -21,7 +22,12 @@ fn main() -> anyhow::Result<ExitCode> {
         ["rules", "--quiet"] => rules::check(&root, false)?,
         ["instructions"] => instructions::check(&root)?,
         ["instructions", "--keep"] => instructions::keep(&root)?,
-        _ => anyhow::bail!("usage: cargo xtask tidy | rules [--quiet] | instructions [--keep]"),
+        ["krew", version, homepage, archives @ ..] => {
+            krew::print(&root, version, homepage, archives)?
+        }
+        _ => anyhow::bail!(
+            "usage: cargo xtask tidy | rules [--quiet] | instructions [--keep] | krew VERSION HOMEPAGE ARCHIVE..."
+        ),
     };
     for problem in &problems {
         eprintln!("{problem}");
