@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use http::request::Parts;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::gateway::{Fate, Gateway};
@@ -21,7 +20,6 @@ use crate::world::{Setup, World, client, eventually};
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
 const NAMESPACE: &str = "kube-system";
 const ACCOUNT: &str = "everynode";
-const USER: &str = "system:serviceaccount:kube-system:everynode";
 
 /// Granted, and used by no request: admission asks for it where OwnerReferencesPermissionEnforcement is on.
 const ASKED_BY_ADMISSION: [&str; 1] = ["update daemonsets/finalizers.apps"];
@@ -34,7 +32,7 @@ async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Res
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
     let documents = rights_in(Path::new(MANIFEST))?;
     apply(&world, &documents).await?;
-    let account = client(&kubeconfig_with(&world, &token(&world).await?)?).await?;
+    let account = client(&world.kubeconfig_of(NAMESPACE, ACCOUNT).await?).await?;
     let gateway = Gateway::start(account, hindrances()).await?;
     let kubeconfig = gateway.kubeconfig(world.directory.path())?;
     let directory = world.directory.path();
@@ -45,11 +43,11 @@ async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Res
     let (status, _) = controller.terminate().await?;
     ensure!(status.success(), "{status}: {}", controller.output());
 
-    let sandbox = world.sandbox.as_ref().context("this world has a sandbox")?;
-    let requests = requests_of(USER, &sandbox.output());
-    let refused: Vec<_> = requests.iter().filter(|(_, allowed)| !allowed).collect();
+    let asked = world.asked_by(NAMESPACE, ACCOUNT)?;
+    let refused: Vec<_> = asked.iter().filter(|request| !request.allowed).collect();
     ensure!(refused.is_empty(), "refused: {refused:?}");
-    let used: BTreeSet<String> = requests.into_iter().map(|(right, _)| right).collect();
+    let used: BTreeSet<String> =
+        asked.iter().map(|request| format!("{} {}", request.verb, request.resource)).collect();
     let mut granted = granted(&documents)?;
     for right in ASKED_BY_ADMISSION {
         ensure!(granted.remove(right), "{right} is not granted");
@@ -174,22 +172,6 @@ async fn apply(world: &World, documents: &[Value]) -> Result<()> {
     Ok(())
 }
 
-async fn token(world: &World) -> Result<String> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), NAMESPACE);
-    let request = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
-    let answer = accounts.create_token_request(ACCOUNT, &PostParams::default(), &request).await?;
-    answer.status.and_then(|status| status.token).context("a token was asked for")
-}
-
-/// The world's kubeconfig, with another token.
-fn kubeconfig_with(world: &World, token: &str) -> Result<std::path::PathBuf> {
-    let mut document: Value = serde_json::from_str(&std::fs::read_to_string(&world.kubeconfig)?)?;
-    document["users"][0]["user"]["token"] = token.into();
-    let path = world.directory.path().join("account.kubeconfig");
-    std::fs::write(&path, document.to_string())?;
-    Ok(path)
-}
-
 /// What the rules allow, as `VERB RESOURCE[/SUBRESOURCE][.GROUP]`.
 fn granted(documents: &[Value]) -> Result<BTreeSet<String>> {
     let mut rights = BTreeSet::new();
@@ -208,23 +190,6 @@ fn granted(documents: &[Value]) -> Result<BTreeSet<String>> {
         }
     }
     Ok(rights)
-}
-
-/// What a user asked of resources, by the sandbox's log, and whether it was allowed.
-fn requests_of(user: &str, log: &str) -> BTreeSet<(String, bool)> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let requests = lines.filter(|line| line["user"] == user && line.get("resource").is_some());
-    let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
-    requests
-        .map(|line| {
-            let resource = match text(&line, "subresource").as_str() {
-                "" => text(&line, "resource"),
-                part => format!("{}/{part}", text(&line, "resource")),
-            };
-            let right = right(&text(&line, "verb"), &resource, &text(&line, "group"));
-            (right, line["allowed"] == true)
-        })
-        .collect()
 }
 
 fn right(verb: &str, resource: &str, group: &str) -> String {

@@ -1,32 +1,51 @@
-//! A leader that stops for longer than its lease lasts, and wakes up in the middle of a rollout.
+//! A leader that stops for longer than its lease lasts, and wakes up with writes still to send.
 
-use anyhow::{Result, ensure};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
 
 use super::leader::holder;
 use crate::observe::{Limits, Observer};
-use crate::separate_process::{bare, run};
-use crate::world::eventually;
-use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
+use crate::world::manifest::daemon_set;
+use crate::world::process::Process;
+use crate::world::{Setup, World, eventually};
 
-const FLAGS: [&str; 3] = [
+const FLAGS: [&str; 4] = [
+    "run",
     "--leader-elect-lease-duration=2s",
     "--leader-elect-renew-deadline=1500ms",
     "--leader-elect-retry-period=200ms",
 ];
 
-/// C63: a leader that was stopped (SIGSTOP) while another took over writes nothing when it goes on, and
-/// ends with an error that names the lease
+/// So slow that there is always a write waiting for its turn.
+const SLOW: [&str; 2] = ["--kube-api-qps=5", "--kube-api-burst=1"];
+
+/// C63: a leader that was stopped (SIGSTOP) while another took over writes nothing when it goes on, although it has
+/// writes to send, and ends with an error that names the lease
 #[tokio::test]
 async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() -> Result<()> {
-    let Some(world) = bare(6).await? else { return Ok(()) };
-    let mut first = run(&world, &FLAGS)?;
+    let arguments = ["--log-level=debug", "--log-format=json"];
+    let setup = Setup { nodes: 40, controller: false, arguments: &arguments };
+    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let (one, other) = (world.administrator("first").await?, world.administrator("second").await?);
+    let start = |flags: &[&str], kubeconfig: &Path| {
+        Process::everynode_with(world.directory.path(), "run", flags, Some(kubeconfig))
+    };
+    let mut first = start(&[&FLAGS[..], &SLOW].concat(), &one)?;
     let leader = holder(&world).await?;
-    world.roll_out(&daemon_set("a")).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
     let observer = Observer::start(&world, "a", limits).await?;
-    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    world.create_daemon_set(&daemon_set("a")).await?;
+    eventually("the first replica is at work", async || {
+        let pods = world.pods_of("a").await?.len();
+        ensure!(pods > 7, "{pods} pods");
+        Ok(())
+    })
+    .await?;
     first.signal("STOP")?;
-    let mut second = run(&world, &FLAGS)?;
+    let created = world.pods_of("a").await?.len();
+    ensure!(created < 32, "{created} pods: it has too few writes left");
+    let mut second = start(&FLAGS, &other)?;
     eventually("the second replica leads", async || {
         let now = holder(&world).await?;
         ensure!(now != leader, "still {now}");
@@ -39,5 +58,18 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() -> Result<()> 
     ensure!(first.output().contains("no longer leading"), "{}", first.output());
     world.settled("a").await?;
     observer.finish().await?;
-    second.check_running()
+    second.check_running()?;
+
+    let took_over = world.asked_by(&world.namespace, "second")?;
+    let took_over = took_over.iter().find(|asked| asked.verb == "update");
+    let took_over = took_over.context("the second replica never took the lease")?.number;
+    let mut late = world.asked_by(&world.namespace, "first")?;
+    // An event tells of what was done before.
+    let is_event = |resource: &str| resource == "events.events.k8s.io";
+    late.retain(|asked| asked.number > took_over && asked.is_write() && !is_event(&asked.resource));
+    ensure!(late.is_empty(), "the first replica wrote after it was succeeded: {late:?}");
+    let events = world.events().list(&Default::default()).await?.items;
+    let failed = events.iter().find(|event| event.reason.as_deref() == Some("FailedCreate"));
+    ensure!(failed.is_none(), "what was left to the second replica is told as failed: {failed:?}");
+    Ok(())
 }

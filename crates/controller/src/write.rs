@@ -133,12 +133,8 @@ impl<S: Server> Execution<'_, S> {
                 Ok(()) => self.update(write).await,
                 Err(message) => Outcome::Failed { message },
             },
-            Write::DeletePod(_) => {
-                let outcome = self.update(write).await;
-                self.tell_of_deletion(write, &outcome);
-                outcome
-            }
-            Write::ReleasePod(_)
+            Write::DeletePod(_)
+            | Write::ReleasePod(_)
             | Write::ReleaseRevision(_)
             | Write::LabelRevision { .. }
             | Write::RaiseRevision { .. }
@@ -161,8 +157,11 @@ impl<S: Server> Execution<'_, S> {
             }
             Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
             Err(error) => {
-                let note = format!("Error creating: {error}");
-                self.record(Severity::Warning, "FailedCreate", "Create", note);
+                // What is left to the next leader has not failed.
+                if !matches!(error, Error::Fenced) {
+                    let note = format!("Error creating: {error}");
+                    self.record(Severity::Warning, "FailedCreate", "Create", note);
+                }
                 let message = format!("create pod on {}: {error}", new.node);
                 match error {
                     Error::Transport(_) => {
@@ -258,10 +257,17 @@ impl<S: Server> Execution<'_, S> {
         let Some(request) = Request::of(write, &self.owner()) else {
             return Outcome::Failed { message: format!("{} is no update", write.verb()) };
         };
-        match self.send_request(&request).await {
-            Ok(body) => answer::written(&body),
-            Err(error) => self.settle(write, &request, error).await,
+        let (outcome, is_fenced) = match self.send_request(&request).await {
+            Ok(body) => (answer::written(&body), false),
+            Err(error) => {
+                let is_fenced = matches!(error, Error::Fenced);
+                (self.settle(write, &request, error).await, is_fenced)
+            }
+        };
+        if !is_fenced {
+            self.tell_of_deletion(write, &outcome);
         }
+        outcome
     }
 
     /// Finds out what a refusal means: the object may be gone, or another one by now (C61).

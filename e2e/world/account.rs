@@ -1,0 +1,79 @@
+//! Service accounts that tests act as, so that the sandbox's log tells who asked for what.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use super::World;
+
+/// One request, as the sandbox logs it (`--log-level=debug --log-format=json`).
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub verb: String,
+    /// `pods`, `daemonsets/status.apps`
+    pub resource: String,
+    pub allowed: bool,
+    /// Its place among all requests.
+    pub number: usize,
+}
+
+impl World {
+    /// A kubeconfig with a token of an account that is there.
+    pub async fn kubeconfig_of(&self, namespace: &str, account: &str) -> Result<PathBuf> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let request = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
+        let parameters = PostParams::default();
+        let answer = accounts.create_token_request(account, &parameters, &request).await?;
+        let token = answer.status.and_then(|status| status.token).context("no token")?;
+        let text = std::fs::read_to_string(&self.kubeconfig)?;
+        let mut document: Value = serde_json::from_str(&text)?;
+        document["users"][0]["user"]["token"] = token.into();
+        let path = self.directory.path().join(format!("{account}.kubeconfig"));
+        std::fs::write(&path, document.to_string())?;
+        Ok(path)
+    }
+
+    /// Makes an account in the test's namespace that may do anything, and its kubeconfig.
+    pub async fn administrator(&self, account: &str) -> Result<PathBuf> {
+        let namespace = &self.namespace;
+        self.kubectl(&["create", "serviceaccount", account]).await?;
+        let subject = format!("--serviceaccount={namespace}:{account}");
+        let role = "--clusterrole=cluster-admin";
+        self.kubectl(&["create", "clusterrolebinding", account, role, &subject]).await?;
+        self.kubeconfig_of(namespace, account).await
+    }
+
+    /// What an account asked of resources, in order.
+    pub fn asked_by(&self, namespace: &str, account: &str) -> Result<Vec<Asked>> {
+        let user = format!("system:serviceaccount:{namespace}:{account}");
+        let log = self.sandbox.as_ref().context("this world has a sandbox")?.output();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let requests = lines.filter(|line| line.get("resource").is_some()).enumerate();
+        let requests = requests.filter(|(_, line)| line["user"] == user);
+        Ok(requests.map(|(number, line)| Asked::of(number, &line)).collect())
+    }
+}
+
+impl Asked {
+    fn of(number: usize, line: &Value) -> Asked {
+        let text = |field: &str| line[field].as_str().unwrap_or_default();
+        let part = |sign: &str, field: &str| match text(field) {
+            "" => String::new(),
+            text => format!("{sign}{text}"),
+        };
+        let (subresource, group) = (part("/", "subresource"), part(".", "group"));
+        Asked {
+            verb: text("verb").to_owned(),
+            resource: format!("{}{subresource}{group}", text("resource")),
+            allowed: line["allowed"] == true,
+            number,
+        }
+    }
+
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch")
+    }
+}
