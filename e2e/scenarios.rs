@@ -8,6 +8,7 @@ pub mod leader;
 mod many;
 mod nodes;
 mod options;
+mod outage;
 mod ownership;
 mod placement;
 mod rolling;

@@ -1,6 +1,7 @@
 //! A cluster for one test: a sandbox process that dies with it, or a namespace on a cluster that is there already.
 
 pub mod account;
+pub mod cable;
 pub mod command;
 pub mod gateway;
 pub mod manifest;

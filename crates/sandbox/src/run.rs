@@ -43,6 +43,8 @@ pub struct Options {
     pub kubeconfig_out: Option<PathBuf>,
     /// All randomness but secrets comes from it (S24).
     pub seed: u64,
+    /// Changes of a kind that a watch can go back (S7).
+    pub watch_window: usize,
     /// Kubelet lifecycles (YAML) that go before the built-in ones (S22).
     pub lifecycles: Option<PathBuf>,
     pub limits: Limits,
@@ -55,6 +57,7 @@ impl Default for Options {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             kubeconfig_out: None,
             seed: 0,
+            watch_window: store::Options::default().window,
             lifecycles: None,
             limits: Limits::default(),
         }
@@ -132,7 +135,7 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
     let nodes = nodes(&options.nodes)?;
     let lifecycles = lifecycles(options.lifecycles.as_deref())?;
     let now = now();
-    let settings = store::Options { seed: options.seed, ..store::Options::default() };
+    let settings = store::Options { seed: options.seed, window: options.watch_window };
     let store = Store::new(&settings, now);
     let settings = Settings { seed: options.seed, ..Settings::default() };
     let mut cluster = Cluster::new(store, settings, lifecycles, now);

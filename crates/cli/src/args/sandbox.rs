@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::LogArguments;
-use super::value::duration;
+use super::value::{at_least_one, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = SANDBOX_EXAMPLES)]
@@ -44,6 +44,9 @@ pub struct SandboxArguments {
     /// Seed of everything random in the simulation
     #[arg(long, value_name = "N", default_value = "0")]
     pub seed: u64,
+    /// Changes of a kind that watches can go back; who falls further behind is told so (410 Gone) and lists again
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = at_least_one)]
+    pub watch_window: usize,
     /// Pod lifecycles (YAML) that go before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub lifecycles: Option<PathBuf>,

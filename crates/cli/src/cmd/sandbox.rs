@@ -130,6 +130,7 @@ fn options(arguments: &SandboxArguments) -> Options {
         listen: arguments.listen,
         kubeconfig_out: arguments.kubeconfig_out.clone(),
         seed: arguments.seed,
+        watch_window: arguments.watch_window,
         lifecycles: arguments.lifecycles.clone(),
         ..Options::default()
     }
