@@ -12,3 +12,4 @@ mod outage;
 mod ownership;
 mod placement;
 mod rolling;
+mod takeover;
