@@ -1,0 +1,92 @@
+//! The links of the documents: each leads to a file that is there, and to a heading that the file has. Links to the web are
+//! not followed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use regex::Regex;
+
+/// A line for each link that leads nowhere.
+pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
+    let link = Regex::new(r"\]\(([^)\s]+)\)").expect("a constant pattern");
+    let mut problems = Vec::new();
+    for page in pages(root)? {
+        let text = std::fs::read_to_string(&page)?;
+        for found in link.captures_iter(&text).filter(|found| !found[1].contains("://")) {
+            let (path, heading) = found[1].split_once('#').unwrap_or((&found[1], ""));
+            let target = match path {
+                "" => page.clone(),
+                path => page.parent().unwrap_or(root).join(path),
+            };
+            if !leads_somewhere(&target, heading)? {
+                problems.push(format!("{}: the link {} is broken", page.display(), &found[1]));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+fn pages(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut pages = Vec::new();
+    for directory in [root.to_owned(), root.join("docs")] {
+        let entries = std::fs::read_dir(&directory).context(format!("{}", directory.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+fn leads_somewhere(target: &Path, heading: &str) -> anyhow::Result<bool> {
+    if heading.is_empty() {
+        return Ok(target.exists());
+    }
+    if !target.is_file() {
+        return Ok(false);
+    }
+    let text = std::fs::read_to_string(target)?;
+    let is_there =
+        text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == heading);
+    Ok(is_there)
+}
+
+/// The name that a heading goes by in links.
+fn anchor(line: &str) -> String {
+    let title = line.trim_start_matches('#').trim().to_lowercase();
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source;
+
+    #[test]
+    fn no_link_of_the_documents_is_broken() {
+        let problems = check(&source::root()).unwrap();
+        assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+    }
+
+    #[test]
+    fn a_missing_file_and_a_missing_heading_are_seen() {
+        let directory =
+            std::env::temp_dir().join(format!("everynode-links-{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("docs")).unwrap();
+        std::fs::write(directory.join("docs/a.md"), "# The `way` back\n[b](b.md) [up](../R.md#x)")
+            .unwrap();
+        std::fs::write(directory.join("R.md"), "[a](docs/a.md#the-way-back) [web](https://a.b/c)")
+            .unwrap();
+        let problems = check(&directory);
+        std::fs::remove_dir_all(&directory).unwrap();
+        let broken: Vec<bool> = ["b.md", "../R.md#x"]
+            .iter()
+            .map(|link| problems.as_ref().unwrap().iter().any(|problem| problem.contains(link)))
+            .collect();
+        assert_eq!((broken, problems.unwrap().len()), (vec![true, true], 2));
+    }
+}
