@@ -11,6 +11,7 @@ mod deploy;
 mod kubectl;
 mod monitoring;
 mod observe;
+mod operate;
 mod python;
 mod quick_start;
 mod rights;

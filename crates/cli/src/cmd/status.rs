@@ -119,12 +119,11 @@ impl Wait {
                     self.hear(news)?;
                 }
                 _ = looks.tick(), if has_changed && self.follower.is_complete() => {
-                    has_changed = false;
                     let rollout = self.rollout()?;
                     if let Some(end) = end(&rollout, self.patience) {
                         break (rollout, end);
                     }
-                    self.display.show(&rollout)?;
+                    has_changed = !self.display.show(&rollout)?;
                 }
                 () = until(deadline) => {
                     let rollout = self.rollout()?;

@@ -29,26 +29,29 @@ impl Display {
         Self::Bar { bar: ProgressBar::new(0).with_style(style), screen }
     }
 
-    pub fn show(&mut self, rollout: &Rollout) -> anyhow::Result<()> {
+    /// Returns whether it is shown: what comes too soon after the last is to be shown again later.
+    pub fn show(&mut self, rollout: &Rollout) -> anyhow::Result<bool> {
         match self {
-            Self::Silent => {}
+            Self::Silent => Ok(true),
             Self::Bar { bar, screen } => {
                 bar.set_length(rollout.desired.into());
                 bar.set_position(rollout.updated.min(rollout.available).into());
                 bar.set_message(text(rollout, *screen).trim_end().to_owned());
+                Ok(true)
             }
             Self::Lines { last } => {
                 let text = text(rollout, PLAIN);
-                let is_due = last
-                    .as_ref()
-                    .is_none_or(|(at, told)| *told != text && at.elapsed() >= LINES_INTERVAL);
-                if is_due {
-                    output::print(&text)?;
-                    *last = Some((Instant::now(), text));
+                match last {
+                    Some((_, told)) if *told == text => Ok(true),
+                    Some((at, _)) if at.elapsed() < LINES_INTERVAL => Ok(false),
+                    Some(_) | None => {
+                        output::print(&text)?;
+                        *last = Some((Instant::now(), text));
+                        Ok(true)
+                    }
                 }
             }
         }
-        Ok(())
     }
 
     /// What people should know besides.
