@@ -21,7 +21,7 @@ use crate::known::Known;
 use crate::snapshot::{PodDetail, Snapshot};
 
 pub use node::{AffinityCheck, NodeStory, PodStory, ReasonStory, node};
-pub(crate) use rollout::strategy;
+pub(crate) use rollout::{budget, strategy};
 pub use situation::{Finding, Situation};
 
 /// A DaemonSet, and all nodes in groups.

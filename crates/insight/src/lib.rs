@@ -9,5 +9,6 @@ pub mod forecast;
 pub mod history;
 mod known;
 pub mod names;
+pub mod overview;
 pub mod rollout;
 pub mod snapshot;

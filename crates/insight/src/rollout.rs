@@ -229,7 +229,10 @@ impl std::fmt::Display for Group {
 
 /// Those of the revisions that store the current template (C41); none if no revision could be read, and then no pod is
 /// said to be old.
-fn current_hashes(snapshot: &Snapshot, daemon_set: &DaemonSet) -> BTreeSet<RevisionHash> {
+pub(crate) fn current_hashes(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+) -> BTreeSet<RevisionHash> {
     let revisions = snapshot.revisions_of(&daemon_set.key);
     let current = revisions.iter().filter(|revision| revision.stores(&daemon_set.template));
     current.filter_map(|revision| revision.hash()).collect()
@@ -271,7 +274,7 @@ fn cause(
     }
 }
 
-fn is_available(daemon_set: &DaemonSet, detail: &PodDetail, now: Timestamp) -> bool {
+pub(crate) fn is_available(daemon_set: &DaemonSet, detail: &PodDetail, now: Timestamp) -> bool {
     let wanted = u64::from(daemon_set.min_ready_seconds);
     match detail.pod.readiness {
         Readiness::ReadySince(since) => now.since(since).as_secs() >= wanted,

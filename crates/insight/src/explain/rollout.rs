@@ -43,14 +43,22 @@ pub(super) fn waits_for(view: &View<'_>, findings: &[(&NodeName, Finding)]) -> S
             "{progress}; with OnDelete the {outdated} other pods stay until someone deletes them"
         ),
         UpdateStrategy::Malformed => format!("{progress}; updateStrategy can't be read"),
-        strategy @ UpdateStrategy::RollingUpdate { max_surge, max_unavailable } => {
-            let (name, budget) = if strategy.surges() {
-                ("maxSurge", max_surge.of(tally.desired))
-            } else {
-                ("maxUnavailable", max_unavailable.of(tally.desired).max(1))
-            };
+        strategy @ UpdateStrategy::RollingUpdate { .. } => {
+            let name = if strategy.surges() { "maxSurge" } else { "maxUnavailable" };
+            let budget = budget(strategy, tally.desired);
             format!("{progress}; {}", hold_up(view, findings, name, budget))
         }
+    }
+}
+
+/// Of so many nodes the pods may be replaced at the same time; zero if the strategy replaces none.
+pub(crate) fn budget(strategy: UpdateStrategy, desired: usize) -> usize {
+    match strategy {
+        UpdateStrategy::OnDelete | UpdateStrategy::Malformed => 0,
+        UpdateStrategy::RollingUpdate { max_surge, .. } if strategy.surges() => {
+            max_surge.of(desired)
+        }
+        UpdateStrategy::RollingUpdate { max_unavailable, .. } => max_unavailable.of(desired).max(1),
     }
 }
 

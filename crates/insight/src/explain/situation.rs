@@ -38,6 +38,40 @@ pub enum Situation {
     Excluded,
 }
 
+impl Situation {
+    /// Whether a DaemonSet with such a node is not rolled out yet, or has pods that are to go.
+    pub const fn holds_up(self) -> bool {
+        match self {
+            Self::Failing
+            | Self::Unschedulable
+            | Self::NodeNotReady
+            | Self::Missing
+            | Self::ToBeDeleted
+            | Self::NotReady
+            | Self::Terminating
+            | Self::NotYetAvailable
+            | Self::Outdated => true,
+            Self::Lingering | Self::UpToDate | Self::Excluded => false,
+        }
+    }
+
+    /// Whether waiting alone does not help such a node.
+    pub const fn is_stuck(self) -> bool {
+        match self {
+            Self::Failing | Self::Unschedulable | Self::NodeNotReady => true,
+            Self::Missing
+            | Self::ToBeDeleted
+            | Self::NotReady
+            | Self::Terminating
+            | Self::NotYetAvailable
+            | Self::Outdated
+            | Self::Lingering
+            | Self::UpToDate
+            | Self::Excluded => false,
+        }
+    }
+}
+
 /// What is to be said of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
