@@ -408,7 +408,7 @@ impl Watcher {
             decoder,
             sender: self.sender.clone(),
             wrap,
-            trouble: |_| None,
+            contact: |_| None,
             metrics: self.metrics.clone(),
         };
         let stop = self.stop.clone();

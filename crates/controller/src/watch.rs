@@ -70,9 +70,18 @@ pub struct Watch<D: Decode, E> {
     pub sender: mpsc::Sender<E>,
     /// Makes the receiver's event of a change.
     pub wrap: fn(Change<D::Item>) -> E,
-    /// Makes the receiver's event of what failed and is tried again, if it wants to hear of that. The log does.
-    pub trouble: fn(Trouble) -> Option<E>,
+    /// Makes the receiver's event of how the connection does, if it wants to hear of that. The log does.
+    pub contact: fn(Contact) -> Option<E>,
     pub metrics: Arc<Metrics>,
+}
+
+/// How the connection does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// The server answers; with the name of the [`Resource`].
+    Made(&'static str),
+    /// It does not, and is asked again.
+    Lost(Trouble),
 }
 
 /// A request that failed.
@@ -118,6 +127,7 @@ impl<D: Decode, E> Watch<D, E> {
             Request::Page { continue_token } => {
                 let page = self.page(continue_token).await?;
                 backoff.succeeded();
+                self.tell_of_contact(Contact::Made(self.resource.name)).await?;
                 match machine.page(page) {
                     Some(change) => self.tell(change).await,
                     None => Ok(()),
@@ -166,6 +176,7 @@ impl<D: Decode, E> Watch<D, E> {
         );
         let until = Instant::now() + lasts + WATCH_GRACE;
         let answer = timeout(ANSWER_WITHIN, self.client.request_stream(get(&uri)?)).await??;
+        self.tell_of_contact(Contact::Made(self.resource.name)).await?;
         let mut lines = Box::pin(answer);
         let mut line = Vec::new();
         loop {
@@ -236,7 +247,11 @@ impl<D: Decode, E> Watch<D, E> {
                 message: one_line(error),
             },
         };
-        match (self.trouble)(trouble) {
+        self.tell_of_contact(Contact::Lost(trouble)).await
+    }
+
+    async fn tell_of_contact(&self, contact: Contact) -> Result<(), Error> {
+        match (self.contact)(contact) {
             Some(event) => self.sender.send(event).await.map_err(|_| Error::Unheard),
             None => Ok(()),
         }

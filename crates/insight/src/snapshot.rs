@@ -3,6 +3,7 @@
 //!
 //! Nothing is decided here. An object that can't be read is told by name and left out.
 
+mod event;
 mod node;
 mod pod;
 
@@ -13,6 +14,7 @@ use everynode_core::object::{Labels, Revision};
 use everynode_k8s::convert::{self, DaemonSetObject, Error, Interner, PodObject, RevisionObject};
 use everynode_k8s::fit::Usage;
 
+pub use event::EventDetail;
 pub use node::{NodeDetail, NodeHealth};
 pub use pod::{Container, Exit, PodDetail, PodState};
 
@@ -21,6 +23,7 @@ pub use pod::{Container, Exit, PodDetail, PodState};
 pub enum Kind {
     Node,
     DaemonSet,
+    Event,
     Pod,
     ControllerRevision,
     Namespace,
@@ -37,6 +40,8 @@ pub struct Snapshot {
     pub others: BTreeMap<Uid, (NodeName, Usage)>,
     /// The revisions of DaemonSets, and orphans.
     pub revisions: BTreeMap<(Namespace, RevisionName), Revision>,
+    /// What was told of DaemonSets.
+    pub events: BTreeMap<(Namespace, String), EventDetail>,
     /// Of the namespaces that have one (C15).
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
     /// Objects, or parts of them, that could not be read, and why.
@@ -50,6 +55,7 @@ impl Snapshot {
         let added = match kind {
             Kind::Node => self.add_node(json),
             Kind::DaemonSet => self.add_daemon_set(json),
+            Kind::Event => self.add_event(json),
             Kind::Pod => self.add_pod(json),
             Kind::ControllerRevision => self.add_revision(json),
             Kind::Namespace => self.add_namespace(json),
@@ -90,6 +96,7 @@ impl Snapshot {
         match kind {
             Kind::Node => self.nodes.clear(),
             Kind::DaemonSet => self.daemon_sets.clear(),
+            Kind::Event => self.events.clear(),
             Kind::Pod => {
                 self.pods.clear();
                 self.others.clear();
@@ -107,6 +114,9 @@ impl Snapshot {
             }
             Kind::DaemonSet => {
                 self.daemon_sets.remove(&DaemonSetKey::new(namespace, name));
+            }
+            Kind::Event => {
+                self.events.remove(&(namespace.into(), name.to_owned()));
             }
             Kind::Pod => {
                 self.pods.remove(&(namespace.into(), name.into()));
@@ -156,6 +166,20 @@ impl Snapshot {
         {
             self.revisions.insert((namespace, revision.name.clone()), revision);
         }
+        Ok(())
+    }
+
+    fn add_event(&mut self, json: &[u8]) -> Result<(), Error> {
+        let failed = |error: serde_json::Error| Error {
+            kind: "Event",
+            object: "without metadata".to_owned(),
+            cause: error.to_string(),
+        };
+        let meta = convert::meta(json).map_err(failed)?;
+        let event = EventDetail::new(json)
+            .map_err(|error| Error { object: meta.to_string(), ..failed(error) })?;
+        let namespace = Namespace::from(meta.namespace.unwrap_or_default());
+        self.events.insert((namespace, meta.name), event);
         Ok(())
     }
 

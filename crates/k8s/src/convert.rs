@@ -22,7 +22,7 @@ pub use placement::placement;
 pub use pod::{PodObject, pod};
 pub use revision::{RevisionObject, revision};
 pub use selector::{label_selector, label_selector_text};
-pub use wire::{Meta, meta};
+pub use wire::{Meta, meta, timestamp};
 
 use everynode_core::name::{ResourceVersion, Uid};
 

@@ -1,10 +1,10 @@
 //! A DaemonSet with all that belongs to it, followed: a snapshot that keeps up with the cluster, through lost connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_controller::metrics::Metrics;
-use everynode_controller::watch::{self, Change, Decode, Trouble, Watch};
+use everynode_controller::watch::{self, Change, Contact, Decode, Trouble, Watch};
 use everynode_insight::snapshot::{Kind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
@@ -21,6 +21,8 @@ pub struct Follower {
     server: String,
     /// What is followed, and whether it is known yet.
     followed: BTreeMap<Kind, (Selection, Knowledge)>,
+    /// Those whose watches have no connection, by their names.
+    lost: BTreeSet<&'static str>,
 }
 
 #[derive(Debug)]
@@ -39,11 +41,13 @@ pub enum News {
     Refused(Kind, Error),
     /// The connection is lost, and being tried again.
     Lost(Error),
+    /// It is there again, and nothing is missing.
+    Regained,
 }
 
 enum Event {
     Changed(Kind, Change<Box<str>>),
-    Trouble(Trouble),
+    Contact(Contact),
 }
 
 impl Cluster {
@@ -63,14 +67,15 @@ impl Cluster {
                 decoder: Raw,
                 sender: sender.clone(),
                 wrap: wrap(kind),
-                trouble: |trouble| Some(Event::Trouble(trouble)),
+                contact: |contact| Some(Event::Contact(contact)),
                 metrics: metrics.clone(),
             };
             tokio::spawn(watch.run());
             followed.insert(kind, (selection, Knowledge::Awaited));
         }
         let server = self.server.clone();
-        Follower { snapshot: Snapshot::default(), events, server, followed }
+        let (snapshot, lost) = (Snapshot::default(), BTreeSet::new());
+        Follower { snapshot, events, server, followed, lost }
     }
 }
 
@@ -83,6 +88,11 @@ impl Follower {
         })
     }
 
+    /// Whether a watch has no connection.
+    pub fn is_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
     /// Waits for the next change, and takes it into the snapshot.
     pub async fn next(&mut self) -> News {
         loop {
@@ -93,9 +103,14 @@ impl Follower {
                     self.take(kind, change);
                     return News::Changed;
                 }
-                Event::Trouble(trouble) => {
+                Event::Contact(Contact::Lost(trouble)) => {
                     if let Some(news) = self.trouble(&trouble) {
                         return news;
+                    }
+                }
+                Event::Contact(Contact::Made(resource)) => {
+                    if self.lost.remove(resource) && self.lost.is_empty() {
+                        return News::Regained;
                     }
                 }
             }
@@ -138,6 +153,7 @@ impl Follower {
             None => Error::Unreachable { server: self.server.clone(), cause: message },
         };
         if !error.is_forbidden() {
+            self.lost.insert(trouble.resource);
             return Some(News::Lost(error));
         }
         match std::mem::replace(knowledge, Knowledge::Refused) {
@@ -162,6 +178,7 @@ fn wrap(kind: Kind) -> fn(Change<Box<str>>) -> Event {
     match kind {
         Kind::ControllerRevision => |change| Event::Changed(Kind::ControllerRevision, change),
         Kind::DaemonSet => |change| Event::Changed(Kind::DaemonSet, change),
+        Kind::Event => |change| Event::Changed(Kind::Event, change),
         Kind::Namespace => |change| Event::Changed(Kind::Namespace, change),
         Kind::Node => |change| Event::Changed(Kind::Node, change),
         Kind::Pod => |change| Event::Changed(Kind::Pod, change),

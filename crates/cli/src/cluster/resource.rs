@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 pub enum Resource {
     ControllerRevisions,
     DaemonSets,
+    Events,
     Namespaces,
     Nodes,
     Pods,
@@ -20,6 +21,7 @@ impl Resource {
         match self {
             Self::ControllerRevisions => "controllerrevisions",
             Self::DaemonSets => "daemonsets",
+            Self::Events => "events",
             Self::Namespaces => "namespaces",
             Self::Nodes => "nodes",
             Self::Pods => "pods",
@@ -30,7 +32,7 @@ impl Resource {
     pub const fn group(self) -> &'static str {
         match self {
             Self::ControllerRevisions | Self::DaemonSets => "apps",
-            Self::Namespaces | Self::Nodes | Self::Pods => "",
+            Self::Events | Self::Namespaces | Self::Nodes | Self::Pods => "",
         }
     }
 
@@ -39,6 +41,7 @@ impl Resource {
         match self {
             Self::ControllerRevisions => "controllerrevision",
             Self::DaemonSets => "daemonset",
+            Self::Events => "event",
             Self::Namespaces => "namespace",
             Self::Nodes => "node",
             Self::Pods => "pod",
@@ -67,6 +70,7 @@ impl From<Kind> for Resource {
         match kind {
             Kind::ControllerRevision => Self::ControllerRevisions,
             Kind::DaemonSet => Self::DaemonSets,
+            Kind::Event => Self::Events,
             Kind::Namespace => Self::Namespaces,
             Kind::Node => Self::Nodes,
             Kind::Pod => Self::Pods,
@@ -112,6 +116,13 @@ impl Selection {
         Self { fields: Some(format!("metadata.name={name}")), ..self }
     }
 
+    /// Only events about the object.
+    #[must_use]
+    pub fn about(self, kind: Kind, name: &str) -> Self {
+        let fields = format!("involvedObject.kind={kind:?},involvedObject.name={name}");
+        Self { fields: Some(fields), ..self }
+    }
+
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -122,7 +133,11 @@ impl Selection {
         if let Some(limit) = limit {
             query.append_pair("limit", &limit.to_string());
         }
-        let parameters = [("continue", token), ("labelSelector", self.labels.as_deref())];
+        let parameters = [
+            ("continue", token),
+            ("labelSelector", self.labels.as_deref()),
+            ("fieldSelector", self.fields.as_deref()),
+        ];
         for (name, value) in parameters {
             if let Some(value) = value {
                 query.append_pair(name, value);
@@ -172,5 +187,15 @@ mod tests {
             "/api/v1/namespaces/n/pods?limit=500&continue=t%3D1&labelSelector=app%3Da%2Ctier+in+%28x%2Cy%29"
         );
         assert_eq!(Selection::all().path(Resource::Pods, None, None), "/api/v1/pods");
+        let named = Selection::namespace_of("n").named("a");
+        assert_eq!(
+            named.path(Resource::DaemonSets, None, None),
+            "/apis/apps/v1/namespaces/n/daemonsets?fieldSelector=metadata.name%3Da"
+        );
+        let about = Selection::namespace_of("n").about(Kind::DaemonSet, "a");
+        assert_eq!(
+            about.path(Resource::Events, None, None),
+            "/api/v1/namespaces/n/events?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Da"
+        );
     }
 }

@@ -137,7 +137,7 @@ impl Wait {
 
     fn hear(&mut self, news: News) -> anyhow::Result<()> {
         match news {
-            News::Changed => self.is_lost = false,
+            News::Changed | News::Regained => self.is_lost = false,
             News::Refused(Kind::DaemonSet, error) => return Err(error.into()),
             News::Refused(_, error) => {
                 self.display.note(&format!("reasons are incomplete: {error}"))

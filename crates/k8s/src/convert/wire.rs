@@ -155,7 +155,7 @@ pub(super) fn text<'a>(text: Option<&'a Text>) -> &'a str {
 }
 
 /// RFC 3339, to the millisecond; `None` if it is none.
-pub(super) fn timestamp(text: &str) -> Option<Timestamp> {
+pub fn timestamp(text: &str) -> Option<Timestamp> {
     text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_millisecond()))
 }
 

@@ -1,0 +1,92 @@
+//! Events: what was told of an object, and when the last time.
+
+use everynode_core::time::Timestamp;
+use everynode_k8s::convert::timestamp;
+use serde::Deserialize;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDetail {
+    pub is_warning: bool,
+    pub reason: String,
+    pub message: String,
+    /// So often it was told.
+    pub count: u32,
+    /// The last time; none if it does not say.
+    pub at: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireEvent {
+    metadata: WireMetadata,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+    count: Option<u32>,
+    last_timestamp: Option<String>,
+    event_time: Option<String>,
+    series: Option<WireSeries>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireMetadata {
+    creation_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireSeries {
+    count: Option<u32>,
+    last_observed_time: Option<String>,
+}
+
+impl EventDetail {
+    /// # Errors
+    /// If it has not the shape of an event.
+    pub(super) fn new(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let wire: WireEvent = serde_json::from_slice(json)?;
+        let series = wire.series.unwrap_or_default();
+        let times = [
+            series.last_observed_time,
+            wire.last_timestamp,
+            wire.event_time,
+            wire.metadata.creation_timestamp,
+        ];
+        Ok(Self {
+            is_warning: wire.kind.as_deref() == Some("Warning"),
+            reason: wire.reason.unwrap_or_default(),
+            message: wire.message.unwrap_or_default(),
+            count: series.count.or(wire.count).unwrap_or(1).max(1),
+            at: times.iter().flatten().find_map(|time| timestamp(time)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_last_time_is_told_of_old_and_new_events() {
+        let at = |seconds: i64| Some(Timestamp::from_seconds(1_767_225_600 + seconds));
+        for (event, expected) in [
+            (json!({ "lastTimestamp": "2026-01-01T00:00:02Z", "count": 3 }), (at(2), 3)),
+            (json!({ "eventTime": "2026-01-01T00:00:03.5Z", "lastTimestamp": null }), (at(3), 1)),
+            (
+                json!({ "eventTime": "2026-01-01T00:00:03Z",
+                    "series": { "count": 7, "lastObservedTime": "2026-01-01T00:00:09.000000Z" } }),
+                (at(9), 7),
+            ),
+            (json!({ "metadata": { "creationTimestamp": "2026-01-01T00:00:04Z" } }), (at(4), 1)),
+            (json!({}), (None, 1)),
+        ] {
+            let read = EventDetail::new(event.to_string().as_bytes()).unwrap();
+            let at = read.at.map(|at| Timestamp::from_seconds(at.as_millis() / 1000));
+            assert_eq!((at, read.count), expected, "{event}");
+        }
+        assert!(EventDetail::new(b"1").is_err());
+    }
+}
