@@ -10,6 +10,7 @@ mod shared;
 mod status;
 mod top;
 mod value;
+mod watch;
 
 use clap::{Parser, Subcommand};
 
@@ -23,6 +24,7 @@ pub use shared::{
 };
 pub use status::StatusArguments;
 pub use top::TopArguments;
+pub use watch::WatchArguments;
 
 /// One pod on every node: a DaemonSet controller for Kubernetes, with a sandbox cluster to try it on.
 #[derive(Debug, Parser)]
@@ -51,6 +53,8 @@ pub enum Command {
     Run(Box<RunArguments>),
     /// Start a simulated Kubernetes cluster on this machine
     Sandbox(Box<SandboxArguments>),
+    /// Watch a DaemonSet live: its nodes on a map, what holds it up, and when it may end
+    Watch(WatchArguments),
     /// Wait for the rollout of a DaemonSet, and say what holds it up
     Status(StatusArguments),
     /// Show all DaemonSets of the cluster, those that are stuck first, with the reason

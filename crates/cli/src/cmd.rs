@@ -10,3 +10,4 @@ pub mod status;
 pub mod top;
 pub mod undo;
 pub mod version;
+pub mod watch;

@@ -61,6 +61,7 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
             block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments))
         }
         Command::Status(arguments) => return operate(cmd::status::execute(arguments)),
+        Command::Watch(arguments) => return operate(cmd::watch::execute(arguments)),
         Command::Top(arguments) => operate(cmd::top::execute(arguments)),
         Command::History(arguments) => operate(cmd::history::execute(arguments)),
         Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),

@@ -1,6 +1,6 @@
 //! `everynode status`: waits for a rollout, says what it waits for when that changes, and tells the end by its exit code.
 
-mod display;
+pub mod display;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use everynode_insight::snapshot::Kind;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::history::selection;
-use crate::args::{OutputFormat, StatusArguments};
+use crate::args::{DaemonSetName, OutputFormat, StatusArguments};
 use crate::cluster::{Cluster, Follower, News, Resource, Selection, parsed};
 use crate::output::{self, Screen};
 use display::Display;
@@ -26,25 +26,27 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How the waiting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub enum End {
     RolledOut,
     TimeIsUp,
     PodsFail,
+}
+
+impl From<End> for ExitCode {
+    fn from(end: End) -> Self {
+        match end {
+            End::RolledOut => ExitCode::SUCCESS,
+            End::TimeIsUp => ExitCode::from(EXIT_TIME_IS_UP),
+            End::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
+        }
+    }
 }
 
 pub async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
     let deadline = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = arguments.daemon_set.as_str();
-    let json = cluster.daemon_set_json(&arguments.daemon_set).await?;
-    let daemon_set = parsed(Resource::DaemonSets, json.get())?;
-    let mut follower = cluster.follow([
-        (Kind::DaemonSet, Selection::namespace_of(cluster.namespace()).named(name)),
-        (Kind::ControllerRevision, selection(&daemon_set)),
-        (Kind::Pod, selection(&daemon_set)),
-        (Kind::Node, Selection::all()),
-    ]);
-    follower.snapshot.add(Kind::DaemonSet, json.get().as_bytes());
+    let follower = follow(&cluster, &arguments.daemon_set, []).await?;
     let screen = Screen::stdout(arguments.output.color.color);
     let display = match arguments.output.output {
         Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) => Display::Silent,
@@ -73,11 +75,46 @@ pub async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
         (End::PodsFail, _) => output::note("gave up: pods of the current revision fail"),
         (End::TimeIsUp, None) => {}
     }
-    Ok(match end {
-        End::RolledOut => ExitCode::SUCCESS,
-        End::TimeIsUp => ExitCode::from(EXIT_TIME_IS_UP),
-        End::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
-    })
+    Ok(end.into())
+}
+
+/// Tells each change in plain lines, until it is rolled out or for good.
+pub async fn tell(
+    cluster: &Cluster,
+    name: &DaemonSetName,
+    until_done: bool,
+) -> anyhow::Result<ExitCode> {
+    let wait = Wait {
+        key: DaemonSetKey::new(cluster.namespace(), name.as_str()),
+        patience: if until_done { Patience::UntilDeadline } else { Patience::Endless },
+        follower: follow(cluster, name, []).await?,
+        display: Display::lines(),
+        is_lost: false,
+    };
+    let (_, end) = wait.run(None).await?;
+    Ok(end.into())
+}
+
+/// The DaemonSet with all that tells how its rollout does, and what is selected besides.
+///
+/// # Errors
+/// If the DaemonSet is not there, or can't be read.
+pub async fn follow<const N: usize>(
+    cluster: &Cluster,
+    name: &DaemonSetName,
+    besides: [(Kind, Selection); N],
+) -> anyhow::Result<Follower> {
+    let json = cluster.daemon_set_json(name).await?;
+    let daemon_set = parsed(Resource::DaemonSets, json.get())?;
+    let selections = [
+        (Kind::DaemonSet, Selection::namespace_of(cluster.namespace()).named(name.as_str())),
+        (Kind::ControllerRevision, selection(&daemon_set)),
+        (Kind::Pod, selection(&daemon_set)),
+        (Kind::Node, Selection::all()),
+    ];
+    let mut follower = cluster.follow(selections.into_iter().chain(besides));
+    follower.snapshot.add(Kind::DaemonSet, json.get().as_bytes());
+    Ok(follower)
 }
 
 /// When waiting ends before the rollout does.
@@ -86,6 +123,8 @@ enum Patience {
     AtOnce,
     UntilPodsFail,
     UntilDeadline,
+    /// Not even when it is rolled out.
+    Endless,
 }
 
 impl Patience {
@@ -162,6 +201,7 @@ impl Wait {
 
 fn end(rollout: &Rollout, patience: Patience) -> Option<End> {
     match (rollout.phase, patience) {
+        (_, Patience::Endless) => None,
         (Phase::Done, _) => Some(End::RolledOut),
         // What it would fail on may be of the last template.
         (Phase::Unobserved, Patience::UntilPodsFail) => None,
@@ -169,6 +209,11 @@ fn end(rollout: &Rollout, patience: Patience) -> Option<End> {
         (_, Patience::UntilPodsFail) => rollout.has_failing_pods().then_some(End::PodsFail),
         (_, Patience::UntilDeadline) => None,
     }
+}
+
+/// How it ends if it ends now.
+pub fn outcome(rollout: &Rollout) -> End {
+    if rollout.phase == Phase::Done { End::RolledOut } else { time_is_up(rollout) }
 }
 
 fn time_is_up(rollout: &Rollout) -> End {

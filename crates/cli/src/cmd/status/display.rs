@@ -21,12 +21,16 @@ pub enum Display {
 impl Display {
     pub fn new(screen: Screen) -> Self {
         if screen.width.is_none() {
-            return Self::Lines { last: None };
+            return Self::lines();
         }
         let bar = if screen.color { "{bar:30.green}" } else { "{bar:30}" };
         let template = format!("{bar} {{pos}}/{{len}} pods, {{elapsed}}\n{{msg}}");
         let style = ProgressStyle::with_template(&template).expect("the template is a constant");
         Self::Bar { bar: ProgressBar::new(0).with_style(style), screen }
+    }
+
+    pub const fn lines() -> Self {
+        Self::Lines { last: None }
     }
 
     /// Returns whether it is shown: what comes too soon after the last is to be shown again later.

@@ -1,0 +1,327 @@
+//! Views for tests and pictures.
+
+use everynode_insight::explain::Situation;
+use everynode_insight::overview::{
+    Basis, Estimate, HeldUp, Overview, Progress, RevisionCount, Zone,
+};
+use everynode_insight::rollout::Phase;
+
+use super::view::{Connection, EventLine, Subject, View};
+
+#[derive(Clone, Copy, Debug)]
+pub enum Example {
+    FirstPlacement,
+    Rollout,
+    CrashLoop,
+    OnDelete,
+    Surge,
+    Done,
+    Deleted,
+    Large,
+    NoNodes,
+}
+
+impl Example {
+    pub const ALL: [Self; 9] = [
+        Self::FirstPlacement,
+        Self::Rollout,
+        Self::CrashLoop,
+        Self::OnDelete,
+        Self::Surge,
+        Self::Done,
+        Self::Deleted,
+        Self::Large,
+        Self::NoNodes,
+    ];
+}
+
+pub fn view(example: Example) -> View {
+    match example {
+        Example::FirstPlacement => there(first_placement()),
+        Example::Rollout => there(rollout()),
+        Example::CrashLoop => there(crash_loop()),
+        Example::OnDelete => there(on_delete()),
+        Example::Surge => View {
+            connection: Connection::Lost {
+                seconds: 42,
+                cause: "no connection to https://10.0.0.1:6443: connection refused".to_owned(),
+            },
+            ..there(surge())
+        },
+        Example::Done => there(done()),
+        Example::Deleted => View { subject: Subject::Deleted, ..there(done()) },
+        Example::Large => there(large()),
+        Example::NoNodes => View {
+            notes: vec![
+                "user \"jane\" may not watch nodes in the whole cluster: ask for a ClusterRole with \
+                 apiGroups [\"\"], resources [\"nodes\"], verbs [\"watch\"]"
+                    .to_owned(),
+            ],
+            ..there(Overview { zones: Vec::new(), ..crash_loop() })
+        },
+    }
+}
+
+fn there(overview: Overview) -> View {
+    let event = |age_seconds, is_warning, reason: &str, message: &str, count| EventLine {
+        age_seconds,
+        is_warning,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        count,
+    };
+    View {
+        title: "daemonset logging/fluentd".to_owned(),
+        subject: Subject::There(Box::new(overview)),
+        connection: Connection::Live,
+        notes: Vec::new(),
+        events: vec![
+            event(4, false, "SuccessfulCreate", "Created pod: fluentd-x7k2p", 1),
+            event(5, false, "SuccessfulDelete", "Deleted pod: fluentd-9hq4z", 1),
+            event(75, true, "FailedPlacement", "failed to place pod on \"node-07\":\nno room", 3),
+        ],
+    }
+}
+
+/// A zone for each list of runs of nodes.
+fn zones(zones: &[&[(Situation, usize)]]) -> Vec<Zone> {
+    let zone = |(index, runs): (usize, &&[(Situation, usize)])| Zone {
+        name: Some(format!("europe-west{}", index + 1)),
+        nodes: runs.iter().flat_map(|(situation, count)| vec![*situation; *count]).collect(),
+    };
+    zones.iter().enumerate().map(zone).collect()
+}
+
+fn named(from: usize, count: usize) -> Vec<String> {
+    (from..from + count).map(|number| format!("node-{number:02}")).collect()
+}
+
+fn held_up(situation: Situation, why: &str, next: Option<&str>, nodes: Vec<String>) -> HeldUp {
+    let (why, next, count) = (why.to_owned(), next.map(str::to_owned), nodes.len());
+    HeldUp { situation, why, next, nodes, count }
+}
+
+fn revision(number: i64, hash: &str, pods: usize, available: usize) -> RevisionCount {
+    RevisionCount {
+        number: Some(number),
+        hash: hash.to_owned(),
+        is_current: number == 4,
+        pods,
+        available,
+    }
+}
+
+fn done() -> Overview {
+    Overview {
+        update_strategy: "RollingUpdate, maxUnavailable 1".to_owned(),
+        phase: Phase::Done,
+        progress: Progress { desired: 20, updated: 20, ready: 20, available: 20, done: 20 },
+        waits_for: String::new(),
+        revisions: vec![revision(4, "6d5f8bc9c4", 20, 20)],
+        zones: zones(&[
+            &[(Situation::UpToDate, 8)],
+            &[(Situation::UpToDate, 6), (Situation::Excluded, 2)],
+            &[(Situation::UpToDate, 6), (Situation::Lingering, 1)],
+        ]),
+        held_up: Vec::new(),
+        estimate: Estimate::Done,
+        problems: Vec::new(),
+    }
+}
+
+fn first_placement() -> Overview {
+    let creating = "ContainerCreating";
+    Overview {
+        phase: Phase::Progressing,
+        progress: Progress { desired: 20, updated: 17, ready: 6, available: 6, done: 6 },
+        waits_for: format!("{creating}: node-07..17"),
+        revisions: vec![revision(4, "6d5f8bc9c4", 17, 6)],
+        zones: zones(&[
+            &[(Situation::UpToDate, 6), (Situation::NotReady, 2)],
+            &[(Situation::NotReady, 8)],
+            &[(Situation::NotReady, 1), (Situation::Missing, 3)],
+        ]),
+        held_up: vec![
+            held_up(
+                Situation::Missing,
+                "no pod",
+                Some("the controller creates it in its turn"),
+                named(18, 3),
+            ),
+            held_up(Situation::NotReady, creating, None, named(7, 11)),
+        ],
+        estimate: Estimate::In { seconds: 16, basis: Basis::StartUp { seconds: 8 } },
+        ..done()
+    }
+}
+
+fn rollout() -> Overview {
+    Overview {
+        phase: Phase::Progressing,
+        progress: Progress { desired: 20, updated: 9, ready: 18, available: 18, done: 8 },
+        waits_for: "ContainerCreating: node-09".to_owned(),
+        revisions: vec![revision(4, "6d5f8bc9c4", 9, 8), revision(3, "58c7f9d9b6", 10, 10)],
+        zones: zones(&[
+            &[(Situation::UpToDate, 8)],
+            &[(Situation::NotReady, 1), (Situation::Terminating, 1), (Situation::Outdated, 6)],
+            &[(Situation::Outdated, 4)],
+        ]),
+        held_up: vec![
+            held_up(Situation::NotReady, "ContainerCreating, current revision", None, named(9, 1)),
+            held_up(
+                Situation::Terminating,
+                "its pod is terminating",
+                Some("a new one is created when it is gone"),
+                named(10, 1),
+            ),
+            held_up(
+                Situation::Outdated,
+                "ready, older revision: it waits for its turn",
+                None,
+                named(11, 10),
+            ),
+        ],
+        estimate: Estimate::In { seconds: 260, basis: Basis::Pace { nodes: 7, seconds: 151 } },
+        ..done()
+    }
+}
+
+fn crash_loop() -> Overview {
+    let logs = |pod: &str| format!("kubectl -n logging logs {pod} -c fluentd --previous");
+    Overview {
+        phase: Phase::Failing,
+        progress: Progress { desired: 20, updated: 3, ready: 17, available: 17, done: 0 },
+        waits_for: "CrashLoopBackOff of container fluentd (Error, exit code 1): node-01..03"
+            .to_owned(),
+        revisions: vec![revision(4, "6d5f8bc9c4", 3, 0), revision(3, "58c7f9d9b6", 17, 17)],
+        zones: zones(&[
+            &[(Situation::Failing, 2), (Situation::NodeNotReady, 1), (Situation::Outdated, 5)],
+            &[(Situation::Outdated, 8)],
+            &[(Situation::Outdated, 4)],
+        ]),
+        held_up: vec![
+            held_up(
+                Situation::Failing,
+                "CrashLoopBackOff of container fluentd (Error, exit code 1), current revision",
+                Some(&logs("fluentd-x7k2p")),
+                named(1, 2),
+            ),
+            held_up(
+                Situation::NodeNotReady,
+                "the node is not ready, current revision",
+                Some("its pod can't become ready before the node does"),
+                named(3, 1),
+            ),
+            held_up(
+                Situation::Outdated,
+                "ready, older revision: it waits for its turn",
+                None,
+                named(4, 17),
+            ),
+        ],
+        estimate: Estimate::HeldUp,
+        update_strategy: "RollingUpdate, maxUnavailable 3".to_owned(),
+        ..done()
+    }
+}
+
+fn on_delete() -> Overview {
+    let why =
+        "ready, older revision: updateStrategy is OnDelete: it stays until someone deletes it";
+    Overview {
+        update_strategy: "OnDelete".to_owned(),
+        phase: Phase::AwaitsDeletion,
+        progress: Progress { desired: 20, updated: 12, ready: 20, available: 20, done: 12 },
+        waits_for: "of an older revision, to be deleted by hand (OnDelete): node-13..20".to_owned(),
+        revisions: vec![revision(4, "6d5f8bc9c4", 12, 12), revision(3, "58c7f9d9b6", 8, 8)],
+        zones: zones(&[&[(Situation::UpToDate, 12), (Situation::Outdated, 8)]]),
+        held_up: vec![held_up(Situation::Outdated, why, None, named(13, 8))],
+        estimate: Estimate::AwaitsDeletion,
+        ..done()
+    }
+}
+
+fn surge() -> Overview {
+    Overview {
+        update_strategy: "RollingUpdate, maxSurge 25%".to_owned(),
+        progress: Progress { desired: 20, updated: 11, ready: 20, available: 20, done: 6 },
+        revisions: vec![revision(4, "6d5f8bc9c4", 11, 6), revision(3, "58c7f9d9b6", 14, 14)],
+        zones: zones(&[
+            &[(Situation::UpToDate, 6), (Situation::NotYetAvailable, 5)],
+            &[(Situation::Outdated, 9)],
+        ]),
+        held_up: vec![
+            held_up(
+                Situation::NotYetAvailable,
+                "ready, but not yet for minReadySeconds (10 s), current revision",
+                None,
+                named(7, 5),
+            ),
+            held_up(
+                Situation::Outdated,
+                "ready, older revision: it waits for its turn",
+                None,
+                named(12, 9),
+            ),
+        ],
+        ..rollout()
+    }
+}
+
+/// 125 nodes in each of 40 zones, of which some are done, a few fail, and the rest wait.
+fn large() -> Overview {
+    let zone = |number: usize| Zone {
+        name: Some(format!("zone-{number:02}")),
+        nodes: (0..125)
+            .map(|node| match (number * 125 + node, number * 125 + node < 2100) {
+                (777 | 1234 | 1900, _) => Situation::Failing,
+                (2050..2090, _) => Situation::NotReady,
+                (_, true) => Situation::UpToDate,
+                (_, false) => Situation::Outdated,
+            })
+            .collect(),
+    };
+    let all = |numbers: &mut dyn Iterator<Item = usize>| -> Vec<String> {
+        numbers.map(|number| format!("node-{number:04}")).collect()
+    };
+    Overview {
+        update_strategy: "RollingUpdate, maxUnavailable 1%".to_owned(),
+        phase: Phase::Failing,
+        progress: Progress {
+            desired: 5000,
+            updated: 2100,
+            ready: 4957,
+            available: 4957,
+            done: 2057,
+        },
+        waits_for: "ImagePullBackOff of container fluentd: node-0777, node-1234, node-1900"
+            .to_owned(),
+        revisions: vec![
+            revision(4, "6d5f8bc9c4", 2100, 2057),
+            revision(3, "58c7f9d9b6", 2900, 2900),
+        ],
+        zones: (0..40).map(zone).collect(),
+        held_up: vec![
+            held_up(
+                Situation::Failing,
+                "ImagePullBackOff of container fluentd, current revision",
+                Some("kubectl -n logging describe pod fluentd-x7k2p"),
+                all(&mut [777, 1234, 1900].into_iter()),
+            ),
+            held_up(
+                Situation::NotReady,
+                "ContainerCreating, current revision",
+                None,
+                all(&mut (2050..2090)),
+            ),
+            held_up(
+                Situation::Outdated,
+                "ready, older revision: it waits for its turn",
+                None,
+                all(&mut (2100..5000)),
+            ),
+        ],
+        estimate: Estimate::In { seconds: 1712, basis: Basis::Pace { nodes: 99, seconds: 58 } },
+        ..done()
+    }
+}

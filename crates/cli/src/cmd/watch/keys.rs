@@ -1,0 +1,63 @@
+//! What the keys mean.
+
+use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Quit,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Help,
+}
+
+pub fn key(event: &Event) -> Option<Key> {
+    let Event::Key(key) = event else { return None };
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
+        (KeyCode::Char('c' | 'd'), true) => Some(Key::Quit),
+        (KeyCode::Char('q') | KeyCode::Esc, false) => Some(Key::Quit),
+        (KeyCode::Up | KeyCode::Char('k'), false) => Some(Key::Up),
+        (KeyCode::Down | KeyCode::Char('j'), false) => Some(Key::Down),
+        (KeyCode::PageUp, _) => Some(Key::PageUp),
+        (KeyCode::PageDown | KeyCode::Char(' '), _) => Some(Key::PageDown),
+        (KeyCode::Home | KeyCode::Char('g'), false) => Some(Key::Home),
+        (KeyCode::End | KeyCode::Char('G'), false) => Some(Key::End),
+        (KeyCode::Char('?' | 'h') | KeyCode::F(1), false) => Some(Key::Help),
+        _ => None,
+    }
+}
+
+pub const fn is_resize(event: &Event) -> bool {
+    matches!(event, Event::Resize(..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossterm::event::KeyEvent;
+
+    #[test]
+    fn keys_mean_what_the_help_says() {
+        let press = |code, modifiers| key(&Event::Key(KeyEvent::new(code, modifiers)));
+        for (code, modifiers, expected) in [
+            (KeyCode::Char('q'), KeyModifiers::NONE, Some(Key::Quit)),
+            (KeyCode::Esc, KeyModifiers::NONE, Some(Key::Quit)),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL, Some(Key::Quit)),
+            (KeyCode::Char('c'), KeyModifiers::NONE, None),
+            (KeyCode::Up, KeyModifiers::NONE, Some(Key::Up)),
+            (KeyCode::Char('j'), KeyModifiers::NONE, Some(Key::Down)),
+            (KeyCode::PageDown, KeyModifiers::NONE, Some(Key::PageDown)),
+            (KeyCode::Char('G'), KeyModifiers::SHIFT, Some(Key::End)),
+            (KeyCode::Char('?'), KeyModifiers::SHIFT, Some(Key::Help)),
+        ] {
+            assert_eq!(press(code, modifiers), expected, "{code:?} {modifiers:?}");
+        }
+        assert_eq!(key(&Event::Resize(1, 1)), None);
+    }
+}

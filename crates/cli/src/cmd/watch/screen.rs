@@ -1,0 +1,236 @@
+//! What a view looks like in so many columns and lines. Pure: the same view and size are the same screen.
+
+mod head;
+mod lists;
+mod map;
+mod palette;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use everynode_insight::overview::Overview;
+use ratatui::text::{Line, Span};
+
+use super::view::{Position, Subject, View};
+use crate::output::Tone;
+pub use palette::Palette;
+use text::{flowed, width_of};
+
+/// The lines of the screen; never more than there is room for.
+pub fn lines(
+    view: &View,
+    position: Position,
+    (width, height): (u16, u16),
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let (width, height) = (usize::from(width), usize::from(height));
+    let mut lines = head::lines(view, width, palette);
+    lines.truncate(height);
+    let has_footer = lines.len() < height;
+    let room = (height - lines.len()).saturating_sub(1);
+    if position.help {
+        lines.extend(help(palette).into_iter().take(room));
+    } else {
+        lines.extend(body(view, position, width, room, palette));
+    }
+    if has_footer {
+        lines.resize(height - 1, Line::default());
+        lines.push(palette.span(Tone::Faint, FOOTER).into());
+    }
+    lines
+}
+
+const FOOTER: &str = "q quit · ↑ ↓ PgUp PgDn scroll · ? help";
+
+/// The sections below the head, each with a heading.
+fn body(
+    view: &View,
+    position: Position,
+    width: usize,
+    height: usize,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let mut lines = lists::notes(view, width, palette);
+    lines.truncate(NOTES_MAX.min(height));
+    let overview = match &view.subject {
+        Subject::There(overview) => Some(overview),
+        Subject::Awaited | Subject::Deleted => None,
+    };
+    let revisions = overview.map(|it| lists::revisions(&it.revisions, palette)).unwrap_or_default();
+    let held_up =
+        overview.map(|it| lists::held_up(&it.held_up, width, palette)).unwrap_or_default();
+    let events = lists::events(&view.events, palette);
+    let legend = overview.map(|it| legend(it, width, palette)).unwrap_or_default();
+    let map = overview.map_or(0, |it| map::lines_wanted(&it.zones, width));
+    let [for_revisions, for_map, for_held_up, for_events] = shares(
+        height - lines.len(),
+        [
+            Wish::of(revisions.len(), 2, 5),
+            Wish::of(legend.len() + map, legend.len() + 1, usize::MAX),
+            Wish::of(held_up.len(), 2, usize::MAX),
+            Wish::of(events.len(), 2, 5),
+        ],
+    );
+    lines.extend(section("revisions", &revisions, None, for_revisions, width, palette));
+    if let Some(overview) = overview {
+        lines.extend(nodes_section(overview, legend, for_map, width, palette));
+    }
+    lines.extend(section("held up", &held_up, Some(position.scroll), for_held_up, width, palette));
+    lines.extend(section("events", &events, None, for_events, width, palette));
+    lines
+}
+
+const NOTES_MAX: usize = 4;
+
+/// What a section would like to have, its heading included.
+#[derive(Clone, Copy)]
+struct Wish {
+    /// With less it is left out.
+    least: usize,
+    /// With more than that it waits for the others.
+    most: usize,
+    all: usize,
+}
+
+impl Wish {
+    fn of(lines: usize, least: usize, most: usize) -> Self {
+        let with_heading = |count: usize| if lines == 0 { 0 } else { count.min(lines) + 1 };
+        Self { least: with_heading(least), most: with_heading(most), all: with_heading(lines) }
+    }
+}
+
+/// Lines for each section. What holds it up comes first, then the map, revisions, events.
+fn shares(room: usize, wishes: [Wish; 4]) -> [usize; 4] {
+    const URGENCY: [usize; 4] = [2, 1, 0, 3];
+    let mut left = room;
+    let mut shares = [0; 4];
+    let mut grant = |share: &mut usize, up_to: usize| {
+        let more = up_to.saturating_sub(*share).min(left);
+        *share += more;
+        left -= more;
+    };
+    for index in URGENCY {
+        if wishes[index].least <= room.saturating_sub(shares.iter().sum()) {
+            grant(&mut shares[index], wishes[index].least);
+        }
+    }
+    let [revisions, map, held_up, events] = &mut shares;
+    let has = |share: &usize| *share > 0;
+    if has(revisions) {
+        grant(revisions, wishes[0].most);
+    }
+    if has(events) {
+        grant(events, wishes[3].most);
+    }
+    let half = (room / 2).min(wishes[2].all);
+    if has(held_up) {
+        grant(held_up, half);
+    }
+    for (share, wish) in
+        [(map, wishes[1]), (held_up, wishes[2]), (revisions, wishes[0]), (events, wishes[3])]
+    {
+        if has(share) {
+            grant(share, wish.all);
+        }
+    }
+    shares
+}
+
+/// A heading and as many of the lines as there is room for; where they scroll, the heading says which.
+fn section(
+    title: &str,
+    all: &[Line<'static>],
+    scroll: Option<usize>,
+    room: usize,
+    width: usize,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let Some(room) = room.checked_sub(1).filter(|room| *room > 0 && !all.is_empty()) else {
+        return Vec::new();
+    };
+    let first = scroll.unwrap_or(0).min(all.len().saturating_sub(room));
+    let shown = &all[first..(first + room).min(all.len())];
+    let title = if scroll.is_some() && shown.len() < all.len() {
+        format!("{title} ({}-{} of {})", first + 1, first + shown.len(), all.len())
+    } else {
+        title.to_owned()
+    };
+    let mut lines = vec![heading(&title, width, palette)];
+    lines.extend_from_slice(shown);
+    lines
+}
+
+fn heading(title: &str, width: usize, palette: Palette) -> Line<'static> {
+    let rule = width.saturating_sub(width_of(title) + 4);
+    Line::from(vec![
+        palette.span(Tone::Faint, "── "),
+        palette.span(Tone::Heading, title),
+        palette.span(Tone::Faint, format!(" {}", "─".repeat(rule))),
+    ])
+}
+
+fn nodes_section(
+    overview: &Overview,
+    legend: Vec<Line<'static>>,
+    room: usize,
+    width: usize,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let Some(room) = room.checked_sub(legend.len() + 1).filter(|room| *room > 0) else {
+        return Vec::new();
+    };
+    let map = map::map(&overview.zones, width, room, palette);
+    let title = match map.nodes_per_cell {
+        1 => "nodes".to_owned(),
+        nodes => format!("nodes ({nodes} to a cell, which shows the worst)"),
+    };
+    let mut lines = vec![heading(&title, width, palette)];
+    lines.extend(legend);
+    lines.extend(map.lines);
+    lines
+}
+
+/// Only states that there are, with their counts.
+fn legend(overview: &Overview, width: usize, palette: Palette) -> Vec<Line<'static>> {
+    let entries = overview.situations().into_iter().map(|(situation, count)| {
+        let sign = palette.span(palette::tone(situation), palette::sign(situation));
+        let text = format!(" {count} {}", palette::word(situation));
+        (sign, palette.span(Tone::Plain, text))
+    });
+    let flowed = flowed(entries, width, GAP, |(sign, text)| sign.width() + text.width());
+    let line = |entries: Vec<(Span<'static>, Span<'static>)>| {
+        let spans = entries.into_iter().enumerate().flat_map(|(index, (sign, text))| {
+            let gap = Span::raw(" ".repeat(if index > 0 { GAP } else { 0 }));
+            [gap, sign, text]
+        });
+        Line::from(spans.collect::<Vec<_>>())
+    };
+    flowed.into_iter().map(line).collect()
+}
+
+const GAP: usize = 3;
+
+fn help(palette: Palette) -> Vec<Line<'static>> {
+    let keys = [
+        ("q, Esc, Ctrl-C", "quit"),
+        ("↑ ↓, j k", "scroll what holds it up, by a line"),
+        ("PgUp PgDn, Space", "by a page"),
+        ("Home End, g G", "to its beginning and end"),
+        ("?", "this help, and back"),
+    ];
+    let mut lines = vec![Line::default()];
+    lines.extend(keys.map(|(keys, what)| {
+        Line::from(vec![
+            palette.span(Tone::Heading, format!("{keys:<18}")),
+            palette.span(Tone::Plain, what),
+        ])
+    }));
+    lines.push(Line::default());
+    lines.extend(palette::SITUATIONS.map(|situation| {
+        Line::from(vec![
+            palette.span(palette::tone(situation), format!("{:<18}", palette::sign(situation))),
+            palette.span(Tone::Plain, palette::word(situation)),
+        ])
+    }));
+    lines
+}

@@ -1,0 +1,93 @@
+//! The lists below the map: revisions, what holds it up, events, and notes.
+
+use everynode_insight::names;
+use everynode_insight::overview::{HeldUp, RevisionCount};
+use ratatui::text::{Line, Span};
+
+use super::palette::{self, Palette};
+use super::text::{flowed, width_of};
+use crate::cmd::watch::view::{Connection, EventLine, View};
+use crate::output::{self, Tone};
+
+/// The names of a group's nodes take so many lines.
+const NAME_LINES_MAX: usize = 12;
+const INDENT: usize = 4;
+
+pub fn revisions(revisions: &[RevisionCount], palette: Palette) -> Vec<Line<'static>> {
+    let line = |revision: &RevisionCount| {
+        let number = revision.number.map_or_else(|| "?".to_owned(), |number| number.to_string());
+        let (tone, state) =
+            if revision.is_current { (Tone::Good, "current") } else { (Tone::Plain, "older") };
+        let pods = if revision.pods == 1 { "pod" } else { "pods" };
+        let counts = format!("{} {pods}, {} available", revision.pods, revision.available);
+        Line::from(vec![
+            palette.span(Tone::Heading, format!("{number:>4} ")),
+            palette.span(tone, format!("{state:<8}")),
+            palette.span(Tone::Plain, format!("{counts:<32}")),
+            palette.span(Tone::Faint, &revision.hash),
+        ])
+    };
+    revisions.iter().map(line).collect()
+}
+
+/// Each cause with its nodes, and what to do.
+pub fn held_up(groups: &[HeldUp], width: usize, palette: Palette) -> Vec<Line<'static>> {
+    groups.iter().flat_map(|group| of_group(group, width, palette)).collect()
+}
+
+fn of_group(group: &HeldUp, width: usize, palette: Palette) -> Vec<Line<'static>> {
+    let tone = palette::tone(group.situation);
+    let mut lines = vec![Line::from(vec![
+        palette.span(tone, format!("{} ", palette::sign(group.situation))),
+        palette.span(Tone::Heading, format!("{} ", group.count)),
+        palette.span(tone, &group.why),
+    ])];
+    let width = width.saturating_sub(INDENT);
+    let names = names::compressed(group.nodes.iter().map(String::as_str));
+    let named = names.len();
+    let names = names
+        .into_iter()
+        .enumerate()
+        .map(|(index, name)| if index + 1 < named { format!("{name},") } else { name });
+    let flowed = flowed(names, width, 1, |name| name.chars().count());
+    let is_cut = flowed.len() > NAME_LINES_MAX;
+    let indented = |tone, text: &str| {
+        Line::from(vec![Span::raw(" ".repeat(INDENT)), palette.span(tone, text)])
+    };
+    let shown = flowed.iter().take(NAME_LINES_MAX);
+    lines.extend(shown.map(|names| indented(Tone::Plain, &names.join(" "))));
+    if is_cut {
+        lines.push(indented(Tone::Faint, "and more: everynode explain names them all"));
+    }
+    if let Some(next) = &group.next {
+        lines.push(indented(Tone::Faint, &format!("→ {next}")));
+    }
+    lines
+}
+
+pub fn events(events: &[EventLine], palette: Palette) -> Vec<Line<'static>> {
+    let line = |event: &EventLine| {
+        let age = output::age(i64::try_from(event.age_seconds).unwrap_or(i64::MAX));
+        let tone = if event.is_warning { Tone::Bad } else { Tone::Plain };
+        let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
+        Line::from(vec![
+            palette.span(Tone::Faint, format!("{age:>6} ")),
+            palette.span(tone, format!("{}{times} ", event.reason)),
+            palette.span(Tone::Plain, &event.message),
+        ])
+    };
+    events.iter().map(line).collect()
+}
+
+/// What makes the view less than it should be.
+pub fn notes(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
+    let lost = match &view.connection {
+        Connection::Live => None,
+        Connection::Lost { cause, .. } => Some(format!("trying again: {cause}")),
+    };
+    let notes = lost.iter().chain(&view.notes);
+    let wrapped = notes.flat_map(|note| {
+        flowed(["!"].into_iter().chain(note.split_whitespace()), width, 1, |word| width_of(word))
+    });
+    wrapped.map(|words| palette.span(Tone::Bad, words.join(" ")).into()).collect()
+}
