@@ -1,5 +1,7 @@
 //! Screens of all sizes, as they are to look: `UPDATE_EXPECT=1` writes them anew.
 
+mod picture;
+
 use expect_test::expect_file;
 use proptest::prelude::*;
 use ratatui::Terminal;
