@@ -1,10 +1,11 @@
-//! The project's own tools: `cargo xtask tidy` checks the house rules of ARCHITECTURE.md and the links of the documents,
-//! `cargo xtask rules` lists the rules of docs/rules.md with the tests that name them, `cargo xtask instructions` compares what
-//! the core's hot paths cost with what they did, `cargo xtask krew` prints the plugin manifest of a release. Only
+//! The project's own tools: `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, the links of the documents and the
+//! dependencies, `cargo xtask rules` lists the rules of docs/rules.md with the tests that name them, `cargo xtask instructions`
+//! compares what the core's hot paths cost with what they did, `cargo xtask krew` prints the plugin manifest of a release. Only
 //! `instructions --keep` changes a file.
 
 #![forbid(unsafe_code)]
 
+mod dependencies;
 mod instructions;
 mod krew;
 mod links;
@@ -19,7 +20,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let problems = match arguments.as_slice() {
-        ["tidy"] => [tidy::check(&root)?, links::check(&root)?].concat(),
+        ["tidy"] => {
+            [tidy::check(&root)?, links::check(&root)?, dependencies::check(&root)?].concat()
+        }
         ["rules"] => rules::check(&root, true)?,
         ["rules", "--quiet"] => rules::check(&root, false)?,
         ["instructions"] => instructions::check(&root)?,
