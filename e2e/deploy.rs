@@ -269,6 +269,23 @@ async fn the_static_pod_is_as_confined_as_the_deployments() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_image_is_built_with_the_workspaces_rust_and_runs_as_the_manifests_user() -> Result<()>
+{
+    let root = Path::new(DEPLOY).join("..");
+    let dockerfile = std::fs::read_to_string(root.join("Dockerfile"))?;
+    let cargo = std::fs::read_to_string(root.join("Cargo.toml"))?;
+    let rust = cargo.lines().find_map(|line| line.strip_prefix("rust-version = \""));
+    let rust = rust.context("no rust-version")?.trim_end_matches('"');
+    ensure!(dockerfile.contains(&format!("FROM rust:{rust}-")), "Cargo.toml asks for {rust}");
+    let pod = pod(&base().await?)?;
+    let user = pod.security_context.and_then(|context| context.run_as_user).context("no user")?;
+    ensure!(dockerfile.contains(&format!("USER {user}:")), "the manifest says {user}");
+    let version = format!("everynode:{}", env!("CARGO_PKG_VERSION"));
+    ensure!(pod.containers[0].image.as_deref() == Some(&*version), "the version is {version}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_cluster_of_one_node_gets_one_replica() -> Result<()> {
     let deployment: Deployment = one(&Overlay::of(&["single"]).await?, "Deployment")?;
     ensure!(deployment.spec.and_then(|spec| spec.replicas) == Some(1));
