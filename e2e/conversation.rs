@@ -6,7 +6,7 @@
 //! `[..1.27]` after the `$` says which versions are asked at all. Ages, UIDs, ports and the like are told by their sort:
 //! `<age>`. `EVERYNODE_UPDATE=replace` writes down what was answered; `=append` adds it as one more answer.
 
-mod normalize;
+pub mod normalize;
 mod script;
 
 use std::os::unix::fs::symlink;

@@ -8,6 +8,7 @@ mod agents;
 mod bad_input;
 mod conversation;
 mod deploy;
+mod insight;
 mod kubectl;
 mod monitoring;
 mod observe;

@@ -3,6 +3,7 @@
 mod daemon_set_name;
 #[cfg(test)]
 mod help;
+mod insight;
 mod rollout;
 mod run;
 mod sandbox;
@@ -15,6 +16,7 @@ mod watch;
 use clap::{Parser, Subcommand};
 
 pub use daemon_set_name::DaemonSetName;
+pub use insight::{ExplainArguments, PlanArguments};
 pub use rollout::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
 pub use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub use sandbox::SandboxArguments;
@@ -38,6 +40,8 @@ const EXAMPLES: &str = "\
 Examples:
   everynode sandbox --nodes 20 --zones 3 --apply daemonset.yaml   a cluster of 20 simulated nodes
   everynode run --kubeconfig admin.conf                           the controller of a real cluster
+  everynode explain ds/fluentd -n logging                         why is there no pod on this node?
+  everynode plan -f daemonset.yaml                                what would applying it do?
   everynode top                                                   every DaemonSet, the stuck ones first
   everynode status ds/fluentd --timeout 10m                       waits for its rollout, and says what holds it up
 
@@ -59,6 +63,10 @@ pub enum Command {
     Status(StatusArguments),
     /// Show all DaemonSets of the cluster, those that are stuck first, with the reason
     Top(TopArguments),
+    /// Say why each node has a DaemonSet's pod or not, and what its pod is doing
+    Explain(ExplainArguments),
+    /// Say what applying a DaemonSet would do: which nodes, in which order, how long, and what can go wrong
+    Plan(PlanArguments),
     /// List the revisions of a DaemonSet and how many pods carry each
     History(HistoryArguments),
     /// Show what differs between two revisions of a DaemonSet

@@ -133,6 +133,24 @@ impl Cluster {
         RawValue::from_string(text).map_err(|error| unreadable(resource, &error))
     }
 
+    /// Has the server check a new object as it would on its creation; returns it with all that the server fills in.
+    ///
+    /// # Errors
+    /// As the server refuses it, or does not answer.
+    pub async fn try_create(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let right = Right::new("create", resource, Some(namespace));
+        let path = resource.path(Some(namespace), None);
+        let path = format!("{path}?fieldManager={FIELD_MANAGER}&dryRun=All");
+        let text =
+            self.send(&right, request(Method::POST, &path, Form::Object, Some(object))?).await?;
+        RawValue::from_string(text).map_err(|error| unreadable(resource, &error))
+    }
+
     /// Sends a strategic merge patch; returns the object as it is then.
     ///
     /// # Errors
@@ -263,14 +281,19 @@ fn request(
     method: Method,
     path: &str,
     form: Form,
-    patch: Option<&Value>,
+    body: Option<&Value>,
 ) -> Result<Request<Vec<u8>>, Error> {
-    let body = patch.map(|patch| patch.to_string().into_bytes()).unwrap_or_default();
+    let content_type = if method == Method::PATCH {
+        "application/strategic-merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
     Request::builder()
         .method(method)
         .uri(path)
         .header(header::ACCEPT, form.media_types())
-        .header(header::CONTENT_TYPE, "application/strategic-merge-patch+json")
+        .header(header::CONTENT_TYPE, content_type)
         .header(header::USER_AGENT, USER_AGENT)
         .body(body)
         .map_err(|error| Error::Refused { message: format!("{path}: {error}") })

@@ -2,7 +2,9 @@
 
 pub mod completion;
 pub mod diff;
+pub mod explain;
 pub mod history;
+pub mod plan;
 pub mod restart;
 pub mod run;
 pub mod sandbox;

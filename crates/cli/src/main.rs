@@ -13,6 +13,7 @@ mod invocation;
 mod log;
 mod output;
 mod signal;
+mod survey;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -63,6 +64,8 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => return operate(cmd::status::execute(arguments)),
         Command::Watch(arguments) => return operate(cmd::watch::execute(arguments)),
         Command::Top(arguments) => operate(cmd::top::execute(arguments)),
+        Command::Explain(arguments) => operate(cmd::explain::execute(arguments)),
+        Command::Plan(arguments) => return operate(cmd::plan::execute(arguments)),
         Command::History(arguments) => operate(cmd::history::execute(arguments)),
         Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),
         Command::Undo(arguments) => operate(cmd::undo::execute(arguments)),

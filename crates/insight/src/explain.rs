@@ -11,14 +11,14 @@ mod situation;
 use std::collections::BTreeMap;
 
 use everynode_core::daemon_set::{Inspection, Tally};
-use everynode_core::name::{DaemonSetKey, NodeName, Uid};
+use everynode_core::name::{DaemonSetKey, NodeName, ResourceVersion, Uid};
 use everynode_core::object::DaemonSet;
 use everynode_core::plan::{Notice, Plan, Watermarks};
 use everynode_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::known::Known;
-use crate::snapshot::{PodDetail, Snapshot};
+use crate::snapshot::{Kind, PodDetail, Snapshot};
 
 pub use node::{AffinityCheck, NodeStory, PodStory, ReasonStory, node};
 pub(crate) use rollout::{budget, strategy};
@@ -31,10 +31,16 @@ pub struct Explanation {
     pub namespace: String,
     pub name: String,
     pub nodes: usize,
+    /// That should run a pod.
     pub desired: usize,
-    pub ready: usize,
-    pub available: usize,
-    pub updated: usize,
+    /// Absent as the next two if pods were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available: Option<usize>,
+    /// Absent if pods or revisions were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<usize>,
     pub update_strategy: String,
     /// What the rollout is waiting for, or that there is none.
     pub rollout: String,
@@ -103,9 +109,22 @@ impl<'a> View<'a> {
         self.pods.get(uid).copied()
     }
 
+    pub fn knows(&self, kind: Kind) -> bool {
+        !self.snapshot.unread.contains(&kind)
+    }
+
+    pub fn knows_revisions_of_pods(&self) -> bool {
+        self.knows(Kind::Pod) && self.knows(Kind::ControllerRevision)
+    }
+
+    /// Whether it is an API server's, and not only a manifest's.
+    pub fn is_applied(&self) -> bool {
+        self.daemon_set().resource_version > ResourceVersion(0)
+    }
+
     /// Whether there are pods of another revision where there should be the current one.
     pub fn is_rolling(&self) -> bool {
-        self.tally().updated < self.tally().current
+        self.knows_revisions_of_pods() && self.tally().updated < self.tally().current
     }
 
     fn explanation(&self) -> Explanation {
@@ -118,9 +137,9 @@ impl<'a> View<'a> {
             name: daemon_set.key.name.to_string(),
             nodes: findings.len(),
             desired: tally.desired,
-            ready: tally.ready,
-            available: tally.available,
-            updated: tally.updated,
+            ready: self.knows(Kind::Pod).then_some(tally.ready),
+            available: self.knows(Kind::Pod).then_some(tally.available),
+            updated: self.knows_revisions_of_pods().then_some(tally.updated),
             update_strategy: rollout::strategy(daemon_set),
             rollout: rollout::waits_for(self, &findings),
             problems: self.problems(),
@@ -141,7 +160,7 @@ impl<'a> View<'a> {
             problems.push("it is being deleted: nothing is done for it any more".to_owned());
         }
         let (observed, generation) = (daemon_set.status.observed_generation, daemon_set.generation);
-        if observed < generation {
+        if observed < generation && self.is_applied() {
             problems.push(format!(
                 "no controller has dealt with its last change yet (generation {generation}, observed {observed}): \
                  if this stays, see whether a DaemonSet controller runs"

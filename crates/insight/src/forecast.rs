@@ -3,6 +3,7 @@
 //!
 //! The core decides, in fast-forward: its plans are executed on a [`model`] of the cluster in virtual time.
 
+mod apply;
 mod change;
 mod model;
 mod pace;
@@ -19,6 +20,7 @@ use crate::explain::strategy;
 use crate::snapshot::Snapshot;
 use model::Model;
 
+pub use apply::{apply_patch, settable};
 pub use change::{Change, changes};
 pub use pace::Pace;
 pub use risk::{Risk, RiskKind};
@@ -53,6 +55,8 @@ pub struct Forecast {
     /// Nodes that have no available pod of the new revision in the end.
     pub unfinished: Vec<Unfinished>,
     pub risks: Vec<Risk>,
+    /// What could not be learnt, or checked.
+    pub problems: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -139,6 +143,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         waves,
         duration,
         unfinished,
+        problems: snapshot.problems.clone(),
     }
 }
 

@@ -113,14 +113,15 @@ impl Overview {
     }
 }
 
+/// Pods and revisions are read, so all counts are there.
 fn counted(explanation: &Explanation) -> Progress {
     let up_to_date =
         explanation.groups.iter().filter(|group| group.situation == Situation::UpToDate);
     Progress {
         desired: explanation.desired,
-        updated: explanation.updated,
-        ready: explanation.ready,
-        available: explanation.available,
+        updated: explanation.updated.unwrap_or_default(),
+        ready: explanation.ready.unwrap_or_default(),
+        available: explanation.available.unwrap_or_default(),
         done: up_to_date.map(|group| group.nodes.len()).sum(),
     }
 }

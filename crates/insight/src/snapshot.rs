@@ -7,7 +7,7 @@ mod event;
 mod node;
 mod pod;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::name::{DaemonSetKey, Namespace, NodeName, PodName, RevisionName, Uid};
 use everynode_core::object::{Labels, Revision};
@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
     /// Objects, or parts of them, that could not be read, and why.
     pub problems: Vec<String>,
+    /// Kinds that could not be read, or were not: nothing is said of them.
+    pub unread: BTreeSet<Kind>,
     interner: Interner,
 }
 

@@ -18,7 +18,9 @@ fn check(fixture: &Fixture, expected: &Expect) {
 }
 
 fn told(explanation: &Explanation) -> String {
-    let Explanation { nodes, desired, ready, available, updated, .. } = explanation;
+    let Explanation { nodes, desired, .. } = explanation;
+    let counts = [explanation.ready, explanation.available, explanation.updated];
+    let [ready, available, updated] = counts.map(|count| count.expect("pods are read"));
     let mut text = format!(
         "{nodes} nodes, {desired} desired, {ready} ready, {available} available, {updated} updated; {}\n{}\n",
         explanation.update_strategy, explanation.rollout

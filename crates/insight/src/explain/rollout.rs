@@ -25,6 +25,12 @@ pub(crate) fn strategy(daemon_set: &DaemonSet) -> String {
 
 pub(super) fn waits_for(view: &View<'_>, findings: &[(&NodeName, Finding)]) -> String {
     let tally = view.tally();
+    if !view.is_applied() {
+        return "not applied yet".to_owned();
+    }
+    if !view.knows_revisions_of_pods() {
+        return "how far a rollout is can't be told: pods or revisions were not read".to_owned();
+    }
     let outdated = tally.current - tally.updated;
     if outdated == 0 {
         return match tally.desired - tally.available {

@@ -8,7 +8,7 @@ use everynode_core::plan::Write;
 use serde::Serialize;
 
 use super::{View, reason};
-use crate::snapshot::{NodeHealth, PodDetail, PodState};
+use crate::snapshot::{Kind, NodeHealth, PodDetail, PodState};
 
 /// In the order in which people should look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -34,6 +34,8 @@ pub enum Situation {
     /// A pod that may stay where none would be created.
     Lingering,
     UpToDate,
+    /// It is not known what pods there are.
+    ShouldRun,
     /// No pod, and there should be none.
     Excluded,
 }
@@ -51,7 +53,7 @@ impl Situation {
             | Self::Terminating
             | Self::NotYetAvailable
             | Self::Outdated => true,
-            Self::Lingering | Self::UpToDate | Self::Excluded => false,
+            Self::Lingering | Self::UpToDate | Self::ShouldRun | Self::Excluded => false,
         }
     }
 
@@ -67,7 +69,32 @@ impl Situation {
             | Self::Outdated
             | Self::Lingering
             | Self::UpToDate
+            | Self::ShouldRun
             | Self::Excluded => false,
+        }
+    }
+
+    /// Whether someone should look at it.
+    pub const fn needs_attention(self) -> bool {
+        self.is_stuck() || matches!(self, Self::Missing)
+    }
+
+    /// In two or three words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Failing => "failing",
+            Self::Unschedulable => "unschedulable",
+            Self::NodeNotReady => "node not ready",
+            Self::Missing => "missing",
+            Self::ToBeDeleted => "to be deleted",
+            Self::NotReady => "not ready",
+            Self::Terminating => "terminating",
+            Self::NotYetAvailable => "not yet available",
+            Self::Outdated => "outdated",
+            Self::Lingering => "may stay",
+            Self::UpToDate => "up to date",
+            Self::ShouldRun => "should run",
+            Self::Excluded => "no pod here",
         }
     }
 }
@@ -99,7 +126,15 @@ pub(super) fn find(view: &View<'_>, node: &NodeName) -> Finding {
     let inspection = view.inspect(node);
     let has_pods = inspection.pods.iter().any(|pod| !pod.orphan);
     match inspection.eligibility {
+        Eligibility::Run if !view.knows(Kind::Pod) => {
+            Finding::new(Situation::ShouldRun, "should run a pod")
+        }
         Eligibility::Run => of_pods(view, node, &inspection),
+        Eligibility::ContinueRunning if has_pods && is_not_ready(view, node).is_some() => {
+            Finding::new(Situation::NodeNotReady, "the node is not ready")
+                .detail(is_not_ready(view, node).unwrap_or_default())
+                .next("its pod stays; a new one is created only when the node is ready")
+        }
         Eligibility::ContinueRunning if has_pods => {
             Finding::new(Situation::Lingering, reasons(view, node))
                 .next("its pod stays; no new one would be created")
@@ -110,6 +145,14 @@ pub(super) fn find(view: &View<'_>, node: &NodeName) -> Finding {
         Eligibility::ContinueRunning | Eligibility::Neither | Eligibility::NoNode => {
             Finding::new(Situation::Excluded, reasons(view, node))
         }
+    }
+}
+
+/// The words of a node that is not ready.
+fn is_not_ready<'a>(view: &View<'a>, node: &NodeName) -> Option<&'a str> {
+    match &view.snapshot.nodes[node].health {
+        NodeHealth::NotReady { message } => Some(message),
+        NodeHealth::Ready | NodeHealth::Untold => None,
     }
 }
 
@@ -166,8 +209,7 @@ fn of_pod(
         (true, true) => ", current revision",
         (true, false) => ", older revision",
     };
-    let health = &view.snapshot.nodes[node].health;
-    if let (NodeHealth::NotReady { message }, false) = (health, state.is_settled()) {
+    if let (Some(message), false) = (is_not_ready(view, node), state.is_settled()) {
         return Finding::new(Situation::NodeNotReady, format!("the node is not ready{revision}"))
             .detail(message)
             .next("its pod can't become ready before the node does");
@@ -189,7 +231,9 @@ fn of_pod(
         }
         PodState::Unknown => Finding::new(Situation::Failing, format!("{state}{revision}")),
         PodState::Ready if !pod.available => not_yet_available(view, pod, revision),
-        PodState::Ready if pod.updated => Finding::new(Situation::UpToDate, "ready"),
+        PodState::Ready if pod.updated || !view.knows_revisions_of_pods() => {
+            Finding::new(Situation::UpToDate, "ready")
+        }
         PodState::Ready => outdated(view, node, inspection),
         PodState::Unscheduled { .. }
         | PodState::Waiting(_)

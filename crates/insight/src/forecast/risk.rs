@@ -108,7 +108,7 @@ fn all_at_once(waves: &[Wave], nodes: &NodeChanges) -> Option<Risk> {
 }
 
 fn node_not_ready(snapshot: &Snapshot, nodes: &NodeChanges) -> Option<Risk> {
-    let concerned = nodes.gain.iter().chain(&nodes.replace);
+    let concerned = nodes.gain.iter().chain(&nodes.replace).chain(&nodes.lose);
     let is_not_ready = |name: &&String| {
         let detail = snapshot.nodes.get(name.as_str());
         detail.is_some_and(|detail| matches!(detail.health, NodeHealth::NotReady { .. }))

@@ -32,7 +32,7 @@ impl Palette {
     }
 }
 
-/// In the order in which people should look at them.
+/// In the order in which people should look at them. A live view knows the pods, so no node just `ShouldRun`.
 pub const SITUATIONS: [Situation; 12] = [
     Situation::Failing,
     Situation::Unschedulable,
@@ -62,6 +62,7 @@ pub const fn sign(situation: Situation) -> &'static str {
         Situation::Outdated => "□",
         Situation::Lingering => "○",
         Situation::UpToDate => "■",
+        Situation::ShouldRun => "=",
         Situation::Excluded => "·",
     }
 }
@@ -79,6 +80,7 @@ pub const fn word(situation: Situation) -> &'static str {
         Situation::Outdated => "older revision",
         Situation::Lingering => "may stay",
         Situation::UpToDate => "up to date",
+        Situation::ShouldRun => "should run",
         Situation::Excluded => "not wanted",
     }
 }
@@ -91,7 +93,7 @@ pub const fn tone(situation: Situation) -> Tone {
         | Situation::NotReady
         | Situation::Terminating
         | Situation::NotYetAvailable => Tone::Waiting,
-        Situation::Outdated => Tone::Plain,
+        Situation::Outdated | Situation::ShouldRun => Tone::Plain,
         Situation::UpToDate => Tone::Good,
         Situation::Lingering | Situation::Excluded => Tone::Faint,
     }

@@ -1,0 +1,331 @@
+//! Explanations for people.
+
+use std::fmt::Write;
+
+use everynode_insight::explain::{
+    AffinityCheck, Explanation, Group, NodeStory, PodStory, ReasonStory, Situation,
+};
+use everynode_insight::names;
+
+use crate::output::{self, Screen, Tone, table};
+
+/// Room for names when nobody says how wide the terminal is.
+const NAMES_WIDTH: usize = 100;
+/// No screen holds more groups; they are in order of urgency.
+const GROUPS_MAX: usize = 40;
+
+pub fn nodes(explanation: &Explanation, screen: Screen, wide: bool) -> String {
+    let mut text = headline(explanation, screen);
+    let _ = writeln!(text, "{}; {}", explanation.update_strategy, explanation.rollout);
+    problems(&explanation.problems, screen, &mut text);
+    text.push('\n');
+    for group in explanation.groups.iter().take(GROUPS_MAX) {
+        text += &block(group, screen, wide);
+    }
+    let more = explanation.groups.len().saturating_sub(GROUPS_MAX);
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more groups: -o json has them all");
+    }
+    text
+}
+
+fn headline(explanation: &Explanation, screen: Screen) -> String {
+    let Explanation { namespace, name, nodes, desired, .. } = explanation;
+    let title = screen.paint(Tone::Heading, &format!("daemonset {namespace}/{name}"));
+    let mut text = format!("{title}: {desired} of {nodes} nodes should run it");
+    let counts = [
+        (explanation.ready, "ready"),
+        (explanation.available, "available"),
+        (explanation.updated, "up to date"),
+    ];
+    for (count, what) in counts.into_iter().filter_map(|(count, what)| Some((count?, what))) {
+        let tone = if count == *desired { Tone::Good } else { Tone::Waiting };
+        text += &format!(", {}", screen.paint(tone, &format!("{count} {what}")));
+    }
+    text + "\n"
+}
+
+fn problems(problems: &[String], screen: Screen, text: &mut String) {
+    for problem in problems {
+        let _ = writeln!(text, "{} {problem}", screen.paint(Tone::Bad, "!"));
+    }
+}
+
+/// A line that says what and why, then which nodes, and what else helps. A command stays on one line, to be copied.
+fn block(group: &Group, screen: Screen, wide: bool) -> String {
+    let state = format!("{:<STATE_WIDTH$}", group.situation.words());
+    let state = screen.paint(tone(group.situation), &state);
+    let mut text = format!("{:>COUNT_WIDTH$}  {state}  {}\n", group.nodes.len(), group.why);
+    let nodes = group.nodes.iter().map(String::as_str);
+    let width = screen.width.map(|width| usize::from(width).saturating_sub(INDENT));
+    let which = match wide {
+        true => names::compressed(nodes).join(", "),
+        false => names::shortened(nodes, width.unwrap_or(NAMES_WIDTH)),
+    };
+    let mut line = |tone: Tone, line: &str| {
+        let _ = writeln!(text, "{:INDENT$}{}", "", screen.paint(tone, line));
+    };
+    line(Tone::Plain, &which);
+    if let Some(detail) = &group.detail {
+        line(Tone::Faint, &cut(detail, width));
+    }
+    if let Some(next) = &group.next {
+        let word = if next.starts_with("kubectl ") { "try" } else { "next" };
+        line(Tone::Faint, &format!("{word}: {next}"));
+    }
+    text
+}
+
+const COUNT_WIDTH: usize = 5;
+const STATE_WIDTH: usize = 17;
+/// Where the second column's text begins.
+const INDENT: usize = COUNT_WIDTH + STATE_WIDTH + 4;
+
+fn cut(text: &str, width: Option<usize>) -> String {
+    let width = width.unwrap_or(usize::MAX);
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(3)).collect();
+    kept + "..."
+}
+
+const fn tone(situation: Situation) -> Tone {
+    match situation {
+        Situation::Failing
+        | Situation::Unschedulable
+        | Situation::NodeNotReady
+        | Situation::Missing => Tone::Bad,
+        Situation::ToBeDeleted
+        | Situation::NotReady
+        | Situation::Terminating
+        | Situation::NotYetAvailable
+        | Situation::Outdated
+        | Situation::Lingering => Tone::Waiting,
+        Situation::UpToDate | Situation::ShouldRun => Tone::Good,
+        Situation::Excluded => Tone::Faint,
+    }
+}
+
+pub fn node(story: &NodeStory, screen: Screen) -> String {
+    let NodeStory { namespace, name, node, .. } = story;
+    let zone = story.zone.as_ref().map(|zone| format!(" (zone {zone})")).unwrap_or_default();
+    let verdict = match (story.should_run, story.should_continue_running) {
+        (true, _) => "should run",
+        (false, true) if !story.pods.is_empty() => "may keep, but would not get,",
+        (false, _) => "should not run",
+    };
+    let title = screen.paint(Tone::Heading, &format!("node {node}{zone}"));
+    let mut text = format!("{title} {verdict} a pod of daemonset {namespace}/{name}\n");
+    problems(&story.problems, screen, &mut text);
+    for note in &story.node_notes {
+        let _ = writeln!(text, "{} the node is {note}", screen.paint(Tone::Waiting, "!"));
+    }
+    for reason in &story.reasons {
+        text += &reason_text(reason, screen);
+    }
+    if story.pods.is_empty() && story.situation != Situation::ShouldRun {
+        text += "\nno pod is there\n";
+    }
+    for pod in &story.pods {
+        text += &pod_text(pod, screen);
+    }
+    if story.reasons.is_empty() || !story.pods.is_empty() {
+        let state = screen.paint(tone(story.situation), story.situation.words());
+        let _ = writeln!(text, "\n{state}: {}", story.why);
+    }
+    if let Some(next) = &story.next {
+        let _ = writeln!(text, "next: {next}");
+    }
+    let _ = writeln!(text, "rollout: {}", story.rollout);
+    text
+}
+
+fn reason_text(reason: &ReasonStory, screen: Screen) -> String {
+    let effect = if reason.evicts { "" } else { " (a pod that is there may stay)" };
+    let mut text = format!("\n{} {}{effect}\n", screen.paint(Tone::Bad, "because"), reason.reason);
+    if !reason.checks.is_empty() {
+        let rows: Vec<_> = reason.checks.iter().map(check_row).collect();
+        text += &table(screen, &["TERM", "REQUIREMENT", "HOLDS", "THE NODE HAS"], &rows);
+    }
+    text
+}
+
+fn check_row(check: &AffinityCheck) -> Vec<(Tone, String)> {
+    let (tone, holds) = if check.holds { (Tone::Good, "yes") } else { (Tone::Bad, "no") };
+    let found = check.found.clone().unwrap_or_else(|| "no such label".to_owned());
+    vec![
+        (Tone::Plain, check.term.to_string()),
+        (Tone::Plain, check.requirement.clone()),
+        (tone, holds.to_owned()),
+        (Tone::Plain, found),
+    ]
+}
+
+fn pod_text(pod: &PodStory, screen: Screen) -> String {
+    let tone = match (pod.failing, pod.available) {
+        (true, _) => Tone::Bad,
+        (false, true) => Tone::Good,
+        (false, false) => Tone::Waiting,
+    };
+    let revision = if pod.current_revision { "current revision" } else { "older revision" };
+    let age = output::age(pod.age_seconds.try_into().unwrap_or(i64::MAX));
+    let mut text = format!(
+        "\npod {} ({revision}, {age} old, {} restarts): {}\n",
+        pod.name,
+        pod.restarts,
+        screen.paint(tone, &pod.state)
+    );
+    if !pod.message.is_empty() {
+        let _ = writeln!(text, "  {}", pod.message);
+    }
+    if let Some(seconds) = pod.available_in_seconds {
+        let _ = writeln!(text, "  it counts as available in {seconds} s");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn group(situation: Situation, why: &str, lines: [Option<&str>; 2], nodes: &[&str]) -> Group {
+        let [detail, next] = lines.map(|line| line.map(str::to_owned));
+        let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+        Group { situation, why: why.to_owned(), detail, next, nodes }
+    }
+
+    fn explanation() -> Explanation {
+        Explanation {
+            namespace: "infra".to_owned(),
+            name: "agent".to_owned(),
+            nodes: 9,
+            desired: 7,
+            ready: Some(6),
+            available: Some(6),
+            updated: Some(7),
+            update_strategy: "RollingUpdate, maxUnavailable 1".to_owned(),
+            rollout: "every pod is of the current revision".to_owned(),
+            problems: vec!["something is wrong".to_owned()],
+            groups: vec![
+                group(
+                    Situation::Failing,
+                    "CrashLoopBackOff of container agent (Error, exit code 1)",
+                    [
+                        Some("back-off 40s"),
+                        Some("kubectl -n infra logs agent-x -c agent --previous"),
+                    ],
+                    &["node-3"],
+                ),
+                group(
+                    Situation::UpToDate,
+                    "ready",
+                    [None, None],
+                    &["node-1", "node-2", "node-4", "node-5", "node-6", "node-9"],
+                ),
+                group(
+                    Situation::Excluded,
+                    "taint gpu=true:NoSchedule is not tolerated",
+                    [None, None],
+                    &["node-7", "node-8"],
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_pipe_gets_whole_lines() {
+        let screen = Screen { color: false, width: None };
+        expect![[r#"
+            daemonset infra/agent: 7 of 9 nodes should run it, 6 ready, 6 available, 7 up to date
+            RollingUpdate, maxUnavailable 1; every pod is of the current revision
+            ! something is wrong
+
+                1  failing            CrashLoopBackOff of container agent (Error, exit code 1)
+                                      node-3
+                                      back-off 40s
+                                      try: kubectl -n infra logs agent-x -c agent --previous
+                6  up to date         ready
+                                      node-1, node-2, node-4..6, node-9
+                2  no pod here        taint gpu=true:NoSchedule is not tolerated
+                                      node-7, node-8
+        "#]]
+        .assert_eq(&nodes(&explanation(), screen, false));
+    }
+
+    #[test]
+    fn a_terminal_gets_colours_and_lines_that_fit_it() {
+        let screen = Screen { color: true, width: Some(80) };
+        let text = nodes(&explanation(), screen, false);
+        expect![[r#"
+            ^[1mdaemonset infra/agent^[0m: 7 of 9 nodes should run it, ^[33m6 ready^[0m, ^[33m6 available^[0m, ^[32m7 up to date^[0m
+            RollingUpdate, maxUnavailable 1; every pod is of the current revision
+            ^[31m!^[0m something is wrong
+
+                1  ^[31mfailing          ^[0m  CrashLoopBackOff of container agent (Error, exit code 1)
+                                      node-3
+                                      ^[2mback-off 40s^[0m
+                                      ^[2mtry: kubectl -n infra logs agent-x -c agent --previous^[0m
+                6  ^[32mup to date       ^[0m  ready
+                                      node-1, node-2, node-4..6, node-9
+                2  ^[2mno pod here      ^[0m  taint gpu=true:NoSchedule is not tolerated
+                                      node-7, node-8
+        "#]].assert_eq(&text.replace('\u{1b}', "^"));
+    }
+
+    #[test]
+    fn the_story_of_a_node_tells_each_requirement() {
+        let story = NodeStory {
+            namespace: "infra".to_owned(),
+            name: "agent".to_owned(),
+            node: "node-7".to_owned(),
+            zone: Some("zone-b".to_owned()),
+            node_notes: vec!["cordoned, which does not keep a DaemonSet's pods away".to_owned()],
+            should_run: false,
+            should_continue_running: false,
+            reasons: vec![ReasonStory {
+                reason: "no term of the required node affinity matches: (disk Exists)".to_owned(),
+                evicts: true,
+                checks: vec![AffinityCheck {
+                    term: 1,
+                    requirement: "disk Exists".to_owned(),
+                    holds: false,
+                    found: None,
+                }],
+            }],
+            situation: Situation::ToBeDeleted,
+            why: "no term of the required node affinity matches: (disk Exists)".to_owned(),
+            next: Some("its pod is deleted".to_owned()),
+            rollout: "nothing to roll out".to_owned(),
+            pods: vec![PodStory {
+                name: "agent-x".to_owned(),
+                age_seconds: 7200,
+                current_revision: true,
+                available: false,
+                restarts: 3,
+                state: "ready".to_owned(),
+                failing: false,
+                message: String::new(),
+                available_in_seconds: Some(7),
+            }],
+            problems: Vec::new(),
+        };
+        expect![[r#"
+            node node-7 (zone zone-b) should not run a pod of daemonset infra/agent
+            ! the node is cordoned, which does not keep a DaemonSet's pods away
+
+            because no term of the required node affinity matches: (disk Exists)
+            TERM   REQUIREMENT   HOLDS   THE NODE HAS
+            1      disk Exists   no      no such label
+
+            pod agent-x (current revision, 120m old, 3 restarts): ready
+              it counts as available in 7 s
+
+            to be deleted: no term of the required node affinity matches: (disk Exists)
+            next: its pod is deleted
+            rollout: nothing to roll out
+        "#]]
+        .assert_eq(&node(&story, Screen { color: false, width: None }));
+    }
+}

@@ -1,0 +1,135 @@
+//! `everynode plan`: what applying a manifest would do.
+
+mod text;
+
+use std::process::ExitCode;
+
+use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
+use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_k8s::convert;
+use serde_json::Value;
+
+use crate::args::{OutputFormat, PlanArguments};
+use crate::cluster::{Cluster, Error, Resource, parsed};
+use crate::output::{self, Screen};
+use crate::survey::{self, Demand, Pods};
+
+/// There is something to do.
+const EXIT_CHANGES: u8 = 2;
+
+pub async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode> {
+    let forecasts = match &arguments.nodes_from {
+        Some(nodes) => {
+            let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
+            let nodes = survey::nodes(nodes)?;
+            let manifest = read(&arguments, namespace)?;
+            let offline = |object| from_files(object, &nodes, &arguments);
+            manifest.iter().map(offline).collect::<anyhow::Result<Vec<_>>>()?
+        }
+        None => {
+            let cluster = Cluster::connect(&arguments.connection).await?;
+            let mut forecasts = Vec::new();
+            for object in read(&arguments, cluster.namespace())? {
+                forecasts.push(from_cluster(&cluster, &object, &arguments).await?);
+            }
+            forecasts
+        }
+    };
+    let screen = Screen::stdout(arguments.output.color.color);
+    output::print(&shown(&forecasts, arguments.output.output, screen)?)?;
+    let is_idle = forecasts.iter().all(Forecast::is_nothing_to_do);
+    Ok(if is_idle { ExitCode::SUCCESS } else { EXIT_CHANGES.into() })
+}
+
+fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Vec<Value>> {
+    let manifest = survey::read_manifest(&arguments.filename, namespace)?;
+    if !manifest.ignored.is_empty() {
+        let ignored = manifest.ignored.join(", ");
+        output::note(format_args!("not planned, for they are no DaemonSets: {ignored}"));
+    }
+    Ok(manifest.daemon_sets)
+}
+
+async fn from_cluster(
+    cluster: &Cluster,
+    manifest: &Value,
+    arguments: &PlanArguments,
+) -> anyhow::Result<Forecast> {
+    let key = survey::key(manifest);
+    let namespace = Some(key.namespace.as_str());
+    let live = match cluster.read(Resource::DaemonSets, namespace, key.name.as_str()).await {
+        Ok(json) => Some(json),
+        Err(Error::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let live: Option<Value> =
+        live.map(|json| parsed(Resource::DaemonSets, json.get())).transpose()?;
+    let (proposed, unchecked) = match survey::by_the_server(cluster, live.as_ref(), manifest).await
+    {
+        Ok(proposed) => (proposed, None),
+        Err(error) if error.is_forbidden() => {
+            let why =
+                format!("the server has not checked it, and admission may change it: {error}");
+            (survey::by_ourselves(live.as_ref(), manifest)?, Some(why))
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context("the server refuses it")),
+    };
+    let pods = if arguments.ignore_room { Pods::OfDaemonSet } else { Pods::All };
+    // What applying changes is not known without what there is.
+    let demand = if live.is_some() { Demand::PodsAndRevisions } else { Demand::WhatMayBeRead };
+    let mut snapshot = survey::cluster(cluster, &proposed, pods, demand).await?;
+    snapshot.problems.extend(unchecked);
+    if let Some(live) = &live {
+        snapshot.add(Kind::DaemonSet, live.to_string().as_bytes());
+    }
+    forecast_of(&snapshot, live.as_ref(), &proposed, !arguments.ignore_room, arguments)
+}
+
+fn from_files(
+    manifest: &Value,
+    nodes: &[Value],
+    arguments: &PlanArguments,
+) -> anyhow::Result<Forecast> {
+    let proposed = survey::by_ourselves(None, manifest)?;
+    forecast_of(&survey::offline(nodes), None, &proposed, true, arguments)
+}
+
+fn forecast_of(
+    snapshot: &Snapshot,
+    live: Option<&Value>,
+    proposed: &Value,
+    knows_room: bool,
+    arguments: &PlanArguments,
+) -> anyhow::Result<Forecast> {
+    let proposal = Proposal {
+        object: convert::daemon_set(proposed.to_string().as_bytes(), None)?,
+        changes: live.map(|live| changes(live, proposed)),
+        knows_room,
+        start_up: arguments.start_up,
+    };
+    Ok(forecast(snapshot, &proposal, survey::now()))
+}
+
+fn shown(
+    forecasts: &[Forecast],
+    format: Option<OutputFormat>,
+    screen: Screen,
+) -> anyhow::Result<String> {
+    match format {
+        Some(OutputFormat::Json) => output::json(&forecasts),
+        Some(OutputFormat::Yaml) => output::yaml(&forecasts),
+        Some(OutputFormat::Name) => Ok(forecasts
+            .iter()
+            .filter(|forecast| !forecast.is_nothing_to_do())
+            .map(|forecast| format!("daemonset.apps/{}\n", forecast.name))
+            .collect()),
+        Some(OutputFormat::Wide) => Ok(texts(forecasts, screen, true)),
+        None => Ok(texts(forecasts, screen, false)),
+    }
+}
+
+fn texts(forecasts: &[Forecast], screen: Screen, wide: bool) -> String {
+    let texts: Vec<String> =
+        forecasts.iter().map(|forecast| text::forecast(forecast, screen, wide)).collect();
+    texts.join("\n")
+}

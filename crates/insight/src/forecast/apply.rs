@@ -1,0 +1,143 @@
+//! The patch that `kubectl apply` (client-side) would send.
+
+use serde_json::{Map, Value, json};
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Lists whose items are told apart by a field; a list under another name is replaced as a whole. As the API's types say.
+const MERGE_KEYS: &[(&str, &str)] = &[
+    ("containers", "name"),
+    ("initContainers", "name"),
+    ("volumes", "name"),
+    ("env", "name"),
+    ("volumeMounts", "mountPath"),
+    ("volumeDevices", "devicePath"),
+    ("ports", "containerPort"),
+    ("imagePullSecrets", "name"),
+    ("hostAliases", "ip"),
+    ("topologySpreadConstraints", "topologyKey"),
+];
+
+/// The strategic merge patch that makes `live` what `manifest` says. What an earlier `kubectl apply` had set and the
+/// manifest does not have any more goes; what others have set stays.
+pub fn apply_patch(live: &Value, manifest: &Value) -> Value {
+    let mut patch = settable(manifest);
+    let last = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let last: Option<Value> = last.and_then(|text| serde_json::from_str(text).ok());
+    if let Some(last) = last {
+        remove_missing(&settable(&last), &mut patch);
+    }
+    retain_keys(&mut patch);
+    patch
+}
+
+/// What people set of an object.
+pub fn settable(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"]
+        {
+            metadata.remove(field);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED);
+        }
+    }
+    object
+}
+
+/// Has the patch remove what was in `last` and is not in it.
+fn remove_missing(last: &Value, patch: &mut Value) {
+    let (Some(last), Some(patch)) = (last.as_object(), patch.as_object_mut()) else { return };
+    for (key, before) in last {
+        match patch.get_mut(key) {
+            None => {
+                patch.insert(key.clone(), Value::Null);
+            }
+            Some(Value::Array(items)) => remove_missing_items(key, before, items),
+            Some(after) => remove_missing(before, after),
+        }
+    }
+}
+
+fn remove_missing_items(list: &str, before: &Value, items: &mut Vec<Value>) {
+    let Some((_, merge_key)) = MERGE_KEYS.iter().find(|(name, _)| *name == list) else { return };
+    for old in before.as_array().into_iter().flatten() {
+        match items.iter_mut().find(|item| item[merge_key] == old[merge_key]) {
+            Some(item) => remove_missing(old, item),
+            None => items.push(json!({ "$patch": "delete", *merge_key: old[merge_key] })),
+        }
+    }
+}
+
+/// A volume has one source: of another kind it takes the old one's place.
+fn retain_keys(patch: &mut Value) {
+    let volumes = patch.pointer_mut("/spec/template/spec/volumes").and_then(Value::as_array_mut);
+    for volume in volumes.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if !volume.contains_key("$patch") {
+            let keys: Vec<Value> = set_keys(volume).collect();
+            volume.insert("$retainKeys".to_owned(), keys.into());
+        }
+    }
+}
+
+fn set_keys(fields: &Map<String, Value>) -> impl Iterator<Item = Value> {
+    fields.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| Value::String(key.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(last: &Value) -> Value {
+        json!({ "metadata": { "annotations": { LAST_APPLIED: last.to_string() } } })
+    }
+
+    fn manifest(template_spec: Value) -> Value {
+        json!({ "spec": { "template": { "spec": template_spec } }, "status": { "x": 1 } })
+    }
+
+    #[test]
+    fn what_an_earlier_apply_set_goes_and_what_others_set_stays() {
+        let last = manifest(json!({
+            "hostNetwork": true,
+            "containers": [{ "name": "a", "image": "v1", "env": [{ "name": "X" }, { "name": "Y" }] }, { "name": "b" }],
+            "tolerations": [{ "key": "k" }],
+        }));
+        let new = manifest(json!({
+            "containers": [{ "name": "a", "image": "v2", "env": [{ "name": "Y" }] }],
+            "tolerations": [],
+        }));
+        let expected = json!({ "spec": { "template": { "spec": {
+            "hostNetwork": null,
+            "containers": [
+                { "name": "a", "image": "v2", "env": [{ "name": "Y" }, { "$patch": "delete", "name": "X" }] },
+                { "$patch": "delete", "name": "b" },
+            ],
+            "tolerations": [],
+        } } } });
+        assert_eq!(apply_patch(&live(&last), &new), expected);
+        assert_eq!(
+            apply_patch(&json!({}), &new),
+            settable(&new),
+            "nothing is known of an earlier one"
+        );
+    }
+
+    #[test]
+    fn a_volume_of_another_kind_takes_the_old_ones_place() {
+        let last = manifest(
+            json!({ "volumes": [{ "name": "v", "emptyDir": {} }, { "name": "w", "emptyDir": {} }] }),
+        );
+        let new = manifest(json!({ "volumes": [{ "name": "v", "hostPath": { "path": "/x" } }] }));
+        let patch = apply_patch(&live(&last), &new);
+        let expected = json!([
+            { "name": "v", "hostPath": { "path": "/x" }, "emptyDir": null, "$retainKeys": ["hostPath", "name"] },
+            { "name": "w", "$patch": "delete" },
+        ]);
+        assert_eq!(patch["spec"]["template"]["spec"]["volumes"], expected);
+    }
+}
