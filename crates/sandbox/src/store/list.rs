@@ -3,6 +3,7 @@
 //! A snapshot costs nothing to keep: an older state is the present one with the changes since then undone from the log.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::log::Expired;
@@ -139,20 +140,31 @@ fn merge<'a>(
         }
         return Box::new(table.range(namespace, after).map(|(key, object)| (key.as_str(), object)));
     }
-    let mut merged: BTreeMap<&str, &Arc<Object>> =
-        table.range(namespace, after).map(|(key, object)| (key.as_str(), object)).collect();
-    for (key, state) in overrides {
-        match state {
-            Some(object) if after.is_none_or(|after| key.as_str() > after) => {
-                merged.insert(key, object);
+    let present = table.range(namespace, after).map(|(key, object)| (key.as_str(), object));
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let former = overrides.range::<str, _>((start, Bound::Unbounded));
+    Box::new(overlay(present, former.map(|(key, state)| (key.as_str(), state.as_ref()))))
+}
+
+/// Both in the order of their keys; where both have a key, what it was counts, even if that was nothing. Lazy: a page
+/// costs what it shows, however many objects there are.
+fn overlay<'a>(
+    present: impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a,
+    former: impl Iterator<Item = (&'a str, Option<&'a Arc<Object>>)> + 'a,
+) -> impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a {
+    let (mut present, mut former) = (present.peekable(), former.peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let Some((key, _)) = former.peek() else { return present.next() };
+            if let Some(unchanged) = present.next_if(|(other, _)| other < key) {
+                return Some(unchanged);
             }
-            Some(_) => {}
-            None => {
-                merged.remove(key.as_str());
+            present.next_if(|(other, _)| other == key);
+            if let Some((key, Some(object))) = former.next() {
+                return Some((key, object));
             }
         }
-    }
-    Box::new(merged.into_iter())
+    })
 }
 
 struct Page<'a> {
