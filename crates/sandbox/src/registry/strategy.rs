@@ -107,6 +107,8 @@ pub fn allows_unconditional_update(kind: &Kind) -> bool {
 
 fn keep(object: &mut Value, current: &Value, field: &str) {
     match current.get(field) {
+        // Most writers leave it as it is, and to compare costs less than to copy.
+        Some(value) if object.get(field) == Some(value) => {}
         Some(value) => object[field] = value.clone(),
         None => {
             if let Some(fields) = object.as_object_mut() {
