@@ -38,6 +38,9 @@ pub struct Patch {
     pub body: Value,
     /// True for the status subresource.
     pub status: bool,
+    /// Under strict validation what is wrong with the patch's own text: it is refused for that, and for fields that no
+    /// type has.
+    pub strict: Option<Vec<String>>,
 }
 
 pub fn create(

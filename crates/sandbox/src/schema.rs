@@ -3,6 +3,7 @@
 //!
 //! From it come decoding errors, unknown fields, and the normal form in which Go would write an object back.
 
+mod convert;
 mod decode;
 mod normalize;
 
@@ -18,7 +19,8 @@ use serde_json::{Map, Value};
 
 use crate::kind::Kind;
 
-pub use decode::{DecodeError, decode, unknown_fields};
+pub use convert::convert;
+pub use decode::{DecodeError, decode, new_unknown_fields, unknown_fields};
 use normalize::Written;
 pub(crate) use normalize::normalize;
 

@@ -368,6 +368,7 @@ impl Writes<'_> {
                 "uid": object.uid(), "resourceVersion": object.resource_version().to_string(), field: list,
             }}),
             status: false,
+            strict: None,
         };
         self.left = self.left.saturating_sub(1);
         self.store.patch(kind, object.namespace(), object.name(), &patch, &self.options).map(|_| ())

@@ -166,7 +166,7 @@ fn create_or_patch(
         Some(_) => PatchType::Merge,
     };
     let before = store.get(kind, namespace, name)?.resource_version();
-    let patch = Patch { patch_type, body: object, status: false };
+    let patch = Patch { patch_type, body: object, status: false, strict: None };
     let after = store.patch(kind, namespace, name, &patch, options)?.resource_version();
     Ok(if before == after { Outcome::Unchanged } else { Outcome::Configured })
 }

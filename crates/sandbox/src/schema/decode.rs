@@ -45,11 +45,21 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     found
 }
 
+/// Those of an object that were not in it before: what is stored may hold fields that no struct has.
+pub fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
+    let mut found = unknown_fields(kind, object);
+    if !found.is_empty() {
+        let known = unknown_fields(kind, before);
+        found.retain(|field| !known.contains(field));
+    }
+    found
+}
+
 /// Where the decoder is: the innermost struct, and the names of the fields that lead there.
 #[derive(Default)]
-struct Place<'a> {
-    structs: Vec<StructId>,
-    fields: Vec<&'a str>,
+pub(super) struct Place<'a> {
+    pub structs: Vec<StructId>,
+    pub fields: Vec<&'a str>,
 }
 
 impl Place<'_> {
@@ -94,7 +104,11 @@ impl Place<'_> {
     }
 }
 
-fn check<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(), String> {
+pub(super) fn check<'a>(
+    shape: &Shape,
+    value: &'a Value,
+    place: &mut Place<'a>,
+) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
     }
@@ -147,7 +161,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-fn go_type(shape: &Shape, place: &Place) -> String {
+pub(super) fn go_type(shape: &Shape, place: &Place) -> String {
     match shape {
         Shape::Struct(id) => format!("v1.{}", STRUCTS.get(*id).short_name()),
         Shape::Map(inner) if **inner == Shape::Quantity => "v1.ResourceList".to_owned(),

@@ -61,5 +61,5 @@ fn message<T: std::fmt::Debug>(result: Result<T, Status>) -> (u16, String) {
 }
 
 fn merge(body: Value) -> Patch {
-    Patch { patch_type: PatchType::Merge, body, status: false }
+    Patch { patch_type: PatchType::Merge, body, status: false, strict: None }
 }

@@ -17,7 +17,7 @@ use crate::kind::Kind;
 use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
-use crate::store::{DeleteOptions, Details, Object, Reason, Status, StatusCause, WriteOptions};
+use crate::store::{DeleteOptions, Object, Status, WriteOptions};
 use crate::validation;
 
 /// The part of an object that a request may change.
@@ -82,22 +82,27 @@ pub fn patch(
     let decoded = decode::decode(&call.body, Syntax::Json)
         .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status };
     let mut findings = decoded.duplicates;
-    if patch_type != PatchType::Json {
-        findings.extend(schema::unknown_fields(kind, &without_directives(&patch.body)));
+    if patch_type == PatchType::Json {
+        findings.extend(unknown_members(&decoded.value));
+        findings.iter_mut().for_each(|finding| finding.insert_str(0, "json patch "));
     }
-    let mut warnings = match call.parameters.field_validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => findings,
-        FieldValidation::Strict if findings.is_empty() => findings,
-        FieldValidation::Strict => return Err(strict_patch(&patch, &findings)),
-    };
+    let validation = call.parameters.field_validation;
+    let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
+    let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status, strict };
     let (old, patched) = shared.write(|store, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
         let old = store.get(kind, namespace, name).ok();
         store.patch(kind, namespace, name, &patch, &options).map(|patched| (old, patched))
     })?;
+    let mut warnings = match validation {
+        FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+        FieldValidation::Warn => {
+            let before = old.as_ref().map_or(&Value::Null, |old| old.value());
+            findings.extend(schema::new_unknown_fields(kind, patched.value(), before));
+            findings
+        }
+    };
     warnings.extend(validation::warnings(
         kind,
         patched.value(),
@@ -310,36 +315,13 @@ fn has_dry_run(options: &Value) -> Result<bool, Status> {
     }
 }
 
-/// A patch without `$patch` and its like, which no schema has.
-fn without_directives(patch: &Value) -> Value {
-    match patch {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(name, _)| !name.starts_with('$'))
-            .map(|(name, value)| (name.clone(), without_directives(value)))
-            .collect::<Map<String, Value>>()
-            .into(),
-        Value::Array(items) => items.iter().map(without_directives).collect(),
-        other => other.clone(),
+/// What the operations of a JSON patch have beside what they should, in upstream's words.
+fn unknown_members(patch: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {
+        let members = operation.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+        let unknown = members.filter(|name| !matches!(*name, "op" | "path" | "from" | "value"));
+        found.extend(unknown.map(|name| format!("unknown field \"[{index}].{name}\"")));
     }
-}
-
-/// Upstream refuses a patch by strict validation as an invalid one, under no name.
-fn strict_patch(patch: &Patch, findings: &[String]) -> Status {
-    let text = match patch.patch_type {
-        PatchType::StrategicMerge => crate::patch::go_text(&patch.body),
-        PatchType::Json | PatchType::Merge => patch.body.to_string(),
-    };
-    let findings = findings.join(", ");
-    let message = format!("Invalid value: {text:?}: strict decoding error: {findings}");
-    Status::new(Reason::Invalid, format!(" \"\" is invalid: patch: {message}")).with_details(
-        Details {
-            causes: vec![StatusCause {
-                reason: "FieldValueInvalid".to_owned(),
-                field: "patch".to_owned(),
-                message,
-            }],
-            ..Details::default()
-        },
-    )
+    found
 }

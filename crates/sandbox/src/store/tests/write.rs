@@ -87,7 +87,7 @@ fn generation_grows_with_the_spec_alone() {
     let mut store = store();
     create(&mut store, &DAEMON_SET, daemon_set("a"));
     let mut patch = |body: Value, status: bool| {
-        let patch = Patch { patch_type: PatchType::Merge, body, status };
+        let patch = Patch { patch_type: PatchType::Merge, body, status, strict: None };
         let object = store.patch(&DAEMON_SET, "default", "a", &patch, &options());
         let object = object.expect("it is valid");
         let generation = object.value()["metadata"]["generation"].as_i64();
@@ -109,7 +109,8 @@ fn each_endpoint_changes_its_own_part() {
     create(&mut store, &DAEMON_SET, daemon_set("a"));
     let both = json!({"spec": {"minReadySeconds": 5}, "status": {"numberReady": 3}});
     let mut patched = |status: bool| {
-        let patch = Patch { patch_type: PatchType::Merge, body: both.clone(), status };
+        let patch =
+            Patch { patch_type: PatchType::Merge, body: both.clone(), status, strict: None };
         let object = store.patch(&DAEMON_SET, "default", "a", &patch, &options());
         let object = object.expect("it is valid");
         let value = object.value();
@@ -353,5 +354,68 @@ fn a_write_can_name_the_object_that_it_means() {
             422,
             "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable".to_string()
         )
+    );
+}
+
+/// S5, S8: what a patch made is read as its kind, and refused in upstream's words if it is none.
+#[test]
+fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
+    let mut store = store();
+    create(&mut store, &DAEMON_SET, daemon_set("d"));
+    let mut refused = |patch_type, body| {
+        let patch = Patch { patch_type, body, status: false, strict: None };
+        let (code, text) = message(store.patch(&DAEMON_SET, "default", "d", &patch, &options()));
+        let start = text.split("Invalid value: ").next().unwrap_or_default().to_owned();
+        let end = text.rsplit("\": ").next().unwrap_or_default().to_owned();
+        (code, start, end)
+    };
+    let says = |reason: &str| (422, " \"\" is invalid: patch: ".to_owned(), reason.to_owned());
+    let wrong = json!({"spec": {"minReadySeconds": "soon"}});
+    assert_eq!(refused(PatchType::StrategicMerge, wrong.clone()), says("unrecognized type: int32"));
+    let decoder = "json: cannot unmarshal string into Go struct field DaemonSetSpec.spec.minReadySeconds of type int32";
+    assert_eq!(refused(PatchType::Merge, wrong), says(decoder));
+    let replace = json!([{"op": "add", "path": "/spec/minReadySeconds", "value": "soon"}]);
+    assert_eq!(refused(PatchType::Json, replace), says(decoder));
+    let patch = Patch {
+        patch_type: PatchType::StrategicMerge,
+        body: json!({"spec": {"minReadySeconds": "soon"}}),
+        status: false,
+        strict: None,
+    };
+    let status = store.patch(&DAEMON_SET, "default", "d", &patch, &options()).unwrap_err();
+    assert_eq!(
+        status.message,
+        r#" "" is invalid: patch: Invalid value: "map[spec:map[minReadySeconds:soon]]": unrecognized type: int32"#
+    );
+}
+
+/// S4, S5: under strict validation a patch of any form is refused for fields that no type has, but not for those that the
+/// object had already.
+#[test]
+fn strict_validation_holds_for_patches_of_every_form() {
+    let mut store = store();
+    create(&mut store, &DAEMON_SET, daemon_set("d"));
+    let mut send = |patch_type, body, strict| {
+        let patch = Patch { patch_type, body, status: false, strict };
+        let result = store.patch(&DAEMON_SET, "default", "d", &patch, &options());
+        let reason = |text: &str| text.rsplit("\": ").next().unwrap_or_default().to_owned();
+        result.map(|_| ()).map_err(|status| reason(&status.message))
+    };
+    let strict = || Some(Vec::new());
+    let unknown =
+        |field: &str| Err(format!("strict decoding error: unknown field \"spec.{field}\""));
+    let merge = |field: &str| json!({"spec": {field: 1}});
+    let add = |field: &str| json!([{"op": "add", "path": format!("/spec/{field}"), "value": 1}]);
+    for patch_type in [PatchType::Merge, PatchType::StrategicMerge] {
+        assert_eq!(send(patch_type, merge("a"), strict()), unknown("a"));
+    }
+    assert_eq!(send(PatchType::Json, add("a"), strict()), unknown("a"));
+    assert_eq!(send(PatchType::Json, add("a"), None), Ok(()));
+    assert_eq!(send(PatchType::Json, add("minReadySeconds"), strict()), Ok(()));
+    assert_eq!(send(PatchType::Json, add("b"), strict()), unknown("b"));
+    let text = vec!["json patch unknown field \"[0].x\"".to_owned()];
+    assert_eq!(
+        send(PatchType::Json, json!([]), Some(text)),
+        Err("strict decoding error: json patch unknown field \"[0].x\"".to_owned())
     );
 }

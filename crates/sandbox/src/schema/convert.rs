@@ -1,0 +1,109 @@
+//! What Go's converter says of a tree that is no value of its kind. The server reads what a strategic merge patch made by
+//! this converter, not by its JSON decoder, and the two have words of their own.
+
+use serde_json::Value;
+
+use super::decode::{Place, check, go_type};
+use super::{STRUCTS, Shape, root_of};
+use crate::kind::Kind;
+
+/// Whether every value is of the type that its field has.
+pub fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
+    let Some(root) = root_of(kind) else { return Ok(()) };
+    visit(&root, object, &mut Place::default())
+}
+
+fn visit<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(), String> {
+    match (shape, value) {
+        (_, Value::Null) | (Shape::Any, _) => Ok(()),
+        (Shape::Struct(id), Value::Object(fields)) => {
+            place.structs.push(*id);
+            for (name, value) in fields {
+                let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
+                place.fields.push(name);
+                visit(&field.shape, value, place)?;
+                place.fields.pop();
+            }
+            place.structs.pop();
+            Ok(())
+        }
+        (Shape::Map(inner), Value::Object(entries)) => {
+            entries.values().try_for_each(|value| visit(inner, value, place))
+        }
+        (Shape::List(inner), Value::Array(items)) => {
+            items.iter().try_for_each(|value| visit(inner, value, place))
+        }
+        (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
+        (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
+        (Shape::List(_), other) => Err(format!("cannot restore slice from {}", go_kind(other))),
+        (Shape::Bytes, other) if !other.is_string() => {
+            Err(format!("cannot restore slice from {}", go_kind(other)))
+        }
+        // These have decoders of their own, which both use.
+        (Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time, _) => {
+            check(shape, value, place)
+        }
+        (Shape::Text | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
+            check(shape, value, place).map_err(|_| scalar(shape, value, place))
+        }
+    }
+}
+
+/// Go turns numbers into each other and into text, if asked; nothing else.
+fn scalar(shape: &Shape, value: &Value, place: &Place<'_>) -> String {
+    let (from, to) = (go_kind(value), go_type(shape, place));
+    match (shape, from) {
+        (Shape::Text, "int64") | (Shape::Integer { .. } | Shape::Float, "int64" | "float64") => {
+            format!("cannot convert {from} to {to}")
+        }
+        (Shape::Text, _) => "unrecognized type: string".to_owned(),
+        _ => format!("unrecognized type: {to}"),
+    }
+}
+
+/// The kind of Go value that a value is read into.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{DAEMON_SET, NODE};
+    use serde_json::json;
+
+    /// S5, S8: values of a wrong type in a strategic merge patch, in the words of upstream's converter.
+    #[test]
+    fn values_of_a_wrong_type_are_named_as_go_converts_them() {
+        for (spec, expected) in [
+            (json!({"minReadySeconds": "x"}), "unrecognized type: int32"),
+            (json!({"minReadySeconds": 1.5}), "cannot convert float64 to int32"),
+            (json!({"minReadySeconds": true}), "unrecognized type: int32"),
+            (json!({"template": 7}), "cannot restore struct from: int64"),
+            (json!({"template": {"metadata": {"labels": []}}}), "cannot restore map from slice"),
+            (
+                json!({"template": {"metadata": {"labels": {"a": 1}}}}),
+                "cannot convert int64 to string",
+            ),
+            (json!({"template": {"spec": {"containers": {}}}}), "cannot restore slice from map"),
+            (json!({"template": {"spec": {"hostNetwork": "yes"}}}), "unrecognized type: bool"),
+            (
+                json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": true}}}),
+                "json: cannot unmarshal bool into Go value of type int32",
+            ),
+        ] {
+            let object = json!({"spec": spec});
+            assert_eq!(convert(&DAEMON_SET, &object), Err(expected.to_owned()), "{object}");
+        }
+        let node = json!({"spec": {"taints": [{"key": "a", "effect": null, "more": 1}]}});
+        assert_eq!(convert(&NODE, &node), Ok(()));
+    }
+}
