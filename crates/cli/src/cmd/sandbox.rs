@@ -76,8 +76,7 @@ async fn drive(
     let settled = settle(&cluster, arguments.timeout).await?;
     let (nodes, pods) = (cluster.nodes().await?, cluster.pods().await?);
     if let Some(missing) = settled {
-        let missing = missing.into_iter().chain(settle::unready_pods(&pods).into_iter().take(1));
-        let missing = missing.collect::<Vec<_>>().join("; ");
+        let missing = settle::tell(&missing, settle::unready_pods(&pods).first());
         let timeout = arguments.timeout;
         if arguments.exit_when_settled {
             bail!("the sandbox did not settle in {timeout:?}: {missing}");

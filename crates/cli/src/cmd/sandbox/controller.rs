@@ -40,7 +40,10 @@ impl Controller {
     pub async fn stop(self) {
         self.stop.cancel();
         let task = self.task.into_inner();
-        let _ = tokio::time::timeout(STOP_TIMEOUT, task).await;
+        // What became of one that has ended is told by `ended`; it can't be waited for twice.
+        if !task.is_finished() {
+            let _ = tokio::time::timeout(STOP_TIMEOUT, task).await;
+        }
     }
 }
 

@@ -3,6 +3,50 @@
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// What is told of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    pub name: String,
+    /// `-` if it is in none.
+    pub zone: String,
+    pub ready: bool,
+}
+
+/// What is told of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRow {
+    pub key: String,
+    /// Empty until it is bound.
+    pub node: String,
+    pub state: String,
+    pub ready: bool,
+}
+
+impl NodeRow {
+    pub fn of(node: &Node) -> NodeRow {
+        let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get(ZONE_LABEL));
+        NodeRow {
+            name: node.metadata.name.clone().unwrap_or_default(),
+            zone: zone.map_or("-", String::as_str).to_owned(),
+            ready: is_ready(node),
+        }
+    }
+}
+
+impl PodRow {
+    pub fn of(pod: &Pod) -> PodRow {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        PodRow {
+            key: key(&pod.metadata),
+            node: node.unwrap_or_default(),
+            state: pod_state(pod),
+            ready: has_condition(pod, "Ready"),
+        }
+    }
+}
+
 /// Pods that are available, of those that should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -23,19 +67,28 @@ pub fn unsettled_daemon_sets(daemon_sets: &[DaemonSet]) -> Vec<String> {
     daemon_sets.iter().filter_map(unsettled).collect()
 }
 
-pub fn unready_nodes(nodes: &[Node]) -> Vec<String> {
-    let unready = nodes.iter().filter(|node| !is_ready(node));
-    unready.map(|node| format!("node {} is not ready", name(&node.metadata.name))).collect()
+pub fn unready_nodes(nodes: &[NodeRow]) -> Vec<String> {
+    let unready = nodes.iter().filter(|node| !node.ready);
+    unready.map(|node| format!("node {} is not ready", node.name)).collect()
 }
 
 /// Why a pod is not ready, for one that isn't.
-pub fn unready_pods(pods: &[Pod]) -> Vec<String> {
-    let unready = pods.iter().filter(|pod| !has_condition(pod, "Ready"));
-    unready.map(|pod| format!("pod {}: {}", key(&pod.metadata), pod_state(pod))).collect()
+pub fn unready_pods(pods: &[PodRow]) -> Vec<String> {
+    let unready = pods.iter().filter(|pod| !pod.ready);
+    unready.map(|pod| format!("pod {}: {}", pod.key, pod.state)).collect()
+}
+
+/// What is missing in one line: the first few phrases, how many more there are, and one pod as an example.
+pub fn tell(missing: &[String], pod: Option<&String>) -> String {
+    const TOLD_MAX: usize = 5;
+    let more = missing.len().saturating_sub(TOLD_MAX);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    let told = missing.iter().take(TOLD_MAX).chain(&more).chain(pod);
+    told.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
 /// The state that kubectl would show, as far as one phrase can tell.
-pub fn pod_state(pod: &Pod) -> String {
+fn pod_state(pod: &Pod) -> String {
     let status = pod.status.as_ref();
     if pod.metadata.deletion_timestamp.is_some() {
         return "Terminating".into();
@@ -53,7 +106,7 @@ pub fn pod_state(pod: &Pod) -> String {
     }
 }
 
-pub fn key(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
+fn key(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
     format!("{}/{}", name(&metadata.namespace), name(&metadata.name))
 }
 
@@ -151,6 +204,45 @@ mod tests {
         ] {
             assert_eq!(unsettled(&daemon_set(status, strategy)).as_deref(), expected);
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_one_line() {
+        let missing: Vec<String> = (1..=7).map(|n| format!("node {n}")).collect();
+        assert_eq!(tell(&missing[..2], None), "node 1; node 2");
+        assert_eq!(
+            tell(&missing, Some(&"pod a/b: Pending".to_owned())),
+            "node 1; node 2; node 3; node 4; node 5; and 2 more; pod a/b: Pending"
+        );
+    }
+
+    #[test]
+    fn a_row_tells_where_an_object_is_and_how_it_does() {
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        let node = |metadata: Value, status: &Value| {
+            let node = json!({"metadata": metadata, "status": status});
+            NodeRow::of(&serde_json::from_value(node).unwrap())
+        };
+        let labels = json!({"topology.kubernetes.io/zone": "a"});
+        let row = |name: &str, zone: &str, ready| NodeRow {
+            name: name.to_owned(),
+            zone: zone.to_owned(),
+            ready,
+        };
+        assert_eq!(node(json!({"name": "n", "labels": labels}), &ready), row("n", "a", true));
+        assert_eq!(node(json!({"name": "n"}), &json!({})), row("n", "-", false));
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "ns"},
+            "spec": {"nodeName": "n", "containers": []},
+            "status": {"phase": "Running", "conditions": ready["conditions"]},
+        });
+        let expected = PodRow {
+            key: "ns/p".to_owned(),
+            node: "n".to_owned(),
+            state: "Running".to_owned(),
+            ready: true,
+        };
+        assert_eq!(PodRow::of(&serde_json::from_value(pod).unwrap()), expected);
     }
 
     #[test]

@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-
-use super::settle;
+use super::settle::{NodeRow, PodRow};
 
 /// With more nodes than this the table has a row per zone.
 const NODES_SHOWN_MAX: usize = 30;
 
-pub fn table(nodes: &[Node], pods: &[Pod]) -> String {
-    let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+pub fn table(nodes: &[NodeRow], pods: &[PodRow]) -> String {
+    let mut by_node: BTreeMap<&str, Vec<&PodRow>> = BTreeMap::new();
     for pod in pods {
-        by_node.entry(node_of(pod)).or_default().push(pod);
+        by_node.entry(&pod.node).or_default().push(pod);
     }
     let rows = if nodes.len() <= NODES_SHOWN_MAX {
         node_rows(nodes, &by_node)
@@ -32,27 +30,23 @@ pub fn next_steps(kubeconfig: &Path) -> String {
     )
 }
 
-fn node_rows(nodes: &[Node], by_node: &BTreeMap<&str, Vec<&Pod>>) -> Vec<[String; 3]> {
+fn node_rows(nodes: &[NodeRow], by_node: &BTreeMap<&str, Vec<&PodRow>>) -> Vec<[String; 3]> {
     let mut rows = vec![["NODE", "ZONE", "PODS"].map(str::to_owned)];
     for node in nodes {
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let pods = by_node.get(name).into_iter().flatten();
-        let pods: Vec<String> = pods
-            .map(|pod| format!("{} {}", settle::key(&pod.metadata), settle::pod_state(pod)))
-            .collect();
-        rows.push([name.to_owned(), zone(node).to_owned(), pods.join(", ")]);
+        let pods = by_node.get(&*node.name).into_iter().flatten();
+        let pods: Vec<String> = pods.map(|pod| format!("{} {}", pod.key, pod.state)).collect();
+        rows.push([node.name.clone(), node.zone.clone(), pods.join(", ")]);
     }
     rows
 }
 
-fn zone_rows(nodes: &[Node], by_node: &BTreeMap<&str, Vec<&Pod>>) -> Vec<[String; 3]> {
-    let mut zones: BTreeMap<&str, (usize, BTreeMap<String, usize>)> = BTreeMap::new();
+fn zone_rows(nodes: &[NodeRow], by_node: &BTreeMap<&str, Vec<&PodRow>>) -> Vec<[String; 3]> {
+    let mut zones: BTreeMap<&str, (usize, BTreeMap<&str, usize>)> = BTreeMap::new();
     for node in nodes {
-        let (count, states) = zones.entry(zone(node)).or_default();
+        let (count, states) = zones.entry(&node.zone).or_default();
         *count += 1;
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        for pod in by_node.get(name).into_iter().flatten() {
-            *states.entry(settle::pod_state(pod)).or_default() += 1;
+        for pod in by_node.get(&*node.name).into_iter().flatten() {
+            *states.entry(&pod.state).or_default() += 1;
         }
     }
     let mut rows = vec![["ZONE", "NODES", "PODS"].map(str::to_owned)];
@@ -75,15 +69,6 @@ fn columns(rows: &[[String; 3]]) -> String {
     text
 }
 
-fn zone(node: &Node) -> &str {
-    let labels = node.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get("topology.kubernetes.io/zone")).map_or("-", String::as_str)
-}
-
-fn node_of(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
-}
-
 /// As a shell wants it.
 fn quoted(path: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@".contains(letter);
@@ -98,23 +83,18 @@ fn quoted(path: &str) -> String {
 mod tests {
     use super::*;
     use expect_test::expect;
-    use serde_json::json;
 
-    fn node(number: usize, zone: &str) -> Node {
-        let labels = json!({"topology.kubernetes.io/zone": zone});
-        serde_json::from_value(
-            json!({"metadata": {"name": format!("node-{number}"), "labels": labels}}),
-        )
-        .unwrap()
+    fn node(number: usize, zone: &str) -> NodeRow {
+        NodeRow { name: format!("node-{number}"), zone: zone.to_owned(), ready: true }
     }
 
-    fn pod(number: usize) -> Pod {
-        serde_json::from_value(json!({
-            "metadata": {"name": format!("agent-{number}"), "namespace": "default"},
-            "spec": {"nodeName": format!("node-{number}"), "containers": []},
-            "status": {"phase": "Running"}
-        }))
-        .unwrap()
+    fn pod(number: usize) -> PodRow {
+        PodRow {
+            key: format!("default/agent-{number}"),
+            node: format!("node-{number}"),
+            state: "Running".to_owned(),
+            ready: true,
+        }
     }
 
     #[test]
@@ -130,9 +110,9 @@ mod tests {
 
     #[test]
     fn a_large_cluster_is_shown_zone_by_zone() {
-        let nodes: Vec<Node> =
+        let nodes: Vec<NodeRow> =
             (0..100).map(|n| node(n, if n % 2 == 0 { "a" } else { "b" })).collect();
-        let pods: Vec<Pod> = (0..60).map(pod).collect();
+        let pods: Vec<PodRow> = (0..60).map(pod).collect();
         expect![[r#"
             ZONE   NODES   PODS
             a      50      30 Running
