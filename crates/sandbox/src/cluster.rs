@@ -38,7 +38,7 @@ use self::pod_collector::PodCollector;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
-use self::world::{World, warm};
+use self::world::World;
 use crate::kind::{Kind, NODE, POD};
 use crate::nodes;
 use crate::store::{Action, Change, Object, Status, Store, WriteOptions};
@@ -218,7 +218,7 @@ impl Cluster {
             match change.action {
                 Action::Deleted => actors.delete_node(&mut world, change.object.name()),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_node(&mut world, &warm(&change.object));
+                    actors.apply_node(&mut world, &change.object.warm());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -239,7 +239,7 @@ impl Cluster {
             match change.action {
                 Action::Deleted => actors.delete_pod(&change.object),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_pod(&mut world, &warm(&change.object));
+                    actors.apply_pod(&mut world, &change.object.warm());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -260,7 +260,7 @@ impl Cluster {
             actors.delete_node(&mut world, &name);
         }
         for node in &nodes {
-            actors.apply_node(&mut world, &warm(node));
+            actors.apply_node(&mut world, &node.warm());
         }
     }
 
@@ -273,7 +273,7 @@ impl Cluster {
         actors.scheduler.retain(&there);
         actors.kubelets.retain(&there);
         for pod in &pods {
-            actors.apply_pod(&mut world, &warm(pod));
+            actors.apply_pod(&mut world, &pod.warm());
         }
     }
 

@@ -108,7 +108,7 @@ fn chosen_name(store: &mut Store, kind: &'static Kind, namespace: &str, object: 
 pub fn served_as(kind: &Kind, object: &Arc<Object>) -> Arc<Object> {
     match kind.stored_as {
         None => object.clone(),
-        Some(_) => Arc::new(Object::new(event::to_events(object.value().clone()))),
+        Some(_) => Arc::new(Object::new(event::to_events(object.read().into_owned()))),
     }
 }
 

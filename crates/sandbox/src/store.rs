@@ -120,6 +120,16 @@ impl Store {
         self.table(kind).find(&table::key(namespace, name))
     }
 
+    /// The stored object for one who reads its tree.
+    pub fn find_warm(
+        &self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<Object>> {
+        self.find(kind, namespace, name).map(Object::warm)
+    }
+
     /// One page, or all (S6). The namespace is the selector's.
     pub fn list(&self, kind: &'static Kind, options: &ListOptions) -> Result<List, Status> {
         options.selector.fields.check(kind)?;

@@ -236,7 +236,7 @@ impl GarbageCollector {
         if !empty {
             return Ok(());
         }
-        let mut finalized = object.value().clone();
+        let mut finalized = object.read().into_owned();
         if let Some(finalizers) = finalized["spec"]["finalizers"].as_array_mut() {
             finalizers.retain(|finalizer| finalizer != "kubernetes");
         }
@@ -344,7 +344,8 @@ impl Writes<'_> {
         object: &Object,
         goes: impl Fn(&OwnerReference<'_>) -> bool,
     ) -> Result<(), Status> {
-        let references = &object.value()["metadata"]["ownerReferences"];
+        let value = object.read();
+        let references = &value["metadata"]["ownerReferences"];
         let kept: Vec<Value> = object
             .owner_references()
             .zip(references.as_array().into_iter().flatten())

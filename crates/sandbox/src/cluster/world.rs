@@ -3,7 +3,6 @@
 //! Actors write as any client does. A write that fails because someone was faster is no error: the change that made it
 //! fail is on its way to the actor.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use everynode_core::time::Timestamp;
@@ -32,11 +31,11 @@ pub struct World<'a> {
 
 impl World<'_> {
     pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
-        self.store.find(&POD, &key.namespace, &key.name).map(warm)
+        self.store.find_warm(&POD, &key.namespace, &key.name)
     }
 
     pub fn node(&self, name: &str) -> Option<Arc<Object>> {
-        self.store.find(&NODE, "", name).map(warm)
+        self.store.find_warm(&NODE, "", name)
     }
 
     /// The resourceVersion of a node; `None` if there is no such node.
@@ -46,7 +45,7 @@ impl World<'_> {
 
     /// The pods that are bound to a node, whether or not there is such a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
-        self.store.pods_on_node(node).map(warm)
+        self.store.pods_on_node(node).map(Object::warm)
     }
 
     /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
@@ -195,15 +194,6 @@ impl World<'_> {
                 None
             }
         }
-    }
-}
-
-/// An object whose tree may be read freely. One that the store keeps as bytes alone stays so: what is read is a copy, not
-/// a tree that the store and its log would then keep.
-pub fn warm(object: &Arc<Object>) -> Arc<Object> {
-    match object.read() {
-        Cow::Borrowed(_) => object.clone(),
-        Cow::Owned(value) => Arc::new(Object::new(value)),
     }
 }
 

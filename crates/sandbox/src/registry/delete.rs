@@ -28,7 +28,7 @@ pub fn delete(
     if kind.strategy == Strategy::Namespace {
         namespace::check_delete(name)?;
     }
-    let Some(current) = store.find(kind, namespace, name).cloned() else {
+    let Some(current) = store.find_warm(kind, namespace, name) else {
         return Err(Status::not_found(kind, name));
     };
     check_preconditions(kind, &current, delete)?;

@@ -34,7 +34,7 @@ pub fn finalize(
 ) -> Result<Arc<Object>, Status> {
     metadata::check_shape(&namespace)?;
     metadata::check_name(&namespace, name)?;
-    let Some(current) = store.find(&NAMESPACE, "", name).cloned() else {
+    let Some(current) = store.find_warm(&NAMESPACE, "", name) else {
         return Err(Status::not_found(&NAMESPACE, name));
     };
     metadata::check_locks(&namespace, &NAMESPACE, &current)?;

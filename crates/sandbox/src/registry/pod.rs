@@ -15,7 +15,7 @@ pub fn bind(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let node = text(binding, &["target", "name"]);
-    let Some(current) = store.find(&POD, namespace, name).cloned() else {
+    let Some(current) = store.find_warm(&POD, namespace, name) else {
         return Err(Status::not_found(&POD, name));
     };
     check_binding(&current, binding, node)?;

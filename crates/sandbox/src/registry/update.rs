@@ -26,7 +26,7 @@ pub fn update(
     options: &WriteOptions,
 ) -> Result<Arc<Object>, Status> {
     check_request(&object, kind, namespace, name)?;
-    let Some(current) = store.find(kind, namespace, name).cloned() else {
+    let Some(current) = store.find_warm(kind, namespace, name) else {
         if strategy::allows_create_on_update(kind) {
             let mut object = object;
             metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
@@ -75,7 +75,7 @@ fn existing(
     namespace: &str,
     name: &str,
 ) -> Result<Arc<Object>, Status> {
-    store.find(kind, namespace, name).cloned().ok_or_else(|| Status::not_found(kind, name))
+    store.find_warm(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
 }
 
 fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {

@@ -82,6 +82,15 @@ impl Object {
         }
     }
 
+    /// An object whose tree may be read freely. One that is kept as bytes alone stays so: what is read is a copy, not a
+    /// tree that the store and its log would then keep.
+    pub fn warm(self: &Arc<Object>) -> Arc<Object> {
+        match self.read() {
+            Cow::Borrowed(_) => self.clone(),
+            Cow::Owned(value) => Arc::new(Object::new(value)),
+        }
+    }
+
     /// The object as bytes, serialised at the first call and shared from then on.
     pub fn json(&self) -> Bytes {
         self.json

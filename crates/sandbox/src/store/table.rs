@@ -9,7 +9,7 @@ use super::object::Object;
 use crate::kind::{Kind, Strategy};
 
 /// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
-const HOT_CHANGES: usize = 1_000;
+pub const HOT_CHANGES: usize = 1_000;
 
 #[derive(Debug)]
 pub struct Table {

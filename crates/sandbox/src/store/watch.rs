@@ -36,7 +36,7 @@ pub fn watch_event(change: &Change, selector: &Selector) -> Option<WatchEvent> {
 fn departed(change: &Change) -> Arc<Object> {
     match (change.action, &change.previous) {
         (Action::Modified, Some(previous)) => {
-            let mut value = previous.value().clone();
+            let mut value = previous.read().into_owned();
             value["metadata"]["resourceVersion"] =
                 Value::String(change.resource_version.to_string());
             Arc::new(Object::new(value))

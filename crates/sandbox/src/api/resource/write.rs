@@ -54,7 +54,7 @@ pub fn update(
     let (kind, namespace) = (target.kind, target.namespace());
     let (old, updated) = shared.write(|store, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let old = store.get(kind, namespace, name).ok();
+        let old = store.get(kind, namespace, name).ok().map(|old| old.warm());
         let updated = match part {
             Part::Main => store.update(kind, namespace, name, body.value, &options),
             Part::Status => store.update_status(kind, namespace, name, body.value, &options),
@@ -92,7 +92,7 @@ pub fn patch(
     let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status, strict };
     let (old, patched) = shared.write(|store, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let old = store.get(kind, namespace, name).ok();
+        let old = store.get(kind, namespace, name).ok().map(|old| old.warm());
         store.patch(kind, namespace, name, &patch, &options).map(|patched| (old, patched))
     })?;
     let mut warnings = match validation {

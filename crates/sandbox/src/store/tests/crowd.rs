@@ -1,5 +1,6 @@
 //! Many watchers of different speeds over one log.
 
+use super::super::table::HOT_CHANGES;
 use super::*;
 
 /// The next number of a small generator: the test needs variety, not chance.
@@ -92,4 +93,25 @@ fn watchers_of_all_speeds_end_with_the_same_state() {
     }
     assert!(watchers.iter().any(|watcher| watcher.lists == 0), "fast ones never list again");
     assert!(watchers.iter().any(|watcher| watcher.lists > 1), "slow ones do");
+}
+
+/// S25: of objects that are written again and again, only the newest changes keep trees: the rest of the log is bytes.
+#[test]
+fn old_versions_keep_no_trees() {
+    let mut store = store();
+    let names: Vec<String> = (0..2 * HOT_CHANGES).map(|n| format!("object-{n}")).collect();
+    for name in &names {
+        create(&mut store, &CONFIG_MAP, config_map(name));
+    }
+    for round in 0..3 {
+        let patch = merge(json!({"data": {"k": round.to_string()}}));
+        for name in &names {
+            store.patch(&CONFIG_MAP, "default", name, &patch, &options()).expect("it is valid");
+        }
+    }
+    let changes = store.changes_since(&CONFIG_MAP, 0, usize::MAX).expect("the window holds them");
+    let hot = |object: &Arc<Object>| object.is_hot();
+    assert!(changes.iter().filter(|change| hot(&change.object)).count() <= HOT_CHANGES);
+    assert!(!changes.iter().filter_map(|change| change.previous.as_ref()).any(hot));
+    assert!(store.iter(&CONFIG_MAP, None).filter(|object| hot(object)).count() <= HOT_CHANGES);
 }
