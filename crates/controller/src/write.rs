@@ -6,7 +6,7 @@
 mod answer;
 mod request;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use everynode_core::name::{DaemonSetKey, ResourceVersion, Uid};
@@ -51,8 +51,8 @@ impl<S: Server> Executor<S> {
         let was_waiting = plan.waiting.is_some();
         let execution = Execution {
             executor: &self,
-            template: raw.template(),
             raw: &raw,
+            template: OnceLock::new(),
             adoption: OnceCell::new(),
         };
         let (creations, others): (Vec<Write>, Vec<Write>) =
@@ -75,7 +75,8 @@ impl<S: Server> Executor<S> {
 struct Execution<'a, S> {
     executor: &'a Executor<S>,
     raw: &'a RawDaemonSet,
-    template: Value,
+    /// Read when the first write needs it: most plans of a rollout only delete, or only tell the status.
+    template: OnceLock<Value>,
     /// Whether a live read confirmed that the DaemonSet may adopt: read once for a plan (C21).
     adoption: OnceCell<Result<(), String>>,
 }
@@ -146,7 +147,7 @@ impl<S: Server> Execution<'_, S> {
     }
 
     async fn create_pod(&self, new: &NewPod) -> Outcome {
-        let body = pod_template::pod(&self.owner(), &self.template, new).to_string();
+        let body = pod_template::pod(&self.owner(), self.template(), new).to_string();
         let path = request::collection(&self.raw.key.namespace, "pods");
         match self.send(Method::POST, &path, Content::Json, body.into()).await {
             Ok(body) => {
@@ -201,7 +202,7 @@ impl<S: Server> Execution<'_, S> {
 
     /// C40, C43: a name that is taken is read live, with the DaemonSet, for the core to judge.
     async fn create_revision(&self, new: &NewRevision) -> Outcome {
-        let body = patch::revision(&self.owner(), &self.template, &self.raw.annotations, new);
+        let body = patch::revision(&self.owner(), self.template(), &self.raw.annotations, new);
         let path = request::collection(&self.raw.key.namespace, "controllerrevisions");
         match self.send(Method::POST, &path, Content::Json, body.into()).await {
             Ok(body) => answer::written(&body),
@@ -347,6 +348,10 @@ impl<S: Server> Execution<'_, S> {
         if !self.executor.recorder.record(occurrence) {
             self.executor.metrics.events_dropped.inc();
         }
+    }
+
+    fn template(&self) -> &Value {
+        self.template.get_or_init(|| self.raw.template())
     }
 
     fn owner(&self) -> Owner<'_> {

@@ -35,7 +35,7 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
         metadata.remove(*key);
     }
     metadata.insert("generateName".into(), generate_name(owner.name).into());
-    metadata.insert("ownerReferences".into(), json!([owner.reference()]));
+    metadata.insert("ownerReferences".into(), Value::Array(vec![owner.reference()]));
     let labels = member(&mut metadata, "labels");
     labels.insert(HASH_LABEL.into(), new.hash.as_str().into());
     if let Some(generation) = new.template_generation {
@@ -49,7 +49,13 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
             spec.insert("nodeName".into(), new.node.as_str().into());
         }
     }
-    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+    // json! would copy both once more.
+    Value::Object(Map::from_iter([
+        ("apiVersion".to_owned(), "v1".into()),
+        ("kind".to_owned(), "Pod".into()),
+        ("metadata".to_owned(), metadata.into()),
+        ("spec".to_owned(), spec.into()),
+    ]))
 }
 
 fn object(value: Option<&Value>) -> Map<String, Value> {
@@ -106,8 +112,11 @@ fn default_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str
 }
 
 fn is_same_toleration(a: &Value, b: &Value) -> bool {
-    let text = |value: &Value, key| value.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
     ["key", "operator", "value", "effect"].iter().all(|key| text(a, key) == text(b, key))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
 /// Replaces the required node affinity; preferences and pod (anti)affinity stay (C30). Upstream:
