@@ -143,7 +143,7 @@ pub trait Server: Clone + Send + Sync + 'static {
 
 impl Server for Api {
     async fn get(&self, path: &str) -> Result<Bytes, Error> {
-        let send = || self.exchange(Method::GET, path, Content::Json, Bytes::new());
+        let send = || Box::pin(self.exchange(Method::GET, path, Content::Json, Bytes::new()));
         let _turn = self.turn().await;
         within(LIST_TIMEOUT, repeated(send)).await
     }
@@ -155,11 +155,14 @@ impl Server for Api {
         content: Content,
         body: Bytes,
     ) -> Result<Bytes, Error> {
-        let send = || async {
-            if !self.fence.permits_writes() {
-                return Err(Error::Fenced.into());
-            }
-            self.exchange(method.clone(), path, content, body.clone()).await
+        // Boxed: what waits for its turn is small, and what waits for its answer is not copied into every future around it.
+        let send = || {
+            Box::pin(async {
+                if !self.fence.permits_writes() {
+                    return Err(Error::Fenced.into());
+                }
+                self.exchange(method.clone(), path, content, body.clone()).await
+            })
         };
         let _turn = self.turn().await;
         within(REQUEST_TIMEOUT, self.while_permitted(repeated(send))).await
@@ -262,8 +265,8 @@ async fn within<T>(
 }
 
 fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request<Body> {
-    let mut request = Request::new(Body::from(Vec::from(body.clone())));
     let has_body = !body.is_empty();
+    let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().expect("paths are made of checked names and encoded queries");
     let headers = request.headers_mut();

@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for Early<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+        while let Some(Key(key)) = map.next_key()? {
             if key == "metadata" {
                 *self.0 = Some(map.next_value()?);
                 return Ok(());
@@ -103,6 +103,10 @@ impl<'de> Visitor<'de> for Early<'_, 'de> {
         Ok(())
     }
 }
+
+/// Borrowed unless it has escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
