@@ -28,6 +28,8 @@ pub struct Queue {
     /// Of those that are worked on, the ones for which something has failed.
     failing: BTreeSet<DaemonSetKey>,
     bucket: Bucket,
+    /// The time by which it was last looked at.
+    seen: Timestamp,
 }
 
 impl Queue {
@@ -123,7 +125,20 @@ impl Queue {
         self.ready.is_empty()
     }
 
+    /// The clock was set back: what was due in a minute is due in a minute still.
+    fn set_back(&mut self, by: Duration) {
+        for at in self.due.values_mut() {
+            *at = *at - by;
+        }
+        self.timers = self.due.iter().map(|(key, at)| (*at, key.clone())).collect();
+        self.bucket.full_at = self.bucket.full_at - by;
+    }
+
     fn ripen(&mut self, now: Timestamp) {
+        if now < self.seen {
+            self.set_back(self.seen.since(now));
+        }
+        self.seen = now;
         while let Some((at, _)) = self.timers.first()
             && *at <= now
         {
@@ -170,6 +185,17 @@ mod tests {
 
     fn popped(queue: &mut Queue, now: i64) -> Option<String> {
         queue.pop(at(now)).map(|(key, _)| key.name.to_string())
+    }
+
+    /// C54, C72: a clock that is set back delays nothing.
+    #[test]
+    fn a_clock_that_is_set_back_delays_nothing() {
+        let mut queue = Queue::default();
+        assert_eq!(popped(&mut queue, 90_000), None);
+        queue.add_at(key("a"), at(100_000));
+        assert_eq!(popped(&mut queue, 5_000), None);
+        assert_eq!(queue.next_at(), Some(at(15_000)));
+        assert_eq!(popped(&mut queue, 15_000), Some("a".to_owned()));
     }
 
     /// C72: a key is worked on by one at a time, and once for however many changes.

@@ -17,6 +17,9 @@ use crate::write::Executor;
 /// Events taken at once.
 const EVENTS_MAX: usize = 512;
 
+/// Deadlines are by the wall clock, which may be set: they are looked at again after so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
 /// The loop, and what it works with.
 pub struct Work {
     pub control: Control,
@@ -42,10 +45,10 @@ impl Work {
         }
     }
 
-    /// How long nothing is due.
+    /// How long nothing is due, if the clock is not set meanwhile.
     fn idle_time(&self) -> Duration {
         let now = now();
-        self.control.due_at().map_or(Duration::MAX, |at| at.since(now))
+        self.control.due_at().map_or(LOOK_AGAIN, |at| at.since(now)).min(LOOK_AGAIN)
     }
 
     fn start(&mut self, task: Task) {

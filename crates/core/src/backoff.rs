@@ -36,7 +36,9 @@ impl Backoff {
 
     /// Until when a failed pod on this node is left alone; `None` if it may go now.
     pub fn until(&self, node: NodeId, now: Timestamp) -> Option<Timestamp> {
-        let entry = self.entries.get(&node).filter(|entry| !entry.is_expired(now))?;
+        // A failure that lies ahead has not been: the clock was set back.
+        let is_past = |entry: &&Entry| entry.updated_at <= now && !entry.is_expired(now);
+        let entry = self.entries.get(&node).filter(is_past)?;
         Some(entry.updated_at + entry.delay).filter(|&until| now < until)
     }
 
@@ -112,6 +114,15 @@ mod tests {
         now = now + FORGET_AFTER + Duration::from_millis(1);
         backoff.collect(now);
         assert_eq!((backoff.len(), backoff.collect_at()), (0, None));
+    }
+
+    /// C24: a clock that is set back lets no failed pod wait longer.
+    #[test]
+    fn a_clock_that_is_set_back_ends_a_delay() {
+        let node = Nodes::default().intern(&NodeName::from("node"));
+        let mut backoff = Backoff::default();
+        backoff.next(node, Timestamp::from_seconds(1000));
+        assert_eq!(backoff.until(node, Timestamp::from_seconds(10)), None);
     }
 
     /// C24: the key holds the observed generation.

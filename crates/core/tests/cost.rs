@@ -104,6 +104,20 @@ fn counts_that_go_on_changing_are_written_at_intervals() {
     assert_eq!(world.server.daemon_set.status.number_available, 50);
 }
 
+/// C70: a clock that is set back holds up no status.
+#[test]
+fn a_clock_that_is_set_back_holds_up_no_status() {
+    let status_interval = Duration::from_millis(100);
+    let mut world =
+        World::with_config(Config { status_interval, ..Config::default() }, daemon_set());
+    world.apply_node(node("node-1"));
+    world.settle_for_good();
+    world.now = world.now - Duration::from_secs(3600);
+    world.apply_node(node("node-2"));
+    world.settle();
+    assert_eq!(world.server.daemon_set.status.desired_number_scheduled, 2);
+}
+
 /// C28, C80: plans hold what the burst limit lets them, and all of it in eight steps.
 #[test]
 fn a_plan_costs_what_it_writes() {

@@ -25,7 +25,7 @@ impl DaemonSetState {
         if is_stale || status == self.daemon_set.status {
             return;
         }
-        match self.status_due_at(&status).filter(|at| now < *at) {
+        match self.status_due_at(&status, now).filter(|at| now < *at) {
             Some(at) => draft.status_due_at = Some(at),
             None => {
                 let resource_version = self.daemon_set.resource_version;
@@ -36,9 +36,10 @@ impl DaemonSetState {
 
     /// When the counts may be written again. A rollout changes them several times for each pod, and each
     /// write of them costs as much as one of a pod. A generation that has been dealt with is told at once.
-    fn status_due_at(&self, status: &Status) -> Option<Timestamp> {
+    fn status_due_at(&self, status: &Status, now: Timestamp) -> Option<Timestamp> {
         let is_news = status.observed_generation != self.daemon_set.status.observed_generation;
-        let last = self.status_written_at.filter(|_| !is_news)?;
+        // A write that lies ahead has not been: the clock was set back.
+        let last = self.status_written_at.filter(|last| !is_news && *last <= now)?;
         Some(last + self.config.status_interval)
     }
 
