@@ -59,7 +59,7 @@ pub struct Settings {
     pub node_monitor_grace_ms: i64,
     /// How long the pods of a node that is gone stay.
     pub pod_gc_delay_ms: i64,
-    /// Events that did not happen again for so long are deleted.
+    /// Events that did not happen again for so long are deleted; 0: none are recorded.
     pub event_age_ms: i64,
 }
 

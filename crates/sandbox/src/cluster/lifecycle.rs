@@ -109,7 +109,7 @@ impl Span {
 }
 
 /// All lifecycles and the rules that choose among them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lifecycles {
     by_name: BTreeMap<String, Arc<Lifecycle>>,
     choices: Vec<Choice>,
@@ -120,7 +120,7 @@ pub struct Lifecycles {
 
 const INLINE_MAX: usize = 1000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Choice {
     image: Option<String>,
     node_labels: BTreeMap<String, String>,

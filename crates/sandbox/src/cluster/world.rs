@@ -149,6 +149,9 @@ impl World<'_> {
     }
 
     pub fn record(&mut self, about: About<'_>, says: Says<'_>) {
+        if self.settings.event_age_ms == 0 {
+            return;
+        }
         let namespace = about.namespace();
         match self.recorder.record(&about, says, self.now) {
             None => {}
