@@ -1,4 +1,4 @@
-//! The properties, one file each, and what they share: a history of what a DaemonSet was ever told.
+//! The properties, one file each, and what they share: a history of what others have told and done.
 
 mod budget;
 mod duplicate;
@@ -10,20 +10,22 @@ mod template;
 use std::collections::BTreeMap;
 
 use everynode_core::name::Uid;
-use everynode_core::object::DaemonSet;
+use everynode_core::object::{DaemonSet, UpdateStrategy};
 use everynode_core::time::Timestamp;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
+use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
 use everynode_sandbox::store::{Object, Store};
 use serde_json::Value;
 
 use crate::network::Request;
 use crate::serve::Target;
-use crate::truth;
+use crate::truth::Truth;
 use budget::Budget;
 
 pub use quiescence::check as at_rest;
 
-/// What others have changed for so long a replica has seen.
+/// What others have changed for so long a replica has seen. The slowest that the faults make it: a request decided
+/// on just before takes 4 s, 5 s pass until there is a new leader, and a watch that breaks off several times in a
+/// row, with deliveries of 2 s each, takes the rest.
 const CALM_MS: i64 = 30_000;
 
 /// A property that does not hold.
@@ -57,30 +59,44 @@ pub enum Property {
     Lapse,
 }
 
-/// What a DaemonSet has been told so far: replicas may act on any of it that they have not seen the end of.
-#[derive(Clone, Debug)]
-pub struct Told {
-    pub surged: bool,
-    pub rolled: bool,
-    pub max_unavailable: usize,
-    pub min_ready_seconds: (u32, u32),
-    /// When its spec last changed.
-    pub changed_at: Timestamp,
+/// When each of these things last happened.
+#[derive(Debug)]
+struct Times<K>(BTreeMap<K, Timestamp>);
+
+/// What a DaemonSet's spec says that budgets depend on.
+#[derive(Clone, Copy, Debug)]
+struct Spec {
+    strategy: UpdateStrategy,
+    min_ready_seconds: u32,
+}
+
+/// What a DaemonSet has been told: a replica acts on the present spec, or on one that it has not seen the end of.
+#[derive(Debug)]
+struct Told {
+    spec: Spec,
     generation: i64,
+    /// When the present spec came.
+    since: Timestamp,
+    /// The specs before it, with the time at which each ended.
+    before: Vec<(Timestamp, Spec)>,
 }
 
 /// All checkers' state.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Checks {
+    pub truth: Truth,
     told: BTreeMap<Uid, Told>,
-    /// When each node, or a pod on it, was last changed by somebody else.
-    disturbed: BTreeMap<String, Timestamp>,
-    /// When a pod of each node last got other labels.
-    relabelled: BTreeMap<String, Timestamp>,
+    /// Nodes that somebody else has changed, or a pod on them.
+    disturbed: Times<String>,
+    /// Pods whose labels somebody else has changed, or that came without an owner.
+    relabelled: Times<Uid>,
+    /// Pods and revisions that have lost their controller.
+    let_go: Times<Uid>,
+    /// DaemonSets that are gone or going.
+    ended: Times<Uid>,
+    /// When somebody else last changed a revision: then it may be missing.
+    revisions_disturbed_at: Option<Timestamp>,
     budget: Budget,
-    /// Whether revisions were changed by hand: then they may be missing.
-    pub revisions_disturbed: bool,
-    seen: u64,
 }
 
 /// What a write finds, looked at just before it is done.
@@ -93,26 +109,23 @@ pub struct Before<'a> {
 }
 
 impl Before<'_> {
-    pub fn object(&self) -> Option<&Object> {
+    fn object(&self) -> Option<&Object> {
         let Target { kind, namespace, name, .. } = self.target;
         Some(self.store.find(kind, namespace, name)?)
     }
 
-    /// The DaemonSet that the body's controller is.
-    pub fn owner(&self) -> Option<DaemonSet> {
-        let uid = self.body["metadata"]["ownerReferences"][0]["uid"].as_str()?;
-        let daemon_sets = self.store.iter(&DAEMON_SET, None);
-        daemon_sets
-            .filter(|object| object.uid() == uid)
-            .map(|object| truth::daemon_set(object))
-            .next()
+    /// The UID of the DaemonSet that the body makes the controller.
+    fn owner(&self) -> Option<Uid> {
+        let owner = &self.body["metadata"]["ownerReferences"][0];
+        owner["controller"].as_bool().filter(|is_controller| *is_controller)?;
+        owner["uid"].as_str().map(Uid::new)
     }
 
-    pub fn creates(&self, kind: &Kind) -> bool {
+    fn creates(&self, kind: &Kind) -> bool {
         self.request.method == http::Method::POST && self.target.kind.kind == kind.kind
     }
 
-    pub fn deletes(&self, kind: &Kind) -> bool {
+    fn deletes(&self, kind: &Kind) -> bool {
         self.request.method == http::Method::DELETE && self.target.kind.kind == kind.kind
     }
 }
@@ -120,56 +133,122 @@ impl Before<'_> {
 impl Checks {
     /// Takes what has changed since the last call.
     pub fn follow(&mut self, store: &Store, now: Timestamp) {
-        if self.seen == store.resource_version() {
+        if !self.truth.follow(store) {
             return;
         }
-        self.seen = store.resource_version();
-        let nodes = store.count(&NODE);
-        for object in store.iter(&DAEMON_SET, None) {
-            let known = self.told.get(&Uid::new(object.uid()));
-            let generation = object.value()["metadata"]["generation"].as_i64().unwrap_or(0);
-            if known.is_none_or(|told| told.generation != generation) {
-                self.tell(&truth::daemon_set(object), nodes, now);
+        for uid in self.truth.let_go.drain(..) {
+            self.let_go.note(uid, now);
+        }
+        for ds in self.truth.daemon_sets() {
+            self.told.entry(ds.uid.clone()).or_insert_with(|| Told::new(ds, now)).tell(ds, now);
+        }
+        for uid in self.told.keys() {
+            let is_there = self.truth.daemon_set(uid).is_some_and(|ds| !ds.terminating);
+            if !is_there && !self.ended.0.contains_key(uid) {
+                self.ended.note(uid.clone(), now);
             }
         }
-        self.budget.recover(store, &self.told, &self.disturbed, now);
+        self.budget.recover(&self.truth, &self.told, &self.disturbed, now);
     }
 
     /// Somebody else has changed a node or a pod on it.
     pub fn disturb(&mut self, node: &str, now: Timestamp) {
-        self.disturbed.insert(node.to_owned(), now);
+        self.disturbed.note(node.to_owned(), now);
     }
 
-    pub fn relabel(&mut self, node: &str, now: Timestamp) {
-        self.relabelled.insert(node.to_owned(), now);
+    /// Somebody else has changed a pod's labels, or made a pod that can be adopted.
+    pub fn relabel(&mut self, pod: &str, now: Timestamp) {
+        self.relabelled.note(Uid::new(pod), now);
+    }
+
+    /// Somebody else has changed a revision.
+    pub fn disturb_revisions(&mut self, now: Timestamp) {
+        self.revisions_disturbed_at = Some(now);
     }
 
     pub fn before_write(&mut self, before: &Before) -> Option<Violation> {
-        duplicate::check(before, &self.told, &self.relabelled)
-            .or_else(|| foreign::check(before))
-            .or_else(|| revision::check(before))
-            .or_else(|| template::check(before, self.revisions_disturbed))
-            .or_else(|| self.budget.check(before, &self.told, &self.disturbed))
+        self.follow(before.store, before.now);
+        duplicate::check(before, self)
+            .or_else(|| foreign::check(before, self))
+            .or_else(|| revision::check(before, self))
+            .or_else(|| template::check(before, self))
+            .or_else(|| self.check_budget(before))
     }
 
-    fn tell(&mut self, ds: &DaemonSet, nodes: usize, now: Timestamp) {
-        let seconds = ds.min_ready_seconds;
-        let told = self.told.entry(ds.uid.clone()).or_insert(Told {
-            surged: false,
-            rolled: false,
-            max_unavailable: 0,
-            min_ready_seconds: (seconds, seconds),
-            changed_at: now,
-            generation: 0,
-        });
-        told.surged |= truth::surges(ds);
-        told.rolled |= !truth::surges(ds);
-        told.max_unavailable = told.max_unavailable.max(truth::max_unavailable(ds, nodes.max(5)));
-        let (least, most) = told.min_ready_seconds;
-        told.min_ready_seconds = (least.min(seconds), most.max(seconds));
-        told.changed_at = now;
-        told.generation = ds.generation;
+    fn check_budget(&mut self, before: &Before) -> Option<Violation> {
+        let Self { truth, told, disturbed, budget, .. } = self;
+        budget.check(before, truth, told, disturbed)
     }
+}
+
+impl<K> Default for Times<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> Times<K> {
+    fn note(&mut self, key: K, now: Timestamp) {
+        self.0.insert(key, now);
+    }
+
+    /// Whether it happened so lately that a replica may not have seen it.
+    fn is_recent<Q: Ord + ?Sized>(&self, key: &Q, now: Timestamp) -> bool
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        self.0.get(key).is_some_and(|at| is_recent(*at, now))
+    }
+
+    /// How many happened so lately.
+    fn recent_count(&self, now: Timestamp) -> usize {
+        self.0.values().filter(|at| is_recent(**at, now)).count()
+    }
+}
+
+impl Told {
+    fn new(ds: &DaemonSet, now: Timestamp) -> Self {
+        Self { spec: Spec::of(ds), generation: ds.generation, since: now, before: Vec::new() }
+    }
+
+    fn tell(&mut self, ds: &DaemonSet, now: Timestamp) {
+        if self.generation != ds.generation {
+            self.before.retain(|(end, _)| is_recent(*end, now));
+            self.before.push((now, self.spec));
+            (self.spec, self.generation, self.since) = (Spec::of(ds), ds.generation, now);
+        }
+    }
+
+    /// The specs that a replica may act on.
+    fn in_force(&self, now: Timestamp) -> impl Iterator<Item = Spec> {
+        let before = self.before.iter().filter(move |(end, _)| is_recent(*end, now));
+        std::iter::once(self.spec).chain(before.map(|(_, spec)| *spec))
+    }
+
+    fn may_surge(&self, now: Timestamp) -> bool {
+        self.in_force(now).any(|spec| spec.strategy.surges())
+    }
+}
+
+impl Spec {
+    fn of(ds: &DaemonSet) -> Self {
+        Self { strategy: ds.update_strategy, min_ready_seconds: ds.min_ready_seconds }
+    }
+
+    /// How many of so many nodes a rolling update may take down at once; none while it surges.
+    fn max_unavailable(self, nodes: usize) -> usize {
+        match self.strategy {
+            UpdateStrategy::OnDelete | UpdateStrategy::Malformed => 0,
+            strategy if strategy.surges() => 0,
+            UpdateStrategy::RollingUpdate { max_unavailable, .. } => {
+                max_unavailable.of(nodes).max(1)
+            }
+        }
+    }
+}
+
+fn is_recent(at: Timestamp, now: Timestamp) -> bool {
+    now.0 - at.0 <= CALM_MS
 }
 
 fn violation(property: Property, message: String) -> Option<Violation> {

@@ -3,12 +3,14 @@
 use everynode_controller::api::Error;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 /// No request takes longer, so that a replica's last writes land before its successor's term (C63).
 pub const DELAY_MAX_MS: i64 = 4_000;
 
 /// Chances in a thousand.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Faults {
     /// A request or a delivery takes seconds.
     pub delay: u32,

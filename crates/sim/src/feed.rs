@@ -20,6 +20,9 @@ pub trait Follow {
 
     /// Delivers what comes next.
     fn poll(&mut self, store: &mut Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Observation>;
+
+    /// Says how far an open watch is of which nothing is left to deliver.
+    fn bookmark(&mut self, store: &Store) -> Option<Observation>;
 }
 
 /// How a change becomes the loop's observation.
@@ -137,12 +140,6 @@ impl<D: Decode> Feed<D> {
             };
             seen.extend(self.machine.line(line));
         }
-        if changes.len() < limit {
-            let version = store.resource_version();
-            self.position = Some(version);
-            let version = version.to_string();
-            seen.extend(self.machine.line(Line::Bookmark { version, ends_initial_events: false }));
-        }
         seen
     }
 
@@ -162,9 +159,9 @@ impl<D: Decode> Follow for Feed<D> {
     }
 
     fn has_news(&self, store: &Store) -> bool {
-        self.position.is_none_or(|position| {
-            store.changes_since(self.kind, position, 1).map_or(true, |changes| !changes.is_empty())
-        })
+        let Some(position) = self.position else { return true };
+        position < store.resource_version()
+            && store.changes_since(self.kind, position, 1).map_or(true, |news| !news.is_empty())
     }
 
     fn poll(&mut self, store: &mut Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Observation> {
@@ -190,5 +187,14 @@ impl<D: Decode> Follow for Feed<D> {
             }
         };
         changes.into_iter().map(self.wrap).collect()
+    }
+    fn bookmark(&mut self, store: &Store) -> Option<Observation> {
+        let newest = store.resource_version();
+        if self.position? >= newest || self.has_news(store) {
+            return None;
+        }
+        self.position = Some(newest);
+        let version = newest.to_string();
+        self.machine.line(Line::Bookmark { version, ends_initial_events: false }).map(self.wrap)
     }
 }

@@ -11,6 +11,7 @@ mod network;
 pub mod scenario;
 pub mod schedule;
 mod serve;
+pub mod shrink;
 mod term;
 mod truth;
 pub mod workload;

@@ -1,13 +1,20 @@
-//! Deliberate bugs, put in where the simulation touches the controller: each has to be caught by a checker.
+//! Deliberate bugs, put in where the simulation touches the controller (what a watch shows, what is planned, sent and
+//! reported, what time it is): each has to be caught by the checker of its property.
 
 use bytes::Bytes;
+use everynode_controller::api::Error;
+use everynode_controller::event::Observation;
+use everynode_controller::watch::Change as SeenChange;
 use everynode_core::name::{ResourceVersion, RevisionHash};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
+use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
-use everynode_sandbox::store::{Action, Change, Object};
+use everynode_sandbox::store::{Action, Change, Object, Store};
 use serde_json::{Value, json};
 
-use crate::network::Request;
+use crate::checker::Property;
+use crate::network::{Answer, Request};
+use crate::serve::Target;
 
 /// One bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,30 +23,54 @@ pub enum Mutation {
     SkipExpectations,
     /// A terminating pod counts as gone (C22).
     TerminatingIsGone,
+    /// A creation that is not answered is taken for refused (C34).
+    UnansweredCreationIsRefused,
     /// One more than maxUnavailable (C52).
     BudgetOffByOne,
     /// Ready counts as available (C54).
     ForgetMinReadySeconds,
+    /// A deletion that is not answered is taken for refused (C52).
+    UnansweredDeletionIsRefused,
     /// Pods of others are taken for ours (C21).
     IgnoreOwner,
-    /// A pod gets the hash of no revision (C30).
-    WrongHash,
+    /// Writes carry no UID (C61).
+    DropUidPrecondition,
+    /// Orphans are adopted whatever their labels (C21).
+    AdoptUnselected,
     /// Revisions are deleted instead of renumbered (C42).
     DeleteInsteadOfRaise,
-    /// The status is not written (C70).
-    SkipStatus,
-    /// The status is always found different (C70).
-    StatusNeverRight,
-    /// Revisions are always found numbered too low (C42).
-    RevisionNeverRight,
-    /// Deletions of pods go unseen.
-    LoseDeletions,
+    /// The history is cut at its newer end (C44).
+    DeleteNewestRevision,
+    /// A pod gets the hash of no revision (C30).
+    WrongHash,
+    /// A pod is made of the oldest template, under the new hash (C30).
+    StaleTemplate,
     /// Changes of nodes go unseen (C16).
     LoseNodeChanges,
     /// Pods that must go are left (C23).
     LeavePods,
-    /// Pods are counted ready that are not (C70).
+    /// Taints with NoExecute go unseen (C13).
+    IgnoreNoExecute,
+    /// The status is not written (C70).
+    SkipStatus,
+    /// The status is not written when the number of misscheduled pods changes (C70).
+    SkipMisscheduled,
+    /// Pods are counted ready that are not (C52, C70).
     CountUnready,
+    /// Nothing is looked at again when its time has come (C54).
+    ForgetTimers,
+    /// The status is always found different (C70).
+    StatusNeverRight,
+    /// Revisions are always found numbered too low (C42).
+    RevisionNeverRight,
+    /// Deletions of pods go unseen (C60).
+    LoseDeletions,
+    /// A write is waited for that was never made (C60).
+    WaitForTooMuch,
+    /// Counts are of a time that has passed (C80).
+    CountEarlier,
+    /// Counts leave out what was seen last (C80).
+    CountTooFew,
 }
 
 /// What a watch shows of a change.
@@ -51,38 +82,50 @@ pub enum Seen {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 14] = [
-        Self::SkipExpectations,
-        Self::TerminatingIsGone,
-        Self::BudgetOffByOne,
-        Self::ForgetMinReadySeconds,
-        Self::IgnoreOwner,
-        Self::WrongHash,
-        Self::DeleteInsteadOfRaise,
-        Self::SkipStatus,
-        Self::StatusNeverRight,
-        Self::RevisionNeverRight,
-        Self::LoseDeletions,
-        Self::LoseNodeChanges,
-        Self::LeavePods,
-        Self::CountUnready,
+    /// Each with the property that it violates.
+    pub const ALL: [(Self, Property); 26] = [
+        (Self::SkipExpectations, Property::Duplicate),
+        (Self::TerminatingIsGone, Property::Duplicate),
+        (Self::UnansweredCreationIsRefused, Property::Duplicate),
+        (Self::BudgetOffByOne, Property::Budget),
+        (Self::ForgetMinReadySeconds, Property::Budget),
+        (Self::UnansweredDeletionIsRefused, Property::Budget),
+        (Self::CountUnready, Property::Budget),
+        (Self::IgnoreOwner, Property::Foreign),
+        (Self::DropUidPrecondition, Property::Foreign),
+        (Self::AdoptUnselected, Property::Foreign),
+        (Self::DeleteInsteadOfRaise, Property::Revision),
+        (Self::DeleteNewestRevision, Property::Revision),
+        (Self::WrongHash, Property::Template),
+        (Self::StaleTemplate, Property::Template),
+        (Self::LoseNodeChanges, Property::Placement),
+        (Self::IgnoreNoExecute, Property::Placement),
+        (Self::SkipStatus, Property::Status),
+        (Self::SkipMisscheduled, Property::Status),
+        (Self::ForgetTimers, Property::Status),
+        (Self::StatusNeverRight, Property::Rest),
+        (Self::RevisionNeverRight, Property::Rest),
+        (Self::LoseDeletions, Property::Lapse),
+        (Self::LeavePods, Property::Lapse),
+        (Self::WaitForTooMuch, Property::Lapse),
+        (Self::CountEarlier, Property::Recount),
+        (Self::CountTooFew, Property::Recount),
     ];
 
+    /// The bug of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = Self::ALL.into_iter().map(|(mutation, _)| mutation);
+        all.into_iter().find(|mutation| format!("{mutation:?}") == name)
+    }
+
     pub fn sees(mutation: Option<Self>, kind: &Kind, change: &Change) -> Seen {
+        let (is_pod, is_node) = (kind.kind == POD.kind, kind.kind == NODE.kind);
         match mutation {
-            Some(Self::TerminatingIsGone)
-                if kind.kind == POD.kind && change.object.is_terminating() =>
-            {
+            Some(Self::TerminatingIsGone) if is_pod && change.object.is_terminating() => {
                 Seen::Deleted
             }
-            Some(Self::LoseDeletions)
-                if kind.kind == POD.kind && change.action == Action::Deleted =>
-            {
-                Seen::Hidden
-            }
-            Some(Self::LoseNodeChanges)
-                if kind.kind == NODE.kind && change.action == Action::Modified =>
-            {
+            Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => Seen::Hidden,
+            Some(Self::LoseNodeChanges) if is_node && change.action == Action::Modified => {
                 Seen::Hidden
             }
             Some(_) | None => Seen::AsItIs,
@@ -108,6 +151,15 @@ impl Mutation {
                 value["status"]["numberReady"] = json!(ready + 1);
             }
             Self::IgnoreOwner if kind.kind == POD.kind => own(&mut value),
+            Self::AdoptUnselected
+                if kind.kind == POD.kind && object.owner_references().next().is_none() =>
+            {
+                value["metadata"]["labels"]["app"] = json!("a");
+            }
+            Self::IgnoreNoExecute if kind.kind == NODE.kind => {
+                let taints = value["spec"]["taints"].as_array_mut();
+                taints.into_iter().for_each(|all| all.retain(|t| t["effect"] != "NoExecute"));
+            }
             Self::RevisionNeverRight if kind.kind == CONTROLLER_REVISION.kind => {
                 value["revision"] = json!(0);
             }
@@ -120,6 +172,25 @@ impl Mutation {
             _ => return object.json(),
         }
         value.to_string().into()
+    }
+
+    /// Whether the replica takes what it has seen only after it has planned.
+    pub fn comes_late(self, observation: &Observation) -> bool {
+        self == Self::CountTooFew
+            && matches!(observation, Observation::Pod(SeenChange::Applied { .. }))
+    }
+
+    /// What time the replica takes it for.
+    pub fn now(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::CountEarlier => Timestamp(now.0 - 10_000),
+            _ => now,
+        }
+    }
+
+    /// When the replica wakes up by itself.
+    pub fn wake_at(self, at: Option<Timestamp>) -> Option<Timestamp> {
+        at.filter(|_| self != Self::ForgetTimers)
     }
 
     /// A plan as it is executed.
@@ -137,27 +208,87 @@ impl Mutation {
 
     /// A result as it is reported.
     pub fn result(self, result: &mut WriteResult) {
-        if self != Self::SkipExpectations {
-            return;
-        }
-        if let Outcome::Written { resource_version, .. } = &mut result.outcome {
-            *resource_version = ResourceVersion(0);
-            if let Write::DeletePod(_) | Write::DeleteRevision(_) = result.write {
-                result.outcome = Outcome::Skipped;
+        match (self, &result.write, &mut result.outcome) {
+            (
+                Self::SkipExpectations,
+                Write::DeletePod(_) | Write::DeleteRevision(_),
+                Outcome::Written { .. },
+            ) => result.outcome = Outcome::Skipped,
+            (Self::SkipExpectations, _, Outcome::Written { resource_version, .. }) => {
+                *resource_version = ResourceVersion(0);
             }
+            (Self::WaitForTooMuch, _, Outcome::Written { resource_version, .. }) => {
+                resource_version.0 += 1_000_000;
+            }
+            (Self::UnansweredCreationIsRefused, Write::CreatePod(_), outcome)
+            | (Self::UnansweredDeletionIsRefused, Write::DeletePod(_), outcome) => {
+                if let Outcome::Unknown { message, .. } = outcome {
+                    *outcome = Outcome::Failed { message: message.clone() };
+                }
+            }
+            _ => {}
         }
     }
 
-    /// A request as it is sent; false: it is not sent, but said to be done.
-    pub fn request(self, request: &mut Request) -> bool {
-        let is_delete = request.method == http::Method::DELETE;
-        match self {
-            Self::SkipStatus if request.path.ends_with("/status") => return false,
-            Self::LeavePods if is_delete && request.path.contains("/pods/") => return false,
-            _ => {}
+    /// A request as it is sent; or what it is answered at once.
+    pub fn request(self, store: &Store, request: &mut Request) -> Option<Answer> {
+        let is_pod = request.path.contains("/pods/");
+        match (self, request.method.as_str()) {
+            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => done(),
+            (Self::SkipMisscheduled, "PATCH") if request.path.ends_with("/status") => {
+                let target = Target::of(&request.path)?;
+                let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?;
+                let body: Value = serde_json::from_slice(&request.body).ok()?;
+                let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
+                if misscheduled(&body) == misscheduled(stored.value()) { None } else { done() }
+            }
+            (Self::LeavePods, "DELETE") if is_pod => done(),
+            (Self::UnansweredDeletionIsRefused, "GET") if is_pod => {
+                Some(Err(Error::Transport("no answer".to_owned())))
+            }
+            (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
+                request.change(|body| {
+                    body.as_object_mut().into_iter().for_each(|body| {
+                        body.remove("preconditions");
+                    });
+                    body["metadata"].as_object_mut().into_iter().for_each(|metadata| {
+                        metadata.remove("uid");
+                    });
+                });
+                None
+            }
+            (Self::StaleTemplate, "POST") if request.path.ends_with("/pods") => {
+                let oldest = revisions(store).min_by_key(|revision| number(revision))?;
+                let template = &oldest.value()["data"]["spec"]["template"];
+                let containers = template["spec"]["containers"].clone();
+                request.change(|body| body["spec"]["containers"] = containers);
+                None
+            }
+            (Self::DeleteNewestRevision, "DELETE")
+                if request.path.contains("/controllerrevisions/") =>
+            {
+                let newest = revisions(store).max_by_key(|revision| number(revision))?;
+                let (collection, _) = request.path.rsplit_once('/')?;
+                request.path = format!("{collection}/{}", newest.name());
+                let uid = newest.uid().to_owned();
+                request.change(|body| body["preconditions"]["uid"] = json!(uid));
+                None
+            }
+            _ => None,
         }
-        true
     }
+}
+
+fn done() -> Option<Answer> {
+    Some(Ok("{\"metadata\":{}}".into()))
+}
+
+fn revisions(store: &Store) -> impl Iterator<Item = &Object> {
+    store.iter(&CONTROLLER_REVISION, None).map(|revision| &**revision)
+}
+
+fn number(revision: &Object) -> i64 {
+    revision.value()["revision"].as_i64().unwrap_or(0)
 }
 
 /// Makes every ReplicaSet's pod a DaemonSet's: the one that its label names.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use everynode_controller::api::{Content, Error, Server};
 use http::Method;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 /// A request on its way.
@@ -20,6 +21,12 @@ pub struct Request {
 impl Request {
     pub fn is_write(&self) -> bool {
         self.method != Method::GET
+    }
+
+    pub fn change(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut body = serde_json::from_slice(&self.body).unwrap_or_default();
+        change(&mut body);
+        self.body = body.to_string().into();
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::mutation::Mutation;
 use crate::schedule::Failure;
 use crate::workload::{NAMESPACE, manifest};
-use crate::world::{Strike, World};
+use crate::world::{LEASE_NEVER_MS, Setting, Strike, World};
 
 /// One step of a user.
 type Step = fn(&mut World);
@@ -20,6 +20,8 @@ pub struct Scenario {
     steps: &'static [Step],
 }
 
+const SETTING: Setting =
+    Setting { seed: 7, nodes: 3, nodes_max: 4, lease_ms: LEASE_NEVER_MS, burst_replicas: 250 };
 const STEP_MS: i64 = 12_000;
 
 pub const SCENARIOS: &[Scenario] = &[
@@ -27,6 +29,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "rollout", steps: &[create, second_image] },
     Scenario { name: "rollout of two at a time", steps: &[create_two_at_a_time, second_image] },
     Scenario { name: "patient rollout", steps: &[create_patient, wait, second_image] },
+    Scenario { name: "patience", steps: &[create_very_patient] },
     Scenario { name: "surge", steps: &[create_surging, second_image] },
     Scenario { name: "undo", steps: &[create, second_image, first_image] },
     Scenario { name: "history limit", steps: &[create_forgetful, second_image, third_image] },
@@ -45,57 +48,55 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Scenario {
-    /// Plays it with a fault behind one write.
-    pub fn play(&self, strike: Option<(u64, Strike)>, transcript: bool) -> World {
-        let mut world = World::new(7, 3);
-        world.transcript = transcript.then(Vec::new);
-        world.strike = strike;
-        self.run(&mut world);
-        world
+    /// Plays it with a fault behind one write, or with a deliberate bug.
+    pub fn play(&self, strike: Option<(u64, Strike)>, mutation: Option<Mutation>) -> World {
+        self.run(strike, mutation, None)
     }
 
-    fn run(&self, world: &mut World) {
-        world.checks.revisions_disturbed =
-            self.name == "collision" || self.name.contains("revision");
+    fn run(
+        &self,
+        strike: Option<(u64, Strike)>,
+        mutation: Option<Mutation>,
+        transcript: Option<Vec<String>>,
+    ) -> World {
+        let mut world = World::new(SETTING);
+        (world.strike, world.mutation, world.transcript) = (strike, mutation, transcript);
         world.elect();
         for step in self.steps {
-            step(world);
+            step(&mut world);
             world.settle();
             world.run_for(STEP_MS);
         }
-        world.come_to_rest(true);
-    }
-
-    /// Plays it with a deliberate bug.
-    pub fn play_with(&self, mutation: Mutation) -> World {
-        let mut world = World::new(7, 3);
-        world.mutation = Some(mutation);
-        self.run(&mut world);
+        world.come_to_rest();
         world
     }
 
     /// Plays it once for each write that it has. Returns how often.
     ///
     /// # Errors
-    /// The first failure; its seed is the number of the write.
+    /// The first failure.
     pub fn exhaust(&self, strike: Strike) -> Result<u64, Box<Failure>> {
-        let undisturbed = self.play(None, false);
+        let undisturbed = self.play(None, None);
         let writes = undisturbed.writes;
         if undisturbed.violation.is_some() {
-            return Err(self.failure(0, None));
+            return Err(self.failure(None));
         }
         for write in 1..=writes {
-            if self.play(Some((write, strike)), false).violation.is_some() {
-                return Err(self.failure(write, Some((write, strike))));
+            if self.play(Some((write, strike)), None).violation.is_some() {
+                return Err(self.failure(Some((write, strike))));
             }
         }
         Ok(writes)
     }
 
-    fn failure(&self, seed: u64, strike: Option<(u64, Strike)>) -> Box<Failure> {
-        let world = self.play(strike, true);
+    fn failure(&self, strike: Option<(u64, Strike)>) -> Box<Failure> {
+        let world = self.run(strike, None, Some(Vec::new()));
         let violation = world.violation.expect("the same schedule fails the same way");
-        Box::new(Failure { seed, violation, transcript: world.transcript.unwrap_or_default() })
+        let replay = match strike {
+            Some((write, strike)) => format!("{}: {strike:?} behind write {write}", self.name),
+            None => format!("{}, undisturbed", self.name),
+        };
+        Box::new(Failure { violation, transcript: world.transcript.unwrap_or_default(), replay })
     }
 }
 
@@ -130,6 +131,13 @@ fn wait(_: &mut World) {}
 fn create_patient(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(10);
+    put(world, ds);
+}
+
+/// Longer than what bookmarks would wake a replica up for that has forgotten its timers.
+fn create_very_patient(world: &mut World) {
+    let mut ds = manifest("a", 1);
+    ds["spec"]["minReadySeconds"] = json!(90);
     put(world, ds);
 }
 
@@ -183,6 +191,8 @@ fn revisions(world: &World) -> Vec<Value> {
 
 /// The same template under a second name, as an older controller may have left it.
 fn double_revision(world: &mut World) {
+    let now = world.now;
+    world.checks.disturb_revisions(now);
     let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
     else {
         return;
@@ -198,6 +208,8 @@ fn double_revision(world: &mut World) {
 
 /// The names of the revisions are taken by others' data.
 fn corrupt(world: &mut World) {
+    let now = world.now;
+    world.checks.disturb_revisions(now);
     for revision in revisions(world) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let options = world.at();
@@ -215,6 +227,8 @@ fn corrupt(world: &mut World) {
 }
 
 fn unlabel_revision(world: &mut World) {
+    let now = world.now;
+    world.checks.disturb_revisions(now);
     for mut revision in revisions(world) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
             labels.remove("controller-revision-hash");
@@ -235,8 +249,8 @@ fn first_pod(world: &World) -> Option<Value> {
 
 fn relabel(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
-    let (node, now) = (pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(), world.now);
-    world.checks.relabel(&node, now);
+    let now = world.now;
+    world.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.at();

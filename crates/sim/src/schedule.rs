@@ -1,69 +1,116 @@
-//! One seed, from the first node to the verdict.
+//! One schedule, from the first node to the verdict. It is data, drawn from a seed or read from a file, so that a part
+//! of it can be left out.
 
 use std::fmt;
 
-use everynode_core::daemon_set::Config;
 use everynode_sandbox::kind::DAEMON_SET;
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 use crate::checker::Violation;
 use crate::fault::Faults;
 use crate::mutation::Mutation;
-use crate::workload::{self, NAMESPACE};
-use crate::world::World;
+use crate::shrink;
+use crate::workload::{self, NAMESPACE, Step};
+use crate::world::{LEASE_NEVER_MS, Setting, World};
 
-/// A schedule in which something went wrong.
+/// What happens, as far as it is not the replicas' own doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    pub setting: Setting,
+    pub faults: Faults,
+    pub steps: Vec<Step>,
+}
+
+/// Something went wrong.
 #[derive(Debug)]
 pub struct Failure {
-    pub seed: u64,
     pub violation: Violation,
     pub transcript: Vec<String>,
+    /// How to have it again.
+    pub replay: String,
+}
+
+impl Schedule {
+    /// The schedule of a seed: one in four is as large as they get, the others are small and quickly done.
+    pub fn of(seed: u64) -> Self {
+        let rng = &mut Pcg64Mcg::seed_from_u64(seed);
+        let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
+        let setting = Setting {
+            seed,
+            nodes: rng.random_range(1..=nodes_max),
+            nodes_max,
+            // Now and then a node's death is noticed soon.
+            lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
+            burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
+        };
+        let faults = Faults::some(rng);
+        let count = rng.random_range(steps_max / 4..=steps_max);
+        Self { setting, faults, steps: (0..count).map(|_| Step::some(rng)).collect() }
+    }
+
+    /// Plays it to its end.
+    pub fn play(&self, mutation: Option<Mutation>, transcript: bool) -> World {
+        let mut world = World::new(self.setting);
+        world.transcript = transcript.then(Vec::new);
+        world.mutation = mutation;
+        world.faults = self.faults;
+        let options = world.at();
+        let created =
+            world.store().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
+        debug_assert!(created.is_ok(), "{created:?}");
+        world.elect();
+        for step in &self.steps {
+            step.take(&mut world);
+            if world.violation.is_some() {
+                return world;
+            }
+        }
+        workload::heal(&mut world);
+        world.come_to_rest();
+        world
+    }
+
+    /// As a line that [`parse`](Self::parse) reads.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("numbers and names are JSON")
+    }
+
+    /// # Errors
+    /// If it is not what [`to_line`](Self::to_line) gives.
+    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(line)
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LINES_MAX: usize = 150;
-        let skipped = self.transcript.len().saturating_sub(LINES_MAX);
-        if skipped > 0 {
-            writeln!(f, "… {skipped} lines before")?;
-        }
-        for line in &self.transcript[skipped..] {
+        for line in &self.transcript {
             writeln!(f, "{line}")?;
         }
-        let Self { seed, violation, .. } = self;
-        writeln!(f, "seed {seed}: {:?}: {}", violation.property, violation.message)?;
-        write!(f, "replay: cargo run -p everynode-sim -- --seed {seed}")
+        let Self { violation, replay, .. } = self;
+        write!(f, "{:?}: {}\n{replay}", violation.property, violation.message)
     }
 }
 
-/// Runs one schedule; after a failure once more, for its transcript.
+/// Runs the schedule of a seed, with a deliberate bug or without. A failure is shrunk, and played once more for its
+/// transcript.
 ///
 /// # Errors
-/// The property that did not hold, with the transcript.
-pub fn run(seed: u64) -> Result<World, Box<Failure>> {
-    let world = play(seed, None, false);
+/// The property that did not hold.
+pub fn run(seed: u64, mutation: Option<Mutation>) -> Result<World, Box<Failure>> {
+    let schedule = Schedule::of(seed);
+    let world = schedule.play(mutation, false);
     let Some(violation) = world.violation else { return Ok(world) };
-    let transcript = play(seed, None, true).transcript.unwrap_or_default();
-    Err(Box::new(Failure { seed, violation, transcript }))
-}
-
-/// Plays one schedule to its end.
-pub fn play(seed: u64, mutation: Option<Mutation>, transcript: bool) -> World {
-    let mut world = World::new(seed, 1 + u32::try_from(seed % 5).unwrap_or(0));
-    world.transcript = transcript.then(Vec::new);
-    world.mutation = mutation;
-    world.faults = Faults::some(&mut world.rng);
-    if world.rng.random_ratio(1, 4) {
-        world.config = Config { burst_replicas: 2, ..Config::default() };
-    }
-    let options = world.at();
-    let created =
-        world.store().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
-    debug_assert!(created.is_ok(), "{created:?}");
-    world.elect();
-    let actions = world.rng.random_range(5..30);
-    workload::run(&mut world, actions);
-    workload::heal(&mut world);
-    world.come_to_rest(true);
-    world
+    let shrunk = shrink::shrink(&schedule, violation.property, mutation);
+    let world = shrunk.play(mutation, true);
+    let replay = format!(
+        "seed {seed}, shrunk. As it was: cargo run --profile sim -p everynode-sim -- --seed {seed}\n\
+         For a test, put this line into crates/sim/tests/regressions/NAME.txt:\n{}",
+        shrunk.to_line()
+    );
+    let violation = world.violation.unwrap_or(violation);
+    let transcript = world.transcript.unwrap_or_default();
+    Err(Box::new(Failure { violation, transcript, replay }))
 }

@@ -39,23 +39,29 @@ impl Target {
     }
 }
 
-/// Answers a request.
-pub fn serve(store: &mut Store, request: &Request, now: Timestamp) -> Answer {
-    let Some(target) = Target::of(&request.path) else {
+/// Answers a request for what the path names.
+pub fn serve(
+    store: &mut Store,
+    request: &Request,
+    target: Option<&Target>,
+    body: Value,
+    now: Timestamp,
+) -> Answer {
+    let Some(target) = target else {
         return Err(refused(&Status::bad_request(format!("no such path: {}", request.path))));
     };
-    answer(store, request, &target, now).map_err(|status| refused(&status))
+    answer(store, request, target, body, now).map_err(|status| refused(&status))
 }
 
 fn answer(
     store: &mut Store,
     request: &Request,
     target: &Target,
+    body: Value,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
     let Target { kind, namespace, name, is_status } = target;
     let options = WriteOptions::at(now);
-    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     match request.method.as_str() {
         "GET" if name.is_empty() => list(store, request, target),
         "GET" => Ok(store.get(kind, namespace, name)?.json()),

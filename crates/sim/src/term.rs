@@ -108,8 +108,17 @@ impl Term {
     ) -> Option<Violation> {
         let now = Timestamp(now.0 + self.setup.skew_ms);
         let mut events: Vec<Event> = seen.into_iter().map(Event::Observed).collect();
+        let mutation = self.setup.mutation;
+        let mut late = events.pop_if(|event| match (mutation, event) {
+            (Some(mutation), Event::Observed(observation)) => mutation.comes_late(observation),
+            _ => false,
+        });
+        let taken_for = mutation.map_or(now, |mutation| mutation.now(now));
         loop {
-            let tasks = self.control.turn(events.drain(..), now);
+            let tasks = self.control.turn(events.drain(..), taken_for);
+            if let Some(Event::Observed(observation)) = late.take() {
+                self.control.index.observe(observation);
+            }
             let planned = tasks.iter().find_map(|task| self.misjudged(task, now));
             if planned.is_some() {
                 return planned;
@@ -119,9 +128,7 @@ impl Term {
             }
             self.poll();
             while let Ok(mut event) = self.events.try_recv() {
-                if let (Event::Written { result, .. }, Some(mutation)) =
-                    (&mut event, self.setup.mutation)
-                {
+                if let (Event::Written { result, .. }, Some(mutation)) = (&mut event, mutation) {
                     mutation.result(result);
                 }
                 events.push(event);
@@ -129,11 +136,12 @@ impl Term {
             if let Some(violation) = self.listen(say) {
                 return Some(violation);
             }
-            if events.is_empty() && self.control.due_at().is_none_or(|at| at > now) {
+            if events.is_empty() && self.control.due_at().is_none_or(|at| at > taken_for) {
                 break;
             }
         }
         let due = self.control.due_at();
+        let due = mutation.map_or(due, |mutation| mutation.wake_at(due));
         self.wake_at = due.map(|at| Timestamp(at.0 - self.setup.skew_ms));
         None
     }

@@ -1,56 +1,166 @@
-//! What is really in the store, read plainly and anew each time: what checkers go by.
+//! What is really in the store, for checkers to go by: every object read plainly, as often as it is written.
+
+use std::collections::BTreeMap;
 
 use everynode_core::name::Uid;
-use everynode_core::object::{DaemonSet, Labels, Node, Pod, Readiness, Revision, UpdateStrategy};
+use everynode_core::object::{DaemonSet, Labels, Node, Pod, Readiness, Revision};
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::time::Timestamp;
-use everynode_k8s::convert::{self, Interner, PodObject, RevisionObject};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
+use everynode_k8s::convert::{self, DaemonSetObject, Interner, PodObject, RevisionObject};
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::store::{Object, Store};
 
-pub fn daemon_sets(store: &Store) -> Vec<DaemonSet> {
-    store.iter(&DAEMON_SET, None).map(|object| daemon_set(object)).collect()
+/// By namespace and name.
+type Copies<T> = BTreeMap<(Box<str>, Box<str>), T>;
+
+/// The store's nodes, DaemonSets, pods and revisions, as of the last call of `follow`.
+#[derive(Default)]
+pub struct Truth {
+    nodes: Copies<Node>,
+    daemon_sets: Copies<DaemonSetObject>,
+    /// Without those of other controllers.
+    pods: Copies<Pod>,
+    revisions: Copies<Revision>,
+    /// Pods and revisions that have lost their controller, for whoever drains it.
+    pub let_go: Vec<Uid>,
+    interner: Interner,
+    seen: u64,
 }
 
-pub fn daemon_set(object: &Object) -> DaemonSet {
-    convert::daemon_set(&object.json(), None).expect("the store's DaemonSets are valid").daemon_set
-}
+impl Truth {
+    /// Reads what has changed since the last call; false: nothing has.
+    pub fn follow(&mut self, store: &Store) -> bool {
+        if self.seen == store.resource_version() {
+            return false;
+        }
+        let (seen, interner, let_go) = (self.seen, &mut self.interner, &mut self.let_go);
+        follow(&mut self.nodes, store, &NODE, seen, |object, _| {
+            Some(convert::node(&object.json(), interner).expect("the store's nodes are valid"))
+        });
+        follow(&mut self.daemon_sets, store, &DAEMON_SET, seen, |object, previous| {
+            let ds = convert::daemon_set(&object.json(), previous);
+            Some(ds.expect("the store's DaemonSets are valid"))
+        });
+        follow(&mut self.pods, store, &POD, seen, |object, previous| {
+            match convert::pod(&object.json(), interner).expect("the store's pods are valid") {
+                PodObject::Pod(pod) => {
+                    let had_controller = previous.is_some_and(|pod| pod.controller.is_some());
+                    let_go.extend(lost(had_controller, pod.controller.as_ref(), &pod.uid));
+                    Some(*pod)
+                }
+                PodObject::Foreign { .. } => None,
+            }
+        });
+        follow(&mut self.revisions, store, &CONTROLLER_REVISION, seen, |object, previous| {
+            let revision = convert::revision(&object.json(), interner);
+            match revision.expect("the store's revisions are valid") {
+                RevisionObject::Revision { revision, .. } => {
+                    let had_controller = previous.is_some_and(|r| r.controller.is_some());
+                    let_go.extend(lost(
+                        had_controller,
+                        revision.controller.as_ref(),
+                        &revision.uid,
+                    ));
+                    Some(revision)
+                }
+                RevisionObject::Foreign { .. } => None,
+            }
+        });
+        self.seen = store.resource_version();
+        true
+    }
 
-/// `None`: it is some other controller's.
-pub fn pod(object: &Object) -> Option<Pod> {
-    match convert::pod(&object.json(), &mut Interner::default())
-        .expect("the store's pods are valid")
-    {
-        PodObject::Pod(pod) => Some(*pod),
-        PodObject::Foreign { .. } => None,
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(&key("", name))
+    }
+
+    pub fn daemon_sets(&self) -> impl Iterator<Item = &DaemonSet> {
+        self.daemon_sets.values().map(|object| &object.daemon_set)
+    }
+
+    pub fn daemon_set(&self, uid: &Uid) -> Option<&DaemonSet> {
+        self.daemon_sets().find(|ds| ds.uid == *uid)
+    }
+
+    /// `None`: there is none, or it is some other controller's.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.pods.get(&key(namespace, name))
+    }
+
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values()
+    }
+
+    /// The pods whose controller this is.
+    pub fn pods_of(&self, uid: &Uid) -> impl Iterator<Item = &Pod> {
+        self.pods().filter(move |pod| pod.controller.as_ref() == Some(uid))
+    }
+
+    /// `None`: there is none, or it is some other controller's.
+    pub fn revision(&self, namespace: &str, name: &str) -> Option<&Revision> {
+        self.revisions.get(&key(namespace, name))
+    }
+
+    pub fn revisions_of(&self, uid: &Uid) -> impl Iterator<Item = &Revision> {
+        self.revisions.values().filter(move |revision| revision.controller.as_ref() == Some(uid))
+    }
+
+    /// The revision with the highest number: at rest that of the present template.
+    pub fn newest_revision(&self, uid: &Uid) -> Option<&Revision> {
+        self.revisions_of(uid).max_by_key(|revision| revision.number)
+    }
+
+    /// Whether the DaemonSet must have a pod on the node of this name.
+    pub fn must_run(&self, ds: &DaemonSet, node: &str) -> bool {
+        self.node(node).is_some_and(|node| eligibility(ds, node).should_run())
     }
 }
 
-pub fn revision(object: &Object) -> Option<Revision> {
-    let revision = convert::revision(&object.json(), &mut Interner::default());
-    match revision.expect("the store's revisions are valid") {
-        RevisionObject::Revision { revision, .. } => Some(revision),
-        RevisionObject::Foreign { .. } => None,
-    }
+fn key(namespace: &str, name: &str) -> (Box<str>, Box<str>) {
+    (namespace.into(), name.into())
 }
 
-pub fn nodes(store: &Store) -> Vec<Node> {
-    let mut interner = Interner::default();
-    let node = |object: &std::sync::Arc<Object>| {
-        convert::node(&object.json(), &mut interner).expect("the store's nodes are valid")
+/// The object's UID, if it has lost its controller.
+fn lost(had_controller: bool, controller: Option<&Uid>, uid: &Uid) -> Option<Uid> {
+    (had_controller && controller.is_none()).then(|| uid.clone())
+}
+
+fn follow<T>(
+    copies: &mut Copies<T>,
+    store: &Store,
+    kind: &'static Kind,
+    seen: u64,
+    mut read: impl FnMut(&Object, Option<&T>) -> Option<T>,
+) {
+    let mut put = |copies: &mut Copies<T>, object: &Object| {
+        let key = key(object.namespace(), object.name());
+        match read(object, copies.get(&key)) {
+            Some(copy) => copies.insert(key, copy),
+            None => copies.remove(&key),
+        };
     };
-    store.iter(&NODE, None).map(node).collect()
-}
-
-/// The pods whose controller this is.
-pub fn pods_of(store: &Store, uid: &Uid) -> Vec<Pod> {
-    let pods = store.iter(&POD, None).filter_map(|object| pod(object));
-    pods.filter(|pod| pod.controller.as_ref() == Some(uid)).collect()
-}
-
-pub fn revisions_of(store: &Store, uid: &Uid) -> Vec<Revision> {
-    let revisions = store.iter(&CONTROLLER_REVISION, None).filter_map(|object| revision(object));
-    revisions.filter(|revision| revision.controller.as_ref() == Some(uid)).collect()
+    let Ok(changes) = store.changes_since(kind, seen, usize::MAX) else {
+        // The log is compacted: everything is read anew.
+        copies.retain(|(namespace, name), _| store.find(kind, namespace, name).is_some());
+        return store.iter(kind, None).for_each(|object| put(copies, object));
+    };
+    for change in changes {
+        let (namespace, name) = (change.object.namespace(), change.object.name());
+        match store.find(kind, namespace, name) {
+            Some(object) if object.resource_version() == change.resource_version => {
+                put(copies, object);
+            }
+            // A later change tells.
+            Some(_) => {}
+            None => {
+                copies.remove(&key(namespace, name));
+            }
+        }
+    }
 }
 
 pub fn eligibility(ds: &DaemonSet, node: &Node) -> Eligibility {
@@ -64,6 +174,11 @@ pub fn eligibility(ds: &DaemonSet, node: &Node) -> Eligibility {
     }
 }
 
+/// Whether the DaemonSet's selector matches the pod.
+pub fn selects(ds: &DaemonSet, pod: &Pod) -> bool {
+    ds.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+}
+
 pub fn is_on(pod: &Pod, node: &str) -> bool {
     pod.target_node_name().is_some_and(|name| name.as_str() == node)
 }
@@ -74,18 +189,5 @@ pub fn is_ready_for(pod: &Pod, millis: i64, now: Timestamp) -> bool {
         Readiness::NotReady => false,
         Readiness::Ready => millis <= 0,
         Readiness::ReadySince(since) => now.0 - since.0 >= millis,
-    }
-}
-
-pub fn surges(ds: &DaemonSet) -> bool {
-    ds.update_strategy.surges()
-}
-
-/// How many nodes a rolling update may take down at once; none while it surges.
-pub fn max_unavailable(ds: &DaemonSet, nodes: usize) -> usize {
-    match ds.update_strategy {
-        UpdateStrategy::OnDelete | UpdateStrategy::Malformed => 0,
-        strategy if strategy.surges() => 0,
-        UpdateStrategy::RollingUpdate { max_unavailable, .. } => max_unavailable.of(nodes).max(1),
     }
 }

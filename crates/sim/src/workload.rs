@@ -4,29 +4,77 @@ mod daemon_set;
 mod node;
 mod pod;
 
-use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{DeleteOptions, Object, Status};
-use rand::RngExt;
+use everynode_sandbox::store::{DeleteOptions, Status};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::truth;
 use crate::world::World;
 
 pub const NAMESPACE: &str = "default";
 
 pub use daemon_set::manifest;
+pub use pod::impersonate;
 
-/// One thing, at random.
-pub fn act(world: &mut World) {
-    match world.rng.random_range(0..100) {
-        0..35 => daemon_set::act(world),
-        35..60 => node::act(world),
-        60..90 => pod::act(world),
-        90..94 => world.crash_or_depose(),
-        _ => {}
+/// What somebody does after a pause. Everything else about it is drawn from its own chance, so that it stays what it
+/// is when others are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub pause_ms: i64,
+    pub act: Act,
+    pub chance: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Act {
+    DaemonSet,
+    Node,
+    Pod,
+    /// The leader crashes.
+    Crash,
+    /// The leader can't renew its lease.
+    Depose,
+    Nothing,
+}
+
+impl Step {
+    pub fn some(rng: &mut Pcg64Mcg) -> Self {
+        let pause_ms = match rng.random_range(0..10) {
+            0..5 => rng.random_range(0..200),
+            5..9 => rng.random_range(200..4_000),
+            _ => rng.random_range(4_000..60_000),
+        };
+        let act = match rng.random_range(0..100) {
+            0..36 => Act::DaemonSet,
+            36..62 => Act::Node,
+            62..93 => Act::Pod,
+            93..95 => Act::Crash,
+            95..97 => Act::Depose,
+            _ => Act::Nothing,
+        };
+        Self { pause_ms, act, chance: rng.next_u64() }
     }
-    world.settle();
+
+    /// Lets time pass, and does it.
+    pub fn take(self, world: &mut World) {
+        world.run_for(self.pause_ms);
+        if world.violation.is_some() {
+            return;
+        }
+        let rng = &mut Pcg64Mcg::seed_from_u64(self.chance);
+        match self.act {
+            Act::DaemonSet => daemon_set::act(world, rng),
+            Act::Node => node::act(world, rng),
+            Act::Pod => pod::act(world, rng),
+            Act::Crash => world.crash(),
+            Act::Depose => world.depose(),
+            Act::Nothing => {}
+        }
+        world.settle();
+    }
 }
 
 /// Makes everything able to come to rest: nodes up, pods able to become ready.
@@ -37,21 +85,13 @@ pub fn heal(world: &mut World) {
 }
 
 impl World {
-    fn crash_or_depose(&mut self) {
-        if self.rng.random_ratio(1, 2) {
-            self.crash();
-        } else {
-            self.depose();
-        }
-    }
-
     /// One of the objects of a kind.
-    fn any(&mut self, kind: &'static Kind) -> Option<Value> {
+    fn any(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
         let count = self.cluster.store().count(kind);
         if count == 0 {
             return None;
         }
-        let index = self.rng.random_range(0..count);
+        let index = rng.random_range(0..count);
         self.cluster.store().iter(kind, None).nth(index).map(|object| object.value().clone())
     }
 
@@ -89,14 +129,17 @@ impl World {
     }
 
     fn disturb_pod(&mut self, pod: &Value) {
-        if let Some(node) = node_of(pod) {
+        let (name, namespace) = place(pod);
+        let pod = self.checks.truth.pod(&namespace, &name);
+        if let Some(node) = pod.and_then(|pod| pod.target_node_name()).map(ToString::to_string) {
             self.disturb_node(&node);
         }
     }
-}
 
-fn node_of(pod: &Value) -> Option<String> {
-    truth::pod(&Object::new(pod.clone()))?.target_node_name().map(ToString::to_string)
+    fn note_labels(&mut self, pod: &Value) {
+        let now = self.now;
+        self.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
+    }
 }
 
 fn place(object: &Value) -> (String, String) {
@@ -104,24 +147,8 @@ fn place(object: &Value) -> (String, String) {
     (text("name"), text("namespace"))
 }
 
-/// When the chaos ends.
-pub fn run(world: &mut World, actions: u32) {
-    for _ in 0..actions {
-        let pause = match world.rng.random_range(0..10) {
-            0..5 => world.rng.random_range(0..200),
-            5..9 => world.rng.random_range(200..4_000),
-            _ => world.rng.random_range(4_000..60_000),
-        };
-        world.run_until(Timestamp(world.now.0 + pause));
-        if world.violation.is_some() {
-            return;
-        }
-        act(world);
-    }
-}
-
-fn pick<T: Clone>(world: &mut World, choices: &[T]) -> T {
-    choices[world.rng.random_range(0..choices.len())].clone()
+fn pick<T: Clone>(rng: &mut Pcg64Mcg, choices: &[T]) -> T {
+    choices[rng.random_range(0..choices.len())].clone()
 }
 
 fn owner(uid: &str) -> Value {

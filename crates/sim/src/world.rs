@@ -2,6 +2,7 @@
 //! jumps from one moment to the next; all chance comes from one seed.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use everynode_controller::api::Error;
 use everynode_controller::event::Observation;
@@ -9,10 +10,12 @@ use everynode_core::daemon_set::Config;
 use everynode_core::time::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
+use everynode_sandbox::kind::POD;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{Options, Store, WriteOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 use crate::checker::{Before, Checks, Property, Violation};
 use crate::fault::{DELAY_MAX_MS, Fate, Faults};
@@ -20,11 +23,16 @@ use crate::mutation::Mutation;
 use crate::network::{Answer, Reply, Request};
 use crate::serve::{self, Target};
 use crate::term::{Setup, Term};
+use crate::workload;
 
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
 /// How long nobody leads after a leader has stopped: what is between renew deadline and lease (C63).
 const INTERREGNUM_MS: i64 = 5_000;
+
+/// A lease that is not renewed while a schedule lasts: time is cheap then, and nothing wakes replicas up that know of no
+/// reason of their own.
+pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
 
 const BOOKMARK_MS: i64 = 60_000;
 
@@ -67,16 +75,35 @@ enum Due {
 pub enum Strike {
     /// The leader crashes; the answer is lost.
     Crash,
+    /// The leader is fenced, and goes on deciding while another one leads.
+    Depose,
     /// Watches stand still for a while.
     Freeze,
     /// Watches break off, and what happened meanwhile is compacted away.
     Hide,
     /// The answer is lost.
     LoseAnswer,
+    /// Just before it lands, somebody else's object has taken the name of the one that it is meant for.
+    Impostor,
+}
+
+/// What a world is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Of all chance that is not the workload's.
+    pub seed: u64,
+    pub nodes: u32,
+    /// How many nodes there may be later.
+    pub nodes_max: u32,
+    /// How often kubelets renew their leases.
+    pub lease_ms: i64,
+    pub burst_replicas: u32,
 }
 
 pub struct World {
     pub now: Timestamp,
+    pub setting: Setting,
+    /// What becomes of messages.
     pub rng: Pcg64Mcg,
     pub cluster: Cluster,
     pub faults: Faults,
@@ -87,18 +114,20 @@ pub struct World {
     pub writes: u64,
     pub last_write_at: Timestamp,
     pub strike: Option<(u64, Strike)>,
-    pub config: Config,
     pub mutation: Option<Mutation>,
     terms: Vec<Term>,
     term_number: u64,
     agenda: BTreeMap<(Timestamp, u64), Due>,
     sequence: u64,
     cluster_due: Option<Timestamp>,
+    /// The store's resourceVersion when the cluster was last found settled.
+    settled: u64,
     frozen: bool,
 }
 
 /// How nodes with the label `life` treat their pods.
-const LIFECYCLES: &str = "
+static LIFECYCLES: LazyLock<Lifecycles> = LazyLock::new(|| {
+    const TEXT: &str = "
 lifecycles:
   - name: quick
     stages: [{stage: pull, delay: 5ms}, {stage: start, delay: 5ms}, {stage: stop, delay: 20ms}]
@@ -109,27 +138,28 @@ choose:
   - {nodeLabels: {life: slow}, lifecycle: slow}
   - {nodeLabels: {life: stubborn}, lifecycle: ignores-sigterm}
 ";
+    Lifecycles::parse(TEXT).expect("the lifecycles are right")
+});
 
 impl World {
-    /// A cluster of so many nodes, and no replica yet.
-    pub fn new(seed: u64, node_count: u32) -> Self {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let store = Store::new(&Options { seed, ..Options::default() }, START);
-        // Leases that are seldom renewed make time cheap; now and then a node's death is noticed soon.
-        let lease_ms = if rng.random_ratio(1, 8) { 10_000 } else { 600_000 };
+    /// A cluster, and no replica yet.
+    pub fn new(setting: Setting) -> Self {
+        let store = Store::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
-            seed,
-            lease_renew_ms: lease_ms,
-            node_monitor_grace_ms: lease_ms * 3 / 2,
+            seed: setting.seed,
+            lease_renew_ms: setting.lease_ms,
+            node_monitor_grace_ms: setting.lease_ms * 3 / 2,
+            // Nobody reads them.
+            event_age_ms: 0,
             ..Settings::default()
         };
-        let lifecycles = Lifecycles::parse(LIFECYCLES).expect("the lifecycles are right");
-        let mut cluster = Cluster::new(store, settings, lifecycles, START);
-        let made = nodes::generate(node_count, 1).expect("the number is possible");
+        let mut cluster = Cluster::new(store, settings, (*LIFECYCLES).clone(), START);
+        let made = nodes::generate(setting.nodes, 1).expect("the number is possible");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let mut world = Self {
             now: START,
-            rng,
+            setting,
+            rng: Pcg64Mcg::seed_from_u64(setting.seed),
             cluster,
             faults: Faults::default(),
             checks: Checks::default(),
@@ -138,13 +168,13 @@ impl World {
             writes: 0,
             last_write_at: START,
             strike: None,
-            config: Config::default(),
             mutation: None,
             terms: Vec::new(),
             term_number: 0,
             agenda: BTreeMap::new(),
             sequence: 0,
-            cluster_due: None,
+            cluster_due: Some(START),
+            settled: 0,
             frozen: false,
         };
         world.settle();
@@ -196,9 +226,12 @@ impl World {
     pub fn elect(&mut self) {
         self.term_number += 1;
         let setup = Setup {
-            skew_ms: if self.faults.delay > 0 { self.rng.random_range(-900..=900) } else { 0 },
+            skew_ms: self.rng.random_range(-900..=900),
             streams: self.rng.random_ratio(1, 2),
-            config: self.config,
+            config: Config {
+                burst_replicas: self.setting.burst_replicas as usize,
+                ..Config::default()
+            },
             mutation: self.mutation,
         };
         let number = self.term_number;
@@ -231,7 +264,11 @@ impl World {
 
     /// Lets the cluster act and the checkers look, and has news delivered.
     pub fn settle(&mut self) {
-        self.cluster_due = self.cluster.settle(self.now);
+        let is_due = self.cluster_due.is_some_and(|due| due <= self.now);
+        if is_due || self.settled != self.cluster.store().resource_version() {
+            self.cluster_due = self.cluster.settle(self.now);
+            self.settled = self.cluster.store().resource_version();
+        }
         self.checks.follow(self.cluster.store(), self.now);
         if self.frozen {
             return;
@@ -276,11 +313,15 @@ impl World {
     }
 
     fn bookmark(&mut self, number: u64) {
-        let Some(feeds) = self.term(number).map(|term| term.feeds.len()) else { return };
-        for feed in 0..feeds {
-            if self.term(number).is_some_and(|term| !term.polled[feed]) {
-                self.poll(number, feed);
-            }
+        let store = self.cluster.store();
+        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
+        let mut seen = Vec::new();
+        if !self.frozen {
+            let idle = term.feeds.iter_mut().zip(&term.polled).filter(|(_, polled)| !**polled);
+            seen.extend(idle.filter_map(|(feed, _)| feed.bookmark(store)));
+        }
+        if !seen.is_empty() {
+            self.turn(number, seen);
         }
         self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
     }
@@ -328,12 +369,13 @@ impl World {
         }
         for (mut request, reply) in sent {
             let delay = self.faults.delay_ms(&mut self.rng);
-            if self.mutation.is_none_or(|mutation| mutation.request(&mut request)) {
-                self.schedule(delay, Due::Arrive { term: number, request, reply });
-            } else {
-                let answer = Ok("{\"metadata\":{}}".into());
-                self.schedule(delay, Due::Answer { term: number, reply, answer });
-            }
+            let store = self.cluster.store();
+            let answer = self.mutation.and_then(|mutation| mutation.request(store, &mut request));
+            let due = match answer {
+                None => Due::Arrive { term: number, request, reply },
+                Some(answer) => Due::Answer { term: number, reply, answer },
+            };
+            self.schedule(delay, due);
         }
     }
 
@@ -342,6 +384,10 @@ impl World {
             true => self.faults.fate(&mut self.rng),
             false => Fate::Served,
         };
+        let next = (self.writes + 1, Strike::Impostor);
+        if request.is_write() && self.strike.take_if(|strike| *strike == next).is_some() {
+            self.put_impostor(&request);
+        }
         let lost = || Err(Error::Transport("no answer".to_owned()));
         let mut answer = match fate {
             Fate::Served | Fate::AnswerLost => self.serve(&request),
@@ -370,23 +416,39 @@ impl World {
     }
 
     fn serve(&mut self, request: &Request) -> Answer {
+        let (target, now) = (Target::of(&request.path), self.now);
+        let body = serde_json::from_slice(&request.body).unwrap_or_default();
         if request.is_write()
-            && let Some(target) = Target::of(&request.path)
+            && let Some(target) = &target
         {
-            let body = serde_json::from_slice(&request.body).unwrap_or_default();
-            let (store, now) = (self.cluster.store(), self.now);
-            let before = Before { store, request, target: &target, body: &body, now };
+            let store = self.cluster.store();
+            let before = Before { store, request, target, body: &body, now };
             let violation = self.checks.before_write(&before);
             self.fail(violation);
         }
-        serve::serve(self.cluster.store_mut(), request, self.now)
+        serve::serve(self.cluster.store_mut(), request, target.as_ref(), body, now)
+    }
+
+    /// Puts somebody else's pod in the place of the one that is to be written.
+    fn put_impostor(&mut self, request: &Request) {
+        let Some(target) = Target::of(&request.path).filter(|target| target.kind.kind == POD.kind)
+        else {
+            return;
+        };
+        let pod = self.cluster.store().find(&POD, &target.namespace, &target.name);
+        if let Some(pod) = pod.map(|pod| pod.value().clone()) {
+            let rng = &mut Pcg64Mcg::seed_from_u64(self.writes);
+            workload::impersonate(self, &pod, rng);
+            self.settle();
+        }
     }
 
     fn hit(&mut self, strike: Strike) {
         self.say(|| format!("strike: {strike:?}"));
         match strike {
             Strike::Crash => self.crash(),
-            Strike::LoseAnswer => {}
+            Strike::Depose => self.depose(),
+            Strike::LoseAnswer | Strike::Impostor => {}
             Strike::Freeze => {
                 self.frozen = true;
                 self.schedule(20_000, Due::Thaw);
@@ -411,7 +473,7 @@ impl World {
     }
 
     /// Ends the chaos and checks what must hold at rest.
-    pub fn come_to_rest(&mut self, is_whole: bool) {
+    pub fn come_to_rest(&mut self) {
         const REST_MS: i64 = 45 * 60_000;
         const QUIET_MS: i64 = 20 * 60_000;
         self.faults = Faults::default();
@@ -424,7 +486,7 @@ impl World {
             let message = "writes go on although nothing changes".to_owned();
             return self.fail(Some(Violation { property: Property::Rest, message }));
         }
-        let violation = crate::checker::at_rest(self.cluster.store(), is_whole, self.now);
+        let violation = crate::checker::at_rest(&self.checks.truth, self.now);
         self.fail(violation);
     }
 }

@@ -7,8 +7,7 @@ fn exhaust(strike: Strike) {
     let mut failures = Vec::new();
     for scenario in SCENARIOS {
         if let Err(failure) = scenario.exhaust(strike) {
-            let write = failure.seed;
-            failures.push(format!("{}: {strike:?} behind write {write}\n{failure}", scenario.name));
+            failures.push(failure.to_string());
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
@@ -19,6 +18,13 @@ fn exhaust(strike: Strike) {
 #[test]
 fn a_crash_behind_any_write_converges() {
     exhaust(Strike::Crash);
+}
+
+/// C63, C62: the leader is fenced behind each write, and goes on deciding for up to 15 s, with its clock off, while another
+/// one leads.
+#[test]
+fn two_leaders_behind_any_write_converge() {
+    exhaust(Strike::Depose);
 }
 
 /// C60, C34: what is known stands still behind each write.
@@ -37,4 +43,10 @@ fn a_gap_behind_any_write_converges() {
 #[test]
 fn a_lost_answer_to_any_write_converges() {
     exhaust(Strike::LoseAnswer);
+}
+
+/// C61, C21: just before each write somebody else's pod has taken the name of the one that it is meant for.
+#[test]
+fn a_stranger_under_the_name_is_never_touched() {
+    exhaust(Strike::Impostor);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use everynode_sim::schedule;
 
 /// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
-const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 20_000 };
+const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 30_000 };
 const FAILURES_MAX: usize = 3;
 
 fn number(name: &str) -> Option<u64> {
@@ -30,7 +30,7 @@ fn no_schedule_violates_a_property() {
                     if seed >= end || failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    if let Err(failure) = schedule::run(seed) {
+                    if let Err(failure) = schedule::run(seed, None) {
                         failures.lock().unwrap().push(failure.to_string());
                     }
                 }

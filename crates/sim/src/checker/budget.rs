@@ -2,18 +2,17 @@
 //!
 //! Only what is certain counts: a node is taken down when we delete the one pod of it, which has been
 //! available beyond doubt, while nobody else has touched node, pod or template for a while. It is up
-//! again at the first doubt.
+//! again at the first doubt. What is allowed is the most that any spec allows by which a replica may go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::name::Uid;
 use everynode_core::object::{DaemonSet, Pod, UpdateStrategy};
 use everynode_core::time::Timestamp;
-use everynode_sandbox::kind::{DAEMON_SET, POD};
-use everynode_sandbox::store::Store;
+use everynode_sandbox::kind::POD;
 
-use super::{Before, CALM_MS, Property, Told, Violation, violation};
-use crate::truth;
+use super::{Before, Property, Times, Told, Violation, is_recent, violation};
+use crate::truth::{self, Truth};
 
 /// Clocks may differ so much, and times are told in seconds.
 const DOUBT_MS: i64 = 3_000;
@@ -26,37 +25,35 @@ pub struct Budget {
 }
 
 impl Budget {
-    pub fn check(
+    pub(super) fn check(
         &mut self,
         before: &Before,
+        truth: &Truth,
         told: &BTreeMap<Uid, Told>,
-        disturbed: &BTreeMap<String, Timestamp>,
+        disturbed: &Times<String>,
     ) -> Option<Violation> {
         if !before.deletes(&POD) {
             return None;
         }
-        self.recover(before.store, told, disturbed, before.now);
-        let object = before.object()?;
-        let pod = truth::pod(object)?;
+        let now = before.now;
+        self.recover(truth, told, disturbed, now);
+        let pod = truth.pod(&before.target.namespace, &before.target.name)?;
         let uid = pod.controller.clone()?;
-        let ds = before.store.iter(&DAEMON_SET, None).find(|ds| ds.uid() == uid.to_string())?;
-        let ds = truth::daemon_set(ds);
-        let told = told.get(&uid)?;
+        let (ds, told) = (truth.daemon_set(&uid)?, told.get(&uid)?);
         let node = pod.target_node_name()?.as_str();
-        let is_calm = |at: Timestamp| before.now.0 - at.0 > CALM_MS;
-        if !disturbed.get(node).is_none_or(|at| is_calm(*at))
-            || !is_takedown(before.store, &ds, &pod, node, told, before.now)
-        {
+        if disturbed.is_recent(node, now) || !is_takedown(truth, ds, pod, node, told, now) {
             return None;
         }
         let down = self.down.entry(uid).or_default();
         down.insert(node.to_owned());
-        let allowed = if told.rolled { told.max_unavailable } else { 0 };
-        if is_calm(told.changed_at) && is_current(before.store, &ds, &pod) {
+        if !is_recent(told.since, now) && is_current(truth, ds, pod) {
             let message =
                 format!("{}: pod {} is up to date and available, and is deleted", ds.key, pod.name);
             return violation(Property::Budget, message);
         }
+        // Nodes that have just gone may still be counted.
+        let nodes = truth.nodes().count() + disturbed.recent_count(now);
+        let allowed = told.in_force(now).map(|spec| spec.max_unavailable(nodes)).max()?;
         if down.len() <= allowed {
             return None;
         }
@@ -65,31 +62,25 @@ impl Budget {
     }
 
     /// Notes what is up again.
-    pub fn recover(
+    pub(super) fn recover(
         &mut self,
-        store: &Store,
+        truth: &Truth,
         told: &BTreeMap<Uid, Told>,
-        disturbed: &BTreeMap<String, Timestamp>,
+        disturbed: &Times<String>,
         now: Timestamp,
     ) {
         for (uid, down) in self.down.iter_mut().filter(|(_, down)| !down.is_empty()) {
-            let pods = truth::pods_of(store, uid);
-            let ds = store.iter(&DAEMON_SET, None).find(|ds| ds.uid() == uid.to_string());
-            let ds = ds.map(|ds| truth::daemon_set(ds));
-            let nodes = truth::nodes(store);
-            let must_run = |name: &str| {
-                let node = nodes.iter().find(|node| node.name.as_str() == name);
-                node.zip(ds.as_ref())
-                    .is_some_and(|(node, ds)| truth::eligibility(ds, node).should_run())
+            let Some((ds, told)) = truth.daemon_set(uid).zip(told.get(uid)) else {
+                down.clear();
+                continue;
             };
-            let least = told.get(uid).map_or(0, |told| i64::from(told.min_ready_seconds.0) * 1000);
-            let is_up =
-                |pod: &Pod| !pod.terminating && truth::is_ready_for(pod, least - DOUBT_MS, now);
+            let least = told.in_force(now).map(|spec| spec.min_ready_seconds).min().unwrap_or(0);
+            let least = i64::from(least) * 1000 - DOUBT_MS;
+            let is_up = |pod: &Pod| !pod.terminating && truth::is_ready_for(pod, least, now);
             down.retain(|node| {
-                let touched = disturbed.get(node).is_some_and(|at| now.0 - at.0 <= CALM_MS);
-                !touched
-                    && must_run(node)
-                    && !pods.iter().any(|pod| truth::is_on(pod, node) && is_up(pod))
+                !disturbed.is_recent(node.as_str(), now)
+                    && truth.must_run(ds, node)
+                    && !truth.pods_of(uid).any(|pod| truth::is_on(pod, node) && is_up(pod))
             });
         }
     }
@@ -97,22 +88,18 @@ impl Budget {
 
 /// Whether deleting the pod surely takes its node down.
 fn is_takedown(
-    store: &Store,
+    truth: &Truth,
     ds: &DaemonSet,
     pod: &Pod,
     node: &str,
     told: &Told,
     now: Timestamp,
 ) -> bool {
-    let nodes = truth::nodes(store);
-    let must_run = nodes
-        .iter()
-        .any(|known| known.name.as_str() == node && truth::eligibility(ds, known).should_run());
-    let most = i64::from(told.min_ready_seconds.1) * 1000 + BEHIND_MS;
-    let pods = truth::pods_of(store, &ds.uid);
-    let alone = pods.iter().filter(|pod| !pod.terminating && truth::is_on(pod, node)).count() == 1;
-    must_run
-        && alone
+    let most = told.in_force(now).map(|spec| spec.min_ready_seconds).max().unwrap_or(0);
+    let most = i64::from(most) * 1000 + BEHIND_MS;
+    let here = truth.pods_of(&ds.uid).filter(|pod| !pod.terminating && truth::is_on(pod, node));
+    truth.must_run(ds, node)
+        && here.count() == 1
         && !pod.terminating
         && !pod.phase.is_terminal()
         && !ds.terminating
@@ -120,10 +107,8 @@ fn is_takedown(
 }
 
 /// Whether the pod carries the hash of the present template.
-fn is_current(store: &Store, ds: &DaemonSet, pod: &Pod) -> bool {
+fn is_current(truth: &Truth, ds: &DaemonSet, pod: &Pod) -> bool {
     let UpdateStrategy::RollingUpdate { .. } = ds.update_strategy else { return false };
-    let revisions = truth::revisions_of(store, &ds.uid);
-    let newest = revisions.iter().max_by_key(|revision| revision.number);
-    let hash = newest.and_then(|revision| revision.labels.get(everynode_core::object::HASH_LABEL));
-    pod.revision_hash().is_some_and(|carried| hash.is_some_and(|hash| **hash == *carried.as_str()))
+    let hash = truth.newest_revision(&ds.uid).and_then(|revision| revision.hash());
+    pod.revision_hash().is_some_and(|carried| hash.is_some_and(|hash| hash == carried))
 }

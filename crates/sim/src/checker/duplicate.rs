@@ -1,41 +1,33 @@
 //! Never two pods of a DaemonSet on a node without surge, never three with (C22, C26, C34).
+//!
+//! Left out are pods whose labels somebody has just changed, or that came without an owner just now: a replica that
+//! has seen them leave the DaemonSet creates another one, and they may be back before it arrives. And while a replica
+//! may go by a spec that surges, one pod beside the new one is in order, terminating ones apart (C22).
 
-use std::collections::BTreeMap;
-
-use everynode_core::name::Uid;
-use everynode_core::object::Pod;
-use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::POD;
 
-use super::{Before, CALM_MS, Property, Told, Violation, violation};
+use super::{Before, Checks, Property, Violation, violation};
 use crate::truth;
 
 /// Looks at a creation: what is beside it is there already.
-pub fn check(
-    before: &Before,
-    told: &BTreeMap<Uid, Told>,
-    relabelled: &BTreeMap<String, Timestamp>,
-) -> Option<Violation> {
+pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
     if !before.creates(&POD) {
         return None;
     }
-    let ds = before.owner()?;
+    let (truth, now) = (&checks.truth, before.now);
+    let ds = truth.daemon_set(&before.owner()?)?;
     let affinity = &before.body["spec"]["affinity"]["nodeAffinity"];
     let terms = &affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
     let node = terms[0]["matchFields"][0]["values"][0].as_str()?;
-    // One whose labels were changed may be released or adopted at this very moment.
-    if relabelled.get(node).is_some_and(|at| before.now.0 - at.0 <= CALM_MS) {
-        return None;
-    }
-    let surged = told.get(&ds.uid).is_some_and(|told| told.surged);
-    let pods = truth::pods_of(before.store, &ds.uid);
-    let selects = |pod: &Pod| ds.selector.as_ref().is_some_and(|s| s.matches(&pod.labels));
-    let beside = pods.iter().filter(|pod| truth::is_on(pod, node) && selects(pod));
-    let beside: Vec<_> = beside
-        .filter(|pod| !pod.terminating || !(surged || pod.phase.is_terminal()))
+    let surges = checks.told.get(&ds.uid).is_some_and(|told| told.may_surge(now));
+    let beside: Vec<_> = truth
+        .pods_of(&ds.uid)
+        .filter(|pod| truth::is_on(pod, node) && truth::selects(ds, pod))
+        .filter(|pod| !checks.relabelled.is_recent(&pod.uid, now))
+        .filter(|pod| !pod.terminating || !(surges || pod.phase.is_terminal()))
         .map(|pod| format!("{} (terminating: {})", pod.name, pod.terminating))
         .collect();
-    if beside.len() <= usize::from(surged) {
+    if beside.len() <= usize::from(surges) {
         return None;
     }
     violation(

@@ -1,116 +1,125 @@
 //! What must be true once nobody changes anything any more (C23, C70, C80).
 
-use everynode_core::object::{DaemonSet, Node, Pod, Status, UpdateStrategy};
+use everynode_core::object::{DaemonSet, HASH_LABEL, Node, Pod, Status, UpdateStrategy};
 use everynode_core::time::Timestamp;
-use everynode_sandbox::store::Store;
 
 use super::{Property, Violation, violation};
-use crate::truth;
+use crate::truth::{self, Truth};
 
-/// `is_whole`: every pod can become available, so rollouts must have come to their end.
-pub fn check(store: &Store, is_whole: bool, now: Timestamp) -> Option<Violation> {
-    let nodes = truth::nodes(store);
-    let daemon_sets = truth::daemon_sets(store);
-    daemon_sets.iter().filter(|ds| !ds.terminating).find_map(|ds| {
-        let pods = truth::pods_of(store, &ds.uid);
-        let live: Vec<&Pod> = pods.iter().filter(|pod| !pod.terminating).collect();
-        placement(ds, &nodes, &live)
-            .or_else(|| status(store, ds, &nodes, &pods, now))
-            .or_else(|| is_whole.then(|| rollout(store, ds, &nodes, &live)).flatten())
+pub fn check(truth: &Truth, now: Timestamp) -> Option<Violation> {
+    truth.daemon_sets().filter(|ds| !ds.terminating).find_map(|ds| {
+        placement(truth, ds).or_else(|| status(truth, ds, now)).or_else(|| rollout(truth, ds, now))
     })
 }
 
-fn placement(ds: &DaemonSet, nodes: &[Node], live: &[&Pod]) -> Option<Violation> {
-    for node in nodes {
+fn placement(truth: &Truth, ds: &DaemonSet) -> Option<Violation> {
+    for node in truth.nodes() {
         let name = node.name.as_str();
-        let here: Vec<&str> = live
-            .iter()
-            .filter(|pod| truth::is_on(pod, name))
-            .map(|pod| pod.name.as_str())
-            .collect();
+        let here: Vec<&Pod> = live_on(truth, ds, name).collect();
         let eligibility = truth::eligibility(ds, node);
         let right = match (eligibility.should_run(), eligibility.should_continue_running()) {
             (true, _) => here.len() == 1,
-            // A surge that came to a node just before its taint stays pending, and the old pod with it.
-            (false, true) => here.len() <= 1 + usize::from(truth::surges(ds)),
+            (false, true) => here.len() <= 1 || is_stuck_surge(ds, &here),
             (false, false) => here.is_empty(),
         };
         if !right {
+            let here: Vec<&str> = here.iter().map(|pod| pod.name.as_str()).collect();
             let message = format!("{} on {name} ({eligibility:?}): {here:?}", ds.key);
             return violation(Property::Placement, message);
         }
     }
-    let lost =
-        live.iter().find(|pod| !nodes.iter().any(|node| truth::is_on(pod, node.name.as_str())));
-    lost.and_then(|pod| violation(Property::Placement, format!("{} has no node", pod.name)))
+    let mut live = truth.pods_of(&ds.uid).filter(|pod| !pod.terminating);
+    let lost = live.find(|pod| !truth.nodes().any(|node| truth::is_on(pod, node.name.as_str())))?;
+    violation(Property::Placement, format!("{} has no node", lost.name))
 }
 
-fn status(
-    store: &Store,
-    ds: &DaemonSet,
-    nodes: &[Node],
-    pods: &[Pod],
-    now: Timestamp,
-) -> Option<Violation> {
-    let mut truth = Status {
+/// A surge that came to a node just before its taint: the new pod can't start, and the old one serves on (C26).
+fn is_stuck_surge(ds: &DaemonSet, here: &[&Pod]) -> bool {
+    let ready = here.iter().filter(|pod| pod.readiness.is_ready()).count();
+    ds.update_strategy.surges() && here.len() == 2 && ready == 1
+}
+
+fn status(truth: &Truth, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
+    let mut status = Status {
         observed_generation: ds.generation,
         collision_count: ds.status.collision_count,
         ..Status::default()
     };
-    let hash = current_hash(store, ds);
-    for node in nodes {
-        let here = pods.iter().filter(|pod| truth::is_on(pod, node.name.as_str()));
+    for node in truth.nodes() {
+        let here = truth.pods_of(&ds.uid).filter(|pod| truth::is_on(pod, node.name.as_str()));
         let oldest = here
             .filter(|pod| !(pod.terminating && pod.phase.is_terminal()))
             .min_by_key(|pod| (pod.node_name.is_none(), pod.creation_timestamp, pod.name.clone()));
         if !truth::eligibility(ds, node).should_run() {
-            truth.number_misscheduled += u32::from(oldest.is_some());
+            status.number_misscheduled += u32::from(oldest.is_some());
             continue;
         }
-        truth.desired_number_scheduled += 1;
+        status.desired_number_scheduled += 1;
         let Some(pod) = oldest else { continue };
-        truth.current_number_scheduled += 1;
-        truth.number_ready += u32::from(pod.readiness.is_ready());
-        let available = truth::is_ready_for(pod, i64::from(ds.min_ready_seconds) * 1000, now);
-        truth.number_available += u32::from(available);
-        truth.updated_number_scheduled += u32::from(is_updated(ds, pod, hash.as_deref()));
+        status.current_number_scheduled += 1;
+        status.number_ready += u32::from(pod.readiness.is_ready());
+        status.number_available += u32::from(is_available(ds, pod, now));
+        status.updated_number_scheduled += u32::from(is_updated(truth, ds, pod));
     }
-    truth.number_unavailable = truth.desired_number_scheduled - truth.number_available;
-    if truth == ds.status {
+    status.number_unavailable = status.desired_number_scheduled - status.number_available;
+    if status == ds.status {
         return None;
     }
-    violation(Property::Status, format!("{}: {:?} is told, {truth:?} is true", ds.key, ds.status))
+    violation(Property::Status, format!("{}: {:?} is told, {status:?} is true", ds.key, ds.status))
 }
 
-fn rollout(store: &Store, ds: &DaemonSet, nodes: &[Node], live: &[&Pod]) -> Option<Violation> {
-    match ds.update_strategy {
-        UpdateStrategy::OnDelete | UpdateStrategy::Malformed => return None,
-        UpdateStrategy::RollingUpdate { .. } => {}
-    }
-    let hash = current_hash(store, ds);
-    let must_run = |pod: &Pod| {
-        let mut nodes = nodes.iter().filter(|node| truth::is_on(pod, node.name.as_str()));
-        nodes.any(|node| truth::eligibility(ds, node).should_run())
+/// Every pod is of the present revision, unless nodes that must not run a pod hold the rollout up.
+fn rollout(truth: &Truth, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
+    let UpdateStrategy::RollingUpdate { max_unavailable, max_surge } = ds.update_strategy else {
+        return None;
     };
-    // A pod that a taint has kept from starting uses up maxUnavailable for as long as it is there, as upstream.
-    if live.iter().any(|pod| !must_run(pod) && !pod.readiness.is_ready()) {
+    let must_run = |node: &&Node| truth::eligibility(ds, node).should_run();
+    let desired = truth.nodes().filter(must_run).count();
+    let budget = match ds.update_strategy.surges() {
+        true => max_surge.of(desired),
+        false => max_unavailable.of(desired).max(1),
+    };
+    let stuck = truth.nodes().filter(|node| !must_run(node));
+    if stuck.filter(|node| holds_up(truth, ds, node, now)).count() >= budget {
         return None;
     }
-    let old = live.iter().find(|pod| must_run(pod) && !is_updated(ds, pod, hash.as_deref()))?;
+    let mut live = truth.pods_of(&ds.uid).filter(|pod| !pod.terminating);
+    let old = live.find(|pod| {
+        let node = pod.target_node_name().map_or("", |node| node.as_str());
+        truth.must_run(ds, node) && !is_updated(truth, ds, pod)
+    })?;
     violation(
         Property::Placement,
         format!("{}: pod {} is not of the present revision", ds.key, old.name),
     )
 }
 
-fn is_updated(ds: &DaemonSet, pod: &Pod, hash: Option<&str>) -> bool {
-    let by_hash = hash.is_some() && pod.revision_hash().as_ref().map(|hash| hash.as_str()) == hash;
-    by_hash
-        || (ds.template_generation.is_some() && pod.template_generation() == ds.template_generation)
+/// Whether a node that must not run a pod uses up one of the budget all the same: a taint came between a new pod's
+/// creation and its start. It may stay (C13), is not available, and so counts (C52, C53), upstream as here: the
+/// rollout waits until the taint or the pod is taken away.
+fn holds_up(truth: &Truth, ds: &DaemonSet, node: &Node, now: Timestamp) -> bool {
+    let here = || live_on(truth, ds, node.name.as_str());
+    let has_unavailable_new =
+        here().any(|pod| is_updated(truth, ds, pod) && !is_available(ds, pod, now));
+    has_unavailable_new && (!ds.update_strategy.surges() || here().count() > 1)
 }
 
-fn current_hash(store: &Store, ds: &DaemonSet) -> Option<String> {
-    let revisions = truth::revisions_of(store, &ds.uid);
-    let newest = revisions.into_iter().max_by_key(|revision| revision.number)?;
-    newest.labels.get(everynode_core::object::HASH_LABEL).map(|hash| hash.to_string())
+fn live_on<'a>(
+    truth: &'a Truth,
+    ds: &'a DaemonSet,
+    node: &'a str,
+) -> impl Iterator<Item = &'a Pod> {
+    truth.pods_of(&ds.uid).filter(move |pod| !pod.terminating && truth::is_on(pod, node))
+}
+
+fn is_available(ds: &DaemonSet, pod: &Pod, now: Timestamp) -> bool {
+    truth::is_ready_for(pod, i64::from(ds.min_ready_seconds) * 1000, now)
+}
+
+fn is_updated(truth: &Truth, ds: &DaemonSet, pod: &Pod) -> bool {
+    let newest = truth.newest_revision(&ds.uid);
+    let hash = newest.and_then(|revision| revision.labels.get(HASH_LABEL));
+    let by_hash = hash.is_some() && pod.labels.get(HASH_LABEL) == hash;
+    by_hash
+        || (ds.template_generation.is_some() && pod.template_generation() == ds.template_generation)
 }

@@ -1,39 +1,30 @@
 //! No revision goes that a live pod carries, terminal ones included (C44).
+//!
+//! A duplicate may go: another revision of the same data stays. A pod that the DaemonSet does not select is being let
+//! go of, and counts no more than one that is terminating.
 
-use everynode_core::object::Pod;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
+use everynode_sandbox::kind::CONTROLLER_REVISION;
 
-use super::{Before, Property, Violation, violation};
+use super::{Before, Checks, Property, Violation, violation};
 use crate::truth;
 
-pub fn check(before: &Before) -> Option<Violation> {
+pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
     if !before.deletes(&CONTROLLER_REVISION) {
         return None;
     }
-    let object = before.object()?;
-    let going = truth::revision(object)?;
-    let owner = going.controller.clone()?;
-    let hash = object.label(everynode_core::object::HASH_LABEL)?;
-    let same = truth::revisions_of(before.store, &owner);
-    let data = &object.value()["data"];
-    let has_twin = same.iter().filter(|twin| twin.uid != going.uid).any(|twin| {
-        let stored =
-            before.store.find(&CONTROLLER_REVISION, object.namespace(), twin.name.as_str());
-        stored.is_some_and(|stored| stored.value()["data"] == *data)
-    });
-    let pods = truth::pods_of(before.store, &owner);
-    let ds = before.store.iter(&DAEMON_SET, None).find(|ds| ds.uid() == owner.to_string());
-    let ds = truth::daemon_set(ds?);
-    // One that does not match any more is being released.
-    let selects = |pod: &Pod| ds.selector.as_ref().is_some_and(|s| s.matches(&pod.labels));
-    let carrier = pods.iter().find(|pod| {
+    let (object, truth) = (before.object()?, &checks.truth);
+    let going = truth.revision(object.namespace(), object.name())?;
+    let (owner, hash) = (going.controller.as_ref()?, going.hash()?);
+    let ds = truth.daemon_set(owner)?;
+    let carrier = truth.pods_of(owner).find(|pod| {
         !pod.terminating
-            && selects(pod)
-            && pod.revision_hash().is_some_and(|carried| carried.as_str() == hash)
+            && truth::selects(ds, pod)
+            && pod.revision_hash().is_some_and(|carried| carried == hash)
     })?;
-    if has_twin {
+    let mut others = truth.revisions_of(owner).filter(|other| other.uid != going.uid);
+    if others.any(|other| other.template.is_ok() && other.template == going.template) {
         return None;
     }
-    let message = format!("revision {} is deleted, pod {} carries it", object.name(), carrier.name);
+    let message = format!("revision {} is deleted, pod {} carries it", going.name, carrier.name);
     violation(Property::Revision, message)
 }

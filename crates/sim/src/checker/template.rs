@@ -1,37 +1,41 @@
 //! A pod is made of the template that the revision with its hash holds (C30, C40).
+//!
+//! The revision may be missing only if somebody else has just changed revisions by hand.
 
 use everynode_core::object::HASH_LABEL;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 
-use super::{Before, Property, Violation, violation};
+use super::{Before, Checks, Property, Violation, is_recent, violation};
 
-pub fn check(before: &Before, revisions_disturbed: bool) -> Option<Violation> {
+pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
     if !before.creates(&POD) {
         return None;
     }
     // What is deleted loses its revisions first.
-    let ds = before.owner().filter(|ds| !ds.terminating)?;
+    let ds = checks.truth.daemon_set(&before.owner()?).filter(|ds| !ds.terminating)?;
     let pod = before.body;
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default();
-    let revision =
-        before.store.iter(&CONTROLLER_REVISION, Some(ds.key.namespace.as_str())).find(|revision| {
-            let mut owners = revision.owner_references();
-            revision.label(HASH_LABEL) == Some(hash)
-                && owners.any(|owner| owner.uid == ds.uid.to_string())
-        });
-    let Some(revision) = revision else {
+    let mut revisions = checks.truth.revisions_of(&ds.uid);
+    let revision = revisions
+        .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|carried| **carried == *hash));
+    let namespace = ds.key.namespace.as_str();
+    let stored = revision
+        .and_then(|found| before.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
+    let Some(stored) = stored else {
+        if checks.revisions_disturbed_at.is_some_and(|at| is_recent(at, before.now)) {
+            return None;
+        }
         let message =
             format!("{}: a pod is created of revision {hash}, which is not there", ds.key);
-        return if revisions_disturbed { None } else { violation(Property::Template, message) };
+        return violation(Property::Template, message);
     };
-    let template = &revision.value()["data"]["spec"]["template"];
-    if template["spec"]["containers"] == pod["spec"]["containers"]
-        && template["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]
-    {
+    let template = &stored.value()["data"]["spec"]["template"];
+    let is_same = |field: &str| template["spec"][field] == pod["spec"][field];
+    if is_same("containers") && is_same("nodeSelector") {
         return None;
     }
     violation(
         Property::Template,
-        format!("{}: a pod of revision {} is not made of its template", ds.key, revision.name()),
+        format!("{}: a pod of revision {} is not made of its template", ds.key, stored.name()),
     )
 }

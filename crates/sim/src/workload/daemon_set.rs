@@ -3,6 +3,7 @@
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
 use super::{NAMESPACE, pick};
@@ -28,56 +29,56 @@ pub fn manifest(name: &str, image: u32) -> Value {
     })
 }
 
-pub fn act(world: &mut World) {
+pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
     let names = ["a", "b"];
-    let name = pick(world, &names);
+    let name = pick(rng, &names);
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
     let Some(mut ds) = stored.map(|object| object.value().clone()) else {
-        let mut made = manifest(name, world.rng.random_range(1..4));
-        change(world, &mut made);
+        let mut made = manifest(name, rng.random_range(1..4));
+        change(rng, &mut made);
         return world.create(&DAEMON_SET, made);
     };
-    match world.rng.random_range(0..20) {
+    match rng.random_range(0..20) {
         0 => {
             let policies = [
                 PropagationPolicy::Background,
                 PropagationPolicy::Foreground,
                 PropagationPolicy::Orphan,
             ];
-            let propagation_policy = Some(pick(world, &policies));
+            let propagation_policy = Some(pick(rng, &policies));
             let delete = DeleteOptions { propagation_policy, ..DeleteOptions::default() };
             world.delete(&DAEMON_SET, &ds, &delete);
         }
-        1 => touch_revision(world),
+        1 => touch_revision(world, rng),
         _ => {
-            change(world, &mut ds);
+            change(rng, &mut ds);
             world.edit(&DAEMON_SET, ds);
         }
     }
 }
 
-fn change(world: &mut World, ds: &mut Value) {
+fn change(rng: &mut Pcg64Mcg, ds: &mut Value) {
     let spec = &mut ds["spec"];
-    match world.rng.random_range(0..10) {
+    match rng.random_range(0..10) {
         0..4 => {
-            let image = world.rng.random_range(1..4);
+            let image = rng.random_range(1..4);
             spec["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
         }
-        4..6 => spec["updateStrategy"] = strategy(world),
-        6 => spec["minReadySeconds"] = json!(pick(world, &[0, 0, 1, 5, 20])),
+        4 | 5 => spec["updateStrategy"] = strategy(rng),
+        6 => spec["minReadySeconds"] = json!(pick(rng, &[0, 1, 5, 20, 50])),
         7 => {
-            let selector = pick(world, &[Value::Null, Value::Null, json!({"role": "a"})]);
+            let selector = pick(rng, &[Value::Null, Value::Null, json!({"role": "a"})]);
             spec["template"]["spec"]["nodeSelector"] = selector;
         }
         8 => {
-            let tolerations = pick(world, &[json!([]), json!([{"operator": "Exists"}])]);
+            let tolerations = pick(rng, &[json!([]), json!([{"operator": "Exists"}])]);
             spec["template"]["spec"]["tolerations"] = tolerations;
         }
-        _ => spec["revisionHistoryLimit"] = json!(pick(world, &[0, 1, 2, 10])),
+        _ => spec["revisionHistoryLimit"] = json!(pick(rng, &[0, 1, 2, 10])),
     }
 }
 
-fn strategy(world: &mut World) -> Value {
+fn strategy(rng: &mut Pcg64Mcg) -> Value {
     let rolling = |unavailable: Value, surge: Value| {
         json!({
             "type": "RollingUpdate",
@@ -93,16 +94,17 @@ fn strategy(world: &mut World) -> Value {
         rolling(json!(0), json!(1)),
         rolling(json!(0), json!("50%")),
     ];
-    pick(world, &choices)
+    pick(rng, &choices)
 }
 
-fn touch_revision(world: &mut World) {
-    let Some(mut revision) = world.any(&CONTROLLER_REVISION) else { return };
-    world.checks.revisions_disturbed = true;
-    match world.rng.random_range(0..3) {
+fn touch_revision(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(mut revision) = world.any(&CONTROLLER_REVISION, rng) else { return };
+    let now = world.now;
+    world.checks.disturb_revisions(now);
+    match rng.random_range(0..3) {
         0 => world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default()),
         1 => {
-            revision["revision"] = json!(world.rng.random_range(1..5));
+            revision["revision"] = json!(rng.random_range(1..5));
             world.edit(&CONTROLLER_REVISION, revision);
         }
         _ => {

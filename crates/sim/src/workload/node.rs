@@ -5,48 +5,47 @@ use everynode_sandbox::kind::NODE;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
 use super::pick;
 use crate::world::World;
 
-const NODES_MAX: u32 = 5;
-
-pub fn act(world: &mut World) {
-    let number = world.rng.random_range(1..=NODES_MAX);
+pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
+    let number = rng.random_range(1..=world.setting.nodes_max);
     let name = format!("node-{number:04}");
     world.disturb_node(&name);
     let Some(stored) = world.cluster.store().find(&NODE, "", &name) else {
         return add(world, number);
     };
     let mut node = stored.value().clone();
-    match world.rng.random_range(0..12) {
+    match rng.random_range(0..12) {
         0 => return world.delete(&NODE, &node, &DeleteOptions::default()),
-        1..4 => node["metadata"]["labels"]["role"] = json!(pick(world, &["a", "b"])),
-        4..7 => node["spec"]["taints"] = taints(world),
-        7 => node["spec"]["unschedulable"] = json!(world.rng.random_ratio(1, 2)),
+        1..4 => node["metadata"]["labels"]["role"] = json!(pick(rng, &["a", "b"])),
+        4..7 => node["spec"]["taints"] = taints(rng),
+        7 => node["spec"]["unschedulable"] = json!(rng.random_ratio(1, 2)),
         8 => {
-            let down = if world.rng.random_ratio(1, 2) { "true" } else { "false" };
+            let down = if rng.random_ratio(1, 2) { "true" } else { "false" };
             node["metadata"]["annotations"][DOWN_ANNOTATION] = json!(down);
         }
         _ => {
             let lives = ["well", "reject", "never-ready", "crash", "slow", "stubborn"];
-            node["metadata"]["labels"]["life"] = json!(pick(world, &lives));
+            node["metadata"]["labels"]["life"] = json!(pick(rng, &lives));
         }
     }
     world.edit(&NODE, node);
 }
 
-fn taints(world: &mut World) -> Value {
+fn taints(rng: &mut Pcg64Mcg) -> Value {
     let taint = |effect: &str| json!([{"key": "t", "value": "v", "effect": effect}]);
     let choices =
         [json!([]), json!([]), taint("NoSchedule"), taint("NoExecute"), taint("PreferNoSchedule")];
-    pick(world, &choices)
+    pick(rng, &choices)
 }
 
 fn add(world: &mut World, number: u32) {
-    let made = nodes::generate(NODES_MAX, 1).expect("the number is possible");
-    let node = made.into_iter().nth(number as usize - 1).expect("there are so many");
+    let made = nodes::generate(number, 1).expect("the number is possible");
+    let node = made.into_iter().next_back().expect("there is one at least");
     let now = world.now;
     let done = world.cluster.add_nodes(vec![node], now);
     world.say(|| format!("somebody adds node {number}: {done:?}"));
@@ -57,6 +56,11 @@ pub fn heal(world: &mut World) {
     let nodes: Vec<Value> =
         world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
     for mut node in nodes {
+        let life = node["metadata"]["labels"].get("life");
+        let is_down = node["metadata"]["annotations"].get(DOWN_ANNOTATION) == Some(&json!("true"));
+        if !is_down && life.is_none_or(|life| life == "well") {
+            continue;
+        }
         node["metadata"]["labels"]["life"] = json!("well");
         node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("false");
         world.disturb_node(node["metadata"]["name"].as_str().unwrap_or_default());

@@ -2,26 +2,27 @@
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::kind::{DAEMON_SET, NODE, POD};
-use everynode_sandbox::store::DeleteOptions;
+use everynode_sandbox::store::{DeleteOptions, Object};
 use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, node_of, owner, pick, place};
+use super::{NAMESPACE, owner, pick, place};
 use crate::world::World;
 
-pub fn act(world: &mut World) {
-    let Some(pod) = world.any(&POD) else { return };
+pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(pod) = world.any(&POD, rng) else { return };
     world.disturb_pod(&pod);
-    match world.rng.random_range(0..14) {
+    match rng.random_range(0..14) {
         0..2 => world.delete(&POD, &pod, &DeleteOptions::default()),
         2 => world.delete(&POD, &pod, &DeleteOptions::now()),
         3 => evict(world, &pod),
-        4..6 => end(world, pod),
-        6..8 => relabel(world, pod),
-        8 => replace(world, &pod),
-        9 => orphan(world),
-        10 => foreign(world),
-        _ => live(world, pod),
+        4..6 => end(world, pod, rng),
+        6..8 => relabel(world, pod, rng),
+        8 => impersonate(world, &pod, rng),
+        9 => orphan(world, rng),
+        10 => foreign(world, rng),
+        _ => live(world, pod, rng),
     }
 }
 
@@ -34,48 +35,46 @@ fn evict(world: &mut World, pod: &Value) {
 }
 
 /// As after an eviction by the kubelet, or a completion.
-fn end(world: &mut World, mut pod: Value) {
+fn end(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let (name, namespace) = place(&pod);
-    let phase = pick(world, &["Failed", "Failed", "Succeeded"]);
+    let phase = pick(rng, &["Failed", "Failed", "Succeeded"]);
     pod["status"]["phase"] = json!(phase);
     let options = world.at();
     let done = world.store().update_status(&POD, &namespace, &name, pod, &options);
     world.note(phase, &POD, &name, done.err());
 }
 
-fn relabel(world: &mut World, mut pod: Value) {
-    let label = pick(world, &["a", "b", "none"]);
+fn relabel(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
+    let label = pick(rng, &["a", "b", "none"]);
     pod["metadata"]["labels"]["app"] = json!(label);
-    if let Some(node) = node_of(&pod) {
-        let now = world.now;
-        world.checks.relabel(&node, now);
-    }
+    world.note_labels(&pod);
     world.edit(&POD, pod);
 }
 
 /// Gone at once, and somebody else's pod has its name.
-fn replace(world: &mut World, pod: &Value) {
+pub fn impersonate(world: &mut World, pod: &Value, rng: &mut Pcg64Mcg) {
     world.delete(&POD, pod, &DeleteOptions::now());
-    let mut other = stranger(world);
+    let mut other = stranger(world, rng);
     other["metadata"]["name"] = pod["metadata"]["name"].clone();
     other["metadata"]["labels"] = pod["metadata"]["labels"].clone();
     other["spec"]["nodeName"] = pod["spec"]["nodeName"].clone();
     world.create(&POD, other);
 }
 
-fn foreign(world: &mut World) {
-    let mut pod = stranger(world);
-    pod["metadata"]["labels"]["app"] = json!(pick(world, &["a", "b"]));
-    if let Some(node) = world.any(&NODE) {
+fn foreign(world: &mut World, rng: &mut Pcg64Mcg) {
+    let mut pod = stranger(world, rng);
+    pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
+    if let Some(node) = world.any(&NODE, rng) {
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
     world.create(&POD, pod);
 }
 
 /// A pod of a ReplicaSet.
-fn stranger(world: &mut World) -> Value {
-    let number = world.rng.random_range(0..1_000_000);
-    let uid = world.any(&DAEMON_SET).map(|ds| ds["metadata"]["uid"].clone()).unwrap_or_default();
+fn stranger(world: &World, rng: &mut Pcg64Mcg) -> Value {
+    let number = rng.random_range(0..1_000_000);
+    let uid =
+        world.any(&DAEMON_SET, rng).map(|ds| ds["metadata"]["uid"].clone()).unwrap_or_default();
     json!({
         "metadata": {
             "name": format!("r-{number}"),
@@ -89,30 +88,38 @@ fn stranger(world: &mut World) -> Value {
 }
 
 /// A pod that a DaemonSet could adopt.
-fn orphan(world: &mut World) {
-    let mut pod = stranger(world);
+fn orphan(world: &mut World, rng: &mut Pcg64Mcg) {
+    let mut pod = stranger(world, rng);
     let metadata = pod["metadata"].as_object_mut().expect("it was made so");
     metadata.remove("ownerReferences");
-    pod["metadata"]["labels"]["app"] = json!(pick(world, &["a", "b"]));
-    if let Some(node) = world.any(&NODE) {
-        let (name, now) = (place(&node).0, world.now);
-        world.disturb_node(&name);
-        world.checks.relabel(&name, now);
+    pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
+    if let Some(node) = world.any(&NODE, rng) {
+        world.disturb_node(&place(&node).0);
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
+    let (name, namespace) = place(&pod);
     world.create(&POD, pod);
+    let made = world.cluster.store().find(&POD, &namespace, &name);
+    if let Some(made) = made.map(|pod| pod.value().clone()) {
+        world.note_labels(&made);
+    }
 }
 
-fn live(world: &mut World, mut pod: Value) {
-    let life = pick(world, &["default", "never-ready", "crash-loop", "slow"]);
+fn live(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
+    let life = pick(rng, &["default", "never-ready", "crash-loop", "slow"]);
     pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!(life);
     world.edit(&POD, pod);
 }
 
 /// Every pod can become ready.
 pub fn heal(world: &mut World) {
-    let pods: Vec<Value> =
-        world.cluster.store().iter(&POD, None).map(|pod| pod.value().clone()).collect();
+    let is_ready = |pod: &Object| {
+        let known = world.checks.truth.pod(pod.namespace(), pod.name());
+        known.is_some_and(|pod| pod.readiness.is_ready())
+    };
+    let is_well = |pod: &Object| pod.annotation(LIFECYCLE_ANNOTATION).is_none() && is_ready(pod);
+    let pods = world.cluster.store().iter(&POD, None).filter(|pod| !is_well(pod));
+    let pods: Vec<Value> = pods.map(|pod| pod.value().clone()).collect();
     for mut pod in pods {
         world.disturb_pod(&pod);
         pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("quick");

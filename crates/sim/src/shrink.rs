@@ -1,0 +1,124 @@
+//! Makes a failing schedule small: leaves out whatever it still fails without.
+
+use crate::checker::Property;
+use crate::fault::Faults;
+use crate::mutation::Mutation;
+use crate::schedule::Schedule;
+use crate::workload::Step;
+use crate::world::LEASE_NEVER_MS;
+
+/// So many schedules are played at most.
+const PLAYS_MAX: u32 = 3_000;
+/// Leaving something out shifts the chance of all that comes after: each attempt is made with so many seeds.
+const SEEDS: u64 = 4;
+const BURST_DEFAULT: u32 = 250;
+
+/// A schedule that violates the same property, and from which nothing more can be taken by these means.
+#[must_use]
+pub fn shrink(schedule: &Schedule, property: Property, mutation: Option<Mutation>) -> Schedule {
+    let mut shrinking =
+        Shrinking { best: schedule.clone(), property, mutation, plays_left: PLAYS_MAX };
+    loop {
+        let before = shrinking.best.clone();
+        shrinking.drop_steps();
+        shrinking.drop_faults();
+        shrinking.simplify();
+        shrinking.shorten();
+        if shrinking.best == before || shrinking.plays_left == 0 {
+            return shrinking.best;
+        }
+    }
+}
+
+struct Shrinking {
+    best: Schedule,
+    property: Property,
+    mutation: Option<Mutation>,
+    plays_left: u32,
+}
+
+impl Shrinking {
+    /// Takes the schedule if it still fails.
+    fn try_with(&mut self, change: impl FnOnce(&mut Schedule)) -> bool {
+        let mut candidate = self.best.clone();
+        change(&mut candidate);
+        if candidate == self.best {
+            return false;
+        }
+        let seed = candidate.setting.seed;
+        for seed in std::iter::once(seed).chain(0..SEEDS) {
+            candidate.setting.seed = seed;
+            if self.fails(&candidate) {
+                self.best = candidate;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn fails(&mut self, schedule: &Schedule) -> bool {
+        let Some(left) = self.plays_left.checked_sub(1) else { return false };
+        self.plays_left = left;
+        let world = schedule.play(self.mutation, false);
+        world.violation.is_some_and(|violation| violation.property == self.property)
+    }
+
+    /// Halves first, then quarters, down to single steps.
+    fn drop_steps(&mut self) {
+        let mut size = self.best.steps.len();
+        while size > 0 {
+            let mut start = 0;
+            while start < self.best.steps.len() {
+                let end = (start + size).min(self.best.steps.len());
+                let dropped = self.try_with(|schedule| {
+                    // What comes after happens when it did.
+                    let pause: i64 = schedule.steps[start..end].iter().map(|s| s.pause_ms).sum();
+                    schedule.steps.drain(start..end);
+                    if let Some(next) = schedule.steps.get_mut(start) {
+                        next.pause_ms += pause;
+                    }
+                });
+                if !dropped {
+                    start = end;
+                }
+            }
+            size /= 2;
+        }
+    }
+
+    fn drop_faults(&mut self) {
+        let rates: [fn(&mut Faults) -> &mut u32; 8] = [
+            |faults| &mut faults.delay,
+            |faults| &mut faults.refuse,
+            |faults| &mut faults.lose,
+            |faults| &mut faults.lose_answer,
+            |faults| &mut faults.cut,
+            |faults| &mut faults.compact,
+            |faults| &mut faults.repeat,
+            |faults| &mut faults.half_list,
+        ];
+        for rate in rates {
+            self.try_with(|schedule| *rate(&mut schedule.faults) = 0);
+        }
+    }
+
+    fn simplify(&mut self) {
+        self.try_with(|schedule| schedule.setting.lease_ms = LEASE_NEVER_MS);
+        self.try_with(|schedule| schedule.setting.burst_replicas = BURST_DEFAULT);
+        while self.best.setting.nodes > 1 && self.try_with(|schedule| schedule.setting.nodes -= 1) {
+        }
+        let nodes = self.best.setting.nodes;
+        self.try_with(|schedule| schedule.setting.nodes_max = nodes);
+    }
+
+    fn shorten(&mut self) {
+        for index in 0..self.best.steps.len() {
+            let shorter: [fn(&Step) -> i64; 2] = [|_| 0, |step| step.pause_ms / 2];
+            for pause in shorter {
+                self.try_with(|schedule| {
+                    schedule.steps[index].pause_ms = pause(&schedule.steps[index]);
+                });
+            }
+        }
+    }
+}
