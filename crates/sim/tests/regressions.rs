@@ -1,0 +1,77 @@
+//! What once broke a property, as small as it gets: each file says in its comments what was wrong, and which deliberate
+//! bug brings it back. It holds a schedule, or names a scenario and the fault at one of its writes.
+
+use std::path::Path;
+
+use everynode_sim::mutation::Mutation;
+use everynode_sim::scenario::{SCENARIOS, Scenario};
+use everynode_sim::schedule::Schedule;
+use everynode_sim::world::{Strike, World};
+
+enum Play {
+    Schedule(Schedule),
+    Scenario(&'static Scenario, (u64, Strike)),
+}
+
+struct Regression {
+    name: String,
+    mutation: Mutation,
+    /// The name of the property that the bug violates.
+    violates: String,
+    play: Play,
+}
+
+impl Play {
+    fn read(text: &str) -> Option<Self> {
+        if let Some(line) = text.lines().find(|line| line.starts_with('{')) {
+            return Schedule::parse(line).ok().map(Self::Schedule);
+        }
+        let scenario =
+            SCENARIOS.iter().find(|known| Some(known.name) == field(text, "scenario "))?;
+        let write = field(text, "answer lost to write ")?.parse().ok()?;
+        Some(Self::Scenario(scenario, (write, Strike::LoseAnswer)))
+    }
+
+    fn play(&self, mutation: Option<Mutation>) -> World {
+        match self {
+            Self::Schedule(schedule) => schedule.play(mutation, false),
+            Self::Scenario(scenario, strike) => scenario.play(Some(*strike), mutation),
+        }
+    }
+}
+
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+fn read(path: &Path) -> Regression {
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    let name = path.file_name().expect("it is a file").to_string_lossy().into_owned();
+    let required = |key: &str| {
+        field(&text, key).unwrap_or_else(|| panic!("{name} has no line that begins with {key:?}"))
+    };
+    Regression {
+        mutation: Mutation::named(required("mutation ")).expect("there is such a mutation"),
+        violates: required("violates ").to_owned(),
+        play: Play::read(&text).unwrap_or_else(|| panic!("{name} holds nothing to play")),
+        name,
+    }
+}
+
+/// C34, C52, C60: what was once wrong is right, and would be noticed if it came back.
+#[test]
+fn what_once_failed_passes_and_still_finds_its_bug() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
+    let files = std::fs::read_dir(directory).expect("there is such a directory");
+    let mut count = 0;
+    for file in files {
+        let Regression { name, mutation, violates, play } =
+            read(&file.expect("it is there").path());
+        count += 1;
+        assert_eq!(play.play(None).violation, None, "{name}");
+        let property = play.play(Some(mutation)).violation.map(|violation| violation.property);
+        let property = property.map(|property| format!("{property:?}"));
+        assert_eq!(property, Some(violates), "{name} with {mutation:?}");
+    }
+    assert!(count > 0, "there are no regressions to test");
+}
