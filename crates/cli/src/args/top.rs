@@ -6,6 +6,7 @@ use super::{ConnectionArguments, OutputArguments};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("namespace", |namespace| namespace.help("Namespace [default: all of them]")))]
 pub struct TopArguments {
     #[command(flatten)]
     pub connection: ConnectionArguments,

@@ -1,5 +1,6 @@
 //! `everynode undo`: brings an earlier template back, the way `kubectl rollout undo` does.
 
+use everynode_k8s::canonical::canonical;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::{Value, json};
 
@@ -16,10 +17,10 @@ pub async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
     // Zero means the last one, as it does to kubectl.
     let target = revised.target(arguments.to_revision.filter(|number| *number > 0))?;
     let number = target.revision;
-    if target.template.is_none() {
+    let Some(template) = &target.template else {
         anyhow::bail!("revision {number} holds no pod template");
-    }
-    if target.current {
+    };
+    if canonical(template) == canonical(&revised.template) {
         let reason = format!("current template already matches revision {number}");
         return output::print(&format!("daemonset.apps/{name} skipped rollback ({reason})\n"));
     }
