@@ -24,6 +24,12 @@ use script::{Entry, Script};
 const LOOK_DEADLINE: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// S8: watch where it prints lines, what it refuses, and which right it lacks
+#[tokio::test]
+async fn watch_tells_changes_in_lines_where_there_is_no_terminal() -> Result<()> {
+    hold("watch").await
+}
+
 /// S3, S4, S8: apply, create, replace, edit, patch and diff, with the errors of each
 #[tokio::test]
 async fn objects_are_applied_edited_and_compared() -> Result<()> {

@@ -19,4 +19,5 @@ mod rights;
 mod scenarios;
 mod separate_process;
 mod streams;
+mod watch;
 mod world;

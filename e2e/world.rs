@@ -6,6 +6,7 @@ pub mod command;
 pub mod gateway;
 pub mod manifest;
 pub mod process;
+pub mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
