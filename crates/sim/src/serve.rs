@@ -72,7 +72,7 @@ fn answer(
                 Content::MergePatch => PatchType::Merge,
                 Content::StrategicMergePatch => PatchType::StrategicMerge,
             };
-            let patch = Patch { patch_type, body, status: *is_status };
+            let patch = Patch { patch_type, body, status: *is_status, strict: None };
             Ok(store.patch(kind, namespace, name, &patch, &options)?.json())
         }
         _ => {
