@@ -12,7 +12,7 @@ use everynode_k8s::convert;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::store::{Action, WriteOptions};
 use everynode_sim::workload::{NAMESPACE, manifest};
-use everynode_sim::world::World;
+use everynode_sim::world::{LEASE_NEVER_MS, Setting, World};
 use rand::RngExt;
 use serde_json::{Value, json};
 
@@ -45,7 +45,14 @@ struct Case {
 impl Case {
     /// A random cluster, mostly with a DaemonSet that has come to rest on it.
     fn new(seed: u64) -> Self {
-        let mut world = World::new(seed, 2 + u32::try_from(seed % 7).expect("below seven"));
+        let nodes = 2 + u32::try_from(seed % 7).expect("below seven");
+        let mut world = World::new(Setting {
+            seed,
+            nodes,
+            nodes_max: nodes,
+            lease_ms: LEASE_NEVER_MS,
+            burst_replicas: 250,
+        });
         world.elect();
         let mut case = Self { seed, world };
         for node in case.objects(&NODE) {
