@@ -205,10 +205,6 @@ impl Index {
 
     fn apply_namespace(&mut self, namespace: NamespaceObject, effects: &mut Effects) {
         let NamespaceObject { name, node_selector } = namespace;
-        let node_selector = node_selector.unwrap_or_else(|cause| {
-            tracing::warn!(namespace = %name, %cause, "the namespace's node selector does not parse");
-            Default::default()
-        });
         if node_selector.is_empty() && !self.spaces.contains_key(&name) {
             return;
         }

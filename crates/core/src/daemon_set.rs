@@ -28,7 +28,7 @@ use crate::backoff::Backoff;
 use crate::expectations::Expectations;
 use crate::name::{DaemonSetKey, PodName, Uid};
 use crate::nodes::{NodeId, Nodes};
-use crate::object::{DaemonSet, Labels, Pod, Revision};
+use crate::object::{DaemonSet, Labels, NamespaceNodeSelector, Pod, Revision};
 use crate::placement::{self, Reason};
 use crate::plan::{Notice, Plan, Problem, ScheduleBy, Watermarks};
 use crate::revision::History;
@@ -70,7 +70,7 @@ impl Default for Config {
 pub struct DaemonSetState {
     config: Config,
     daemon_set: DaemonSet,
-    namespace_node_selector: Labels,
+    namespace_node_selector: NamespaceNodeSelector,
     slots: Vec<Slot>,
     /// Slots to be assessed by the next plan.
     marked: Vec<NodeId>,
@@ -102,7 +102,7 @@ impl DaemonSetState {
     pub fn new(config: Config, daemon_set: DaemonSet, nodes: &Nodes) -> Self {
         let mut state = Self {
             config,
-            namespace_node_selector: Labels::default(),
+            namespace_node_selector: NamespaceNodeSelector::default(),
             slots: Vec::new(),
             marked: Vec::new(),
             timers: BTreeSet::new(),
@@ -185,10 +185,18 @@ impl DaemonSetState {
     }
 
     /// Takes the node selector that the namespace's annotation gives (C15).
-    pub fn apply_namespace_node_selector(&mut self, selector: Labels, nodes: &Nodes) -> bool {
+    pub fn apply_namespace_node_selector(
+        &mut self,
+        selector: NamespaceNodeSelector,
+        nodes: &Nodes,
+    ) -> bool {
         if self.namespace_node_selector == selector {
             return false;
         }
+        let malformed = selector.malformed.clone();
+        self.problems.extend(
+            malformed.map(|message| Problem::NamespaceNodeSelector { message: message.into() }),
+        );
         self.namespace_node_selector = selector;
         self.evaluate_all(nodes);
         true
@@ -302,9 +310,9 @@ impl DaemonSetState {
     /// What speaks against a pod on this node (C10). Nothing: it gets one.
     pub fn reasons_against<'a>(&'a self, id: NodeId, nodes: &'a Nodes) -> Vec<Reason<'a>> {
         let placement = &self.daemon_set.template.placement;
-        let reasons = nodes
-            .node(id)
-            .map(|node| placement::reasons_against(placement, &self.namespace_node_selector, node));
+        let reasons = nodes.node(id).map(|node| {
+            placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
+        });
         reasons.into_iter().flatten().collect()
     }
 

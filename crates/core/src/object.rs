@@ -19,6 +19,28 @@ pub const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 pub const NAMESPACE_NODE_SELECTOR_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
+/// What a namespace's annotation restricts its pods to (C15).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceNodeSelector {
+    /// Empty: no restriction.
+    pub labels: Labels,
+    /// What is wrong with the annotation, which then restricts nothing (C4).
+    pub malformed: Option<String>,
+}
+
+impl NamespaceNodeSelector {
+    /// Whether it is as if there were no annotation.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.malformed.is_none()
+    }
+}
+
+impl From<Labels> for NamespaceNodeSelector {
+    fn from(labels: Labels) -> Self {
+        Self { labels, malformed: None }
+    }
+}
+
 /// A Node. Two that are equal are the same to every decision: heartbeats change nothing (C16).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {

@@ -187,17 +187,16 @@ impl Snapshot {
 
     fn add_namespace(&mut self, json: &[u8]) -> Result<(), Error> {
         let namespace = convert::namespace(json, &mut self.interner)?;
-        match namespace.node_selector {
-            Ok(selector) if selector.is_empty() => {
-                self.namespace_node_selectors.remove(&namespace.name);
-            }
-            Ok(selector) => {
-                self.namespace_node_selectors.insert(namespace.name, selector);
-            }
-            Err(message) => self.problems.push(format!(
-                "namespace {}: its node selector is ignored: {message}",
-                namespace.name
-            )),
+        let selector = namespace.node_selector;
+        if let Some(message) = selector.malformed {
+            let name = &namespace.name;
+            self.problems
+                .push(format!("namespace {name}: its node selector is ignored: {message}"));
+        }
+        if selector.labels.is_empty() {
+            self.namespace_node_selectors.remove(&namespace.name);
+        } else {
+            self.namespace_node_selectors.insert(namespace.name, selector.labels);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::name::{DaemonSetKey, DaemonSetName, Uid};
 use everynode_core::nodes::{NodeId, Nodes};
-use everynode_core::object::{Labels, Pod, Revision};
+use everynode_core::object::{Labels, NamespaceNodeSelector, Pod, Revision};
 use everynode_k8s::convert::{DaemonSetObject, RawDaemonSet};
 
 use super::{Effects, OrphanList};
@@ -22,7 +22,7 @@ pub(super) struct Entry {
 pub(super) struct Space {
     pub daemon_sets: BTreeMap<DaemonSetName, Entry>,
     names: BTreeMap<Uid, DaemonSetName>,
-    node_selector: Labels,
+    node_selector: NamespaceNodeSelector,
     pods: BTreeMap<Uid, Box<Pod>>,
     revisions: BTreeMap<Uid, Revision>,
     /// While orphans are being listed live.
@@ -102,7 +102,12 @@ impl Space {
         true
     }
 
-    pub fn apply_node_selector(&mut self, selector: Labels, nodes: &Nodes, changed: &mut Changed) {
+    pub fn apply_node_selector(
+        &mut self,
+        selector: NamespaceNodeSelector,
+        nodes: &Nodes,
+        changed: &mut Changed,
+    ) {
         self.node_selector = selector;
         for entry in self.daemon_sets.values_mut() {
             if entry.state.apply_namespace_node_selector(self.node_selector.clone(), nodes) {

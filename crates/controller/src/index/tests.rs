@@ -1,6 +1,7 @@
 //! The index without a server: what an observation concerns, and who is told.
 
 use everynode_core::name::ResourceVersion;
+use everynode_core::object::{Labels, NamespaceNodeSelector};
 use everynode_core::plan::{Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
 use serde_json::{Value, json};
@@ -208,7 +209,7 @@ fn a_namespaces_node_selector_reaches_its_daemon_sets() {
     let mut index = index(vec![]);
     let namespace = NamespaceObject {
         name: "ns".into(),
-        node_selector: Ok([("pool", "x")].into_iter().collect()),
+        node_selector: Labels::from_iter([("pool", "x")]).into(),
     };
     assert_eq!(changed(&index.observe(Observation::Namespace(applied(namespace, 2)))), ["a", "b"]);
     index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 3)));
@@ -217,4 +218,24 @@ fn a_namespaces_node_selector_reaches_its_daemon_sets() {
         let node = index.nodes().id(&"n1".into()).unwrap();
         assert_eq!(state.reasons_against(node, index.nodes()).len(), 1);
     }
+}
+
+/// C4, C15: a namespace's malformed node selector is told on each of its DaemonSets once, and restricts nothing.
+#[test]
+fn a_namespaces_malformed_node_selector_is_told_on_its_daemon_sets() {
+    let mut index = index(vec![]);
+    let malformed = Some("\"==\" is not of the form key=value".to_owned());
+    let node_selector = NamespaceNodeSelector { malformed, ..Default::default() };
+    let namespace = NamespaceObject { name: "ns".into(), node_selector };
+    let mut told = Vec::new();
+    for version in [2, 3] {
+        index.observe(Observation::Namespace(applied(namespace.clone(), version)));
+        for name in ["a", "b"] {
+            let planned = index.plan(&DaemonSetKey::new("ns", name), Timestamp(0)).unwrap();
+            told.extend(
+                planned.plan.notices.iter().map(|notice| format!("{name} {}", notice.reason())),
+            );
+        }
+    }
+    assert_eq!(told, ["a InvalidNamespaceNodeSelector", "b InvalidNamespaceNodeSelector"]);
 }

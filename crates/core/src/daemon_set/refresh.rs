@@ -66,7 +66,7 @@ impl DaemonSetState {
     pub(super) fn evaluate(&self, id: NodeId, nodes: &Nodes) -> Eligibility {
         let placement = &self.daemon_set.template.placement;
         nodes.node(id).map_or(Eligibility::NoNode, |node| {
-            placement::eligibility(placement, &self.namespace_node_selector, node)
+            placement::eligibility(placement, &self.namespace_node_selector.labels, node)
         })
     }
 

@@ -84,7 +84,7 @@ fn obey(world: &mut World, command: &str) -> String {
         "revision-gone" => words.iter().for_each(|name| world.remove_revision(&(*name).into())),
         "namespace-node-selector" => {
             let selector: Labels = words.iter().map(|word| pair(word, '=')).collect();
-            world.state.apply_namespace_node_selector(selector, &world.nodes);
+            world.state.apply_namespace_node_selector(selector.into(), &world.nodes);
         }
         "advance" => world.advance(duration(words[0])),
         "hold" => world.hold(kind(words[0])),

@@ -1,7 +1,7 @@
 //! Namespaces: the node selector that one may have for its pods (C15).
 
 use everynode_core::name::Namespace;
-use everynode_core::object::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION};
+use everynode_core::object::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, NamespaceNodeSelector};
 use serde::Deserialize;
 
 use super::wire::{Text, TextMap};
@@ -11,8 +11,7 @@ use super::{Error, Interner};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceObject {
     pub name: Namespace,
-    /// Empty: no restriction. An error says what is wrong with the annotation.
-    pub node_selector: Result<Labels, String>,
+    pub node_selector: NamespaceNodeSelector,
 }
 
 #[derive(Deserialize)]
@@ -38,7 +37,7 @@ pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject
     let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
     Ok(NamespaceObject {
         name: interner.text(&wire.metadata.name).into(),
-        node_selector: node_selector(selector),
+        node_selector: node_selector(selector).map_or_else(malformed, Into::into),
     })
 }
 
@@ -53,11 +52,15 @@ fn node_selector(text: &str) -> Result<Labels, String> {
         .collect()
 }
 
+fn malformed(message: String) -> NamespaceNodeSelector {
+    NamespaceNodeSelector { labels: Labels::default(), malformed: Some(message) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn selector(annotation: &str) -> Result<Labels, String> {
+    fn selector(annotation: &str) -> NamespaceNodeSelector {
         let json = serde_json::json!({ "metadata": {
             "name": "ns", "annotations": { NAMESPACE_NODE_SELECTOR_ANNOTATION: annotation },
         } });
@@ -67,10 +70,13 @@ mod tests {
     /// C15: the annotation is a list of labels; a malformed one is a problem, not a lost namespace.
     #[test]
     fn the_annotation_is_a_list_of_labels() {
-        assert_eq!(selector("a=b, c=d"), Ok(Labels::from_iter([("a", "b"), ("c", "d")])));
-        assert_eq!(selector(""), Ok(Labels::default()));
-        assert_eq!(selector("a="), Ok(Labels::from_iter([("a", "")])));
-        assert!(selector("a").is_err());
-        assert!(selector("=b").is_err());
+        assert_eq!(selector("a=b, c=d"), Labels::from_iter([("a", "b"), ("c", "d")]).into());
+        assert!(selector("").is_empty());
+        assert_eq!(selector("a="), Labels::from_iter([("a", "")]).into());
+        for annotation in ["a", "=b", "==", "a=b,c"] {
+            let selector = selector(annotation);
+            assert!(selector.labels.is_empty(), "{annotation}");
+            assert!(selector.malformed.is_some(), "{annotation}");
+        }
     }
 }
