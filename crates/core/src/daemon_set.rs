@@ -31,7 +31,7 @@ use crate::nodes::{NodeId, Nodes};
 use crate::object::{DaemonSet, Labels, NamespaceNodeSelector, Pod, Revision};
 use crate::placement::{self, Reason};
 use crate::plan::{Notice, Plan, Problem, ScheduleBy, Watermarks};
-use crate::revision::History;
+use crate::revision::{self, History};
 use crate::time::Timestamp;
 
 pub use assess::Step;
@@ -244,7 +244,7 @@ impl DaemonSetState {
 
     /// Takes a revision of the namespace as it is now: ours, an orphan, or one that was either (C46).
     pub fn apply_revision(&mut self, revision: Revision) -> bool {
-        if revision.terminating {
+        if revision.terminating || revision::is_foreign(&revision, &self.daemon_set) {
             self.expectations.saw_deletion(&revision.uid);
         }
         let problem = revision.problem();

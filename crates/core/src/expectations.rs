@@ -34,8 +34,8 @@ impl Expectations {
         self.in_flight += writes;
     }
 
-    /// A result has come back. It may be one too many: of the state before, if a watch repeats that the DaemonSet came
-    /// after telling that it went.
+    /// A result has come back. It is one too many if it is of a write that the state before handed out: a watch that
+    /// breaks off may repeat that the DaemonSet came after it has told that it went.
     pub(crate) fn returned(&mut self, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.since = now;
@@ -76,7 +76,7 @@ impl Expectations {
         }
     }
 
-    /// An object is gone, or terminating; or its deletion was refused.
+    /// An object is gone, or terminating, or not ours any more; or its deletion was refused.
     pub(crate) fn saw_deletion(&mut self, uid: &Uid) {
         self.creations.remove(uid);
         self.deletions.remove(uid);

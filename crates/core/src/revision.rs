@@ -86,7 +86,7 @@ impl Review<'_> {
 impl History {
     /// Takes a revision as it is now, and returns whether anything changed.
     pub(crate) fn apply(&mut self, revision: Revision, daemon_set: &DaemonSet) -> bool {
-        if !is_ours(&revision, daemon_set) && !is_adoptable(&revision, daemon_set) {
+        if is_foreign(&revision, daemon_set) {
             return self.revisions.remove(&revision.name).is_some();
         }
         match self.revisions.get(&revision.name) {
@@ -242,6 +242,11 @@ impl Revision {
         let message = self.template.as_ref().err()?.clone();
         Some(Problem::Revision { name: self.name.clone(), message })
     }
+}
+
+/// Neither ours nor to be adopted.
+pub(crate) fn is_foreign(revision: &Revision, daemon_set: &DaemonSet) -> bool {
+    !is_ours(revision, daemon_set) && !is_adoptable(revision, daemon_set)
 }
 
 fn is_ours(revision: &Revision, daemon_set: &DaemonSet) -> bool {

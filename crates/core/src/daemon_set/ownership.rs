@@ -31,7 +31,11 @@ enum Place {
 impl DaemonSetState {
     pub(super) fn claim_pod(&mut self, pod: &Pod, nodes: &mut Nodes) -> bool {
         match self.claim(pod) {
-            Claim::Foreign => self.forget_pod(pod, nodes),
+            Claim::Foreign => {
+                // Nobody will tell us any more when it goes.
+                self.expectations.saw_deletion(&pod.uid);
+                self.forget_pod(pod, nodes)
+            }
             Claim::Released => {
                 let forgotten = self.forget_places(pod, None, nodes);
                 let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
