@@ -219,7 +219,11 @@ impl Index {
             }
             Change::Applied { item: daemon_set, .. } => self.apply_daemon_set(daemon_set, effects),
             Change::Deleted { item: daemon_set, .. } => {
-                self.delete_daemon_set(&daemon_set.raw.key, effects)
+                let (key, uid) = (&daemon_set.raw.key, &daemon_set.raw.uid);
+                // One that a watch repeats may have a successor by now.
+                if self.state(key).is_some_and(|state| state.uid() == uid) {
+                    self.delete_daemon_set(key, effects);
+                }
             }
             Change::Reached(_) => {}
         }

@@ -63,12 +63,16 @@ impl Space {
     ) -> bool {
         let DaemonSetObject { daemon_set, raw } = daemon_set;
         let key = raw.key.clone();
-        if let Some(entry) = self.daemon_sets.get_mut(&key.name)
+        let known = self.daemon_sets.get_mut(&key.name);
+        let known_version = known.as_ref().map(|entry| entry.state.daemon_set().resource_version);
+        // A watch that breaks off may repeat what it has told, even of a predecessor of the same name.
+        if known_version.is_some_and(|known| daemon_set.resource_version < known) {
+            return false;
+        }
+        if let Some(entry) = known
             && entry.state.is_of(&daemon_set)
         {
-            if daemon_set.resource_version >= entry.state.daemon_set().resource_version {
-                entry.raw = raw;
-            }
+            entry.raw = raw;
             if entry.state.apply_daemon_set(daemon_set, nodes) {
                 effects.changed.insert(key);
             }

@@ -175,6 +175,24 @@ fn a_new_daemon_set_waits_for_its_orphans() {
     assert!(writes.iter().any(|write| matches!(write, Write::AdoptPod(_))), "{writes:?}");
 }
 
+/// C1: a watch that breaks off repeats what it has told, of a predecessor of the same name, too.
+#[test]
+fn what_a_watch_repeats_of_a_predecessor_is_of_no_account() {
+    let mut index = index(vec![]);
+    let (predecessor, mut successor) = (daemon_set("a", "a"), daemon_set("a", "a"));
+    successor.daemon_set.uid = "uid-successor".into();
+    successor.raw =
+        Arc::new(RawDaemonSet { uid: "uid-successor".into(), ..(*successor.raw).clone() });
+    successor.daemon_set.resource_version = version(9);
+    index.observe(Observation::DaemonSet(applied(successor, 9)));
+    let repeated = applied(predecessor.clone(), 1);
+    assert_eq!(index.observe(Observation::DaemonSet(repeated)), Effects::default());
+    let repeated = Change::Deleted { item: predecessor, version: version(8) };
+    assert_eq!(index.observe(Observation::DaemonSet(repeated)), Effects::default());
+    let uid = index.state(&DaemonSetKey::new("ns", "a")).map(|state| state.uid().clone());
+    assert_eq!(uid, Some(Uid::new("uid-successor")));
+}
+
 /// C60: who waits for a watch to catch up is looked at again when it has moved.
 #[test]
 fn who_waits_is_woken_when_a_watch_moves() {
