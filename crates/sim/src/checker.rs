@@ -57,6 +57,8 @@ pub enum Property {
     Recount,
     /// What was written is seen before the wait for it lapses (C60).
     Lapse,
+    /// Nothing panics: no assertion fails.
+    Panic,
 }
 
 /// When each of these things last happened.

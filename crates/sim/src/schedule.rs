@@ -2,13 +2,14 @@
 //! of it can be left out.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 
 use everynode_sandbox::kind::DAEMON_SET;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-use crate::checker::Violation;
+use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::shrink;
@@ -50,26 +51,36 @@ impl Schedule {
         Self { setting, faults, steps: (0..count).map(|_| Step::some(rng)).collect() }
     }
 
-    /// Plays it to its end.
+    /// Plays it to its end. A panic is the end, too.
     pub fn play(&self, mutation: Option<Mutation>, transcript: bool) -> World {
         let mut world = World::new(self.setting);
         world.transcript = transcript.then(Vec::new);
         world.mutation = mutation;
         world.faults = self.faults;
+        let unwound = panic::catch_unwind(AssertUnwindSafe(|| self.play_in(&mut world)));
+        if let Err(payload) = unwound {
+            let message = payload.downcast_ref::<&str>().map(|message| (*message).to_owned());
+            let message = message.or_else(|| payload.downcast_ref::<String>().cloned());
+            let message = message.unwrap_or_else(|| "with no message".to_owned());
+            world.violation = Some(Violation { property: Property::Panic, message });
+        }
+        world
+    }
+
+    fn play_in(&self, world: &mut World) {
         let options = world.at();
         let created =
             world.store().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
         world.elect();
         for step in &self.steps {
-            step.take(&mut world);
+            step.take(world);
             if world.violation.is_some() {
-                return world;
+                return;
             }
         }
-        workload::heal(&mut world);
+        workload::heal(world);
         world.come_to_rest();
-        world
     }
 
     /// As a line that [`parse`](Self::parse) reads.
