@@ -40,8 +40,8 @@ pub use watch::{WatchEvent, watch_event};
 #[derive(Debug)]
 pub struct Store {
     kinds: Kinds,
-    /// By group and kind of the stored form.
-    tables: BTreeMap<(&'static str, &'static str), Table>,
+    /// One for each group and kind of a stored form.
+    tables: Vec<Table>,
     resource_version: u64,
     window: usize,
     rng: Pcg64,
@@ -64,7 +64,7 @@ impl Store {
     pub fn new(options: &Options, now: Timestamp) -> Store {
         let kinds = Kinds::default();
         let mut store = Store {
-            tables: BTreeMap::new(),
+            tables: Vec::new(),
             resource_version: 0,
             window: options.window,
             rng: Pcg64::seed_from_u64(options.seed),
@@ -173,13 +173,25 @@ impl Store {
         resource_version: u64,
         limit: usize,
     ) -> Result<Vec<Arc<Change>>, Expired> {
+        if resource_version == self.resource_version {
+            return Ok(Vec::new());
+        }
         let changes = self.table(kind).log.since(resource_version, limit)?;
         Ok(registry::changes_served_as(kind, changes))
     }
 
+    /// The stored kinds of which there may be changes after a resourceVersion.
+    pub fn kinds_changed_since(
+        &self,
+        resource_version: u64,
+    ) -> impl Iterator<Item = &'static Kind> + '_ {
+        let changed = move |table: &&Table| table.log.newest() > resource_version;
+        self.tables.iter().filter(changed).map(Table::kind)
+    }
+
     /// Forgets the changes of every kind up to and with a resourceVersion, as etcd's compaction does.
     pub fn compact(&mut self, resource_version: u64) {
-        for table in self.tables.values_mut() {
+        for table in &mut self.tables {
             table.log.compact(resource_version);
         }
     }
@@ -283,14 +295,14 @@ impl Store {
     }
 
     fn add_table(&mut self, kind: &'static Kind) {
-        let kind = kind.storage();
-        let window = self.window;
-        self.tables.entry((kind.group, kind.kind)).or_insert_with(|| Table::new(kind, window));
+        if !self.tables.iter().any(|table| table.holds(kind)) {
+            self.tables.push(Table::new(kind.storage(), self.window));
+        }
     }
 
     fn table(&self, kind: &'static Kind) -> &Table {
-        let kind = kind.storage();
-        self.tables.get(&(kind.group, kind.kind)).expect("a row of this store's kinds has a table")
+        let table = self.tables.iter().find(|table| table.holds(kind));
+        table.expect("a row of this store's kinds has a table")
     }
 
     /// Writes a value down under the next resourceVersion. Decides nothing.
@@ -307,10 +319,8 @@ impl Store {
         let key = table::key(object.namespace(), object.name());
         let previous = self.table(kind).find(&key).cloned();
         self.index(kind, action, &object, previous.as_deref());
-        self.tables
-            .get_mut(&(kind.group, kind.kind))
-            .expect("a row of this store's kinds has a table")
-            .record(key, action, object.clone());
+        let table = self.tables.iter_mut().find(|table| table.holds(kind));
+        table.expect("a row of this store's kinds has a table").record(key, action, object.clone());
         object
     }
 

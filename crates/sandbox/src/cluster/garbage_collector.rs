@@ -79,15 +79,13 @@ impl GarbageCollector {
         if self.seen == newest {
             return;
         }
-        let kinds: Vec<&'static Kind> =
-            store.kinds().iter().filter(|kind| kind.stored_as.is_none()).collect();
-        for kind in &kinds {
+        for kind in store.kinds_changed_since(self.seen) {
             match store.changes_since(kind, self.seen, usize::MAX) {
                 Ok(changes) => {
                     changes.iter().for_each(|change| self.observe_change(store, kind, change));
                 }
                 Err(_) => {
-                    self.observe_all(store, &kinds);
+                    self.observe_all(store);
                     break;
                 }
             }
@@ -96,9 +94,10 @@ impl GarbageCollector {
     }
 
     /// The window of some kind has passed: every object is looked at. An owner that went unseen shows by its dependents.
-    fn observe_all(&mut self, store: &Store, kinds: &[&'static Kind]) {
+    fn observe_all(&mut self, store: &Store) {
         self.emptying.clear();
-        for object in kinds.iter().flat_map(|kind| store.iter(kind, None)) {
+        let kinds = store.kinds().iter().filter(|kind| kind.stored_as.is_none());
+        for object in kinds.flat_map(|kind| store.iter(kind, None)) {
             if object.is_terminating() || object.owner_references().next().is_some() {
                 self.push(Work::Examine(object.uid().into()));
             }

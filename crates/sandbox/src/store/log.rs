@@ -62,6 +62,11 @@ impl Log {
         self.changes.push_back(change);
     }
 
+    /// That of the last change, be it kept or forgotten.
+    pub fn newest(&self) -> u64 {
+        self.changes.back().map_or(self.oldest, |change| change.resource_version)
+    }
+
     /// At most `limit` changes after `resource_version`, oldest first.
     pub fn since(&self, resource_version: u64, limit: usize) -> Result<Vec<Arc<Change>>, Expired> {
         Ok(self.after(resource_version)?.take(limit).cloned().collect())

@@ -42,6 +42,12 @@ impl Table {
         self.kind
     }
 
+    /// Whether objects of this kind are kept here, in whichever version they are served.
+    pub fn holds(&self, kind: &'static Kind) -> bool {
+        let stored = kind.storage();
+        self.kind.kind == stored.kind && self.kind.group == stored.group
+    }
+
     pub fn len(&self) -> usize {
         self.objects.len()
     }
