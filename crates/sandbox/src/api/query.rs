@@ -23,6 +23,8 @@ pub struct Parameters {
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
     pub include_object: IncludeObject,
+    /// Of the health endpoints: there is the parameter, whatever its value.
+    pub verbose: bool,
 }
 
 /// What to do about fields that the schema does not know, and about those named twice.
@@ -82,6 +84,7 @@ fn set(parameters: &mut Parameters, name: &str, value: String) -> Result<(), Sta
         "propagationPolicy" => parameters.propagation_policy = Some(value),
         "orphanDependents" => parameters.orphan_dependents = Some(flag(&value)),
         "includeObject" => parameters.include_object = include_object(&value)?,
+        "verbose" => parameters.verbose = true,
         // A real server ignores what it does not know, too.
         _ => {}
     }

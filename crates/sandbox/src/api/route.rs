@@ -7,7 +7,7 @@ use super::percent;
 pub enum Route {
     /// `/`: the paths there are.
     Root,
-    /// `/healthz`, `/livez`, `/readyz` and their single checks.
+    /// `/healthz`, `/livez`, `/readyz`, and the one check that they consist of: `/livez/ping`.
     Health,
     Version,
     /// `/api`
@@ -57,7 +57,9 @@ pub fn parse(path: &str) -> Option<Route> {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     Some(match segments.as_slice() {
         [] => Route::Root,
-        ["healthz" | "livez" | "readyz", ..] => Route::Health,
+        ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping"] => {
+            Route::Health
+        }
         ["version"] => Route::Version,
         ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3"] => Route::OpenApiV3,
@@ -137,6 +139,7 @@ mod tests {
             ("/apis/apps/v1/daemonsets", resource("apps v1 - daemonsets - -")),
             ("/apis/apps/v1/namespaces/a/daemonsets/d", resource("apps v1 a daemonsets d -")),
             ("/api/v1/nodes/a%2Fb", resource("- v1 - nodes a/b -")),
+            ("/livez/etcd", Route::Unknown),
             ("/metrics", Route::Unknown),
         ];
         for (path, route) in cases {

@@ -108,7 +108,7 @@ impl Server {
         let missing = || not_served(path);
         match route {
             Route::Root => Ok(json(root(&kinds))),
-            Route::Health => Ok(respond::text(StatusCode::OK, "ok")),
+            Route::Health => Ok(respond::text(StatusCode::OK, health(path, &call.parameters))),
             Route::Version => Ok(json(discovery::version())),
             Route::CoreVersions => match aggregated(call, &kinds, true) {
                 Some(response) => Ok(response),
@@ -149,6 +149,16 @@ impl Server {
             }
         }
         Err(negotiate::not_acceptable())
+    }
+}
+
+/// Whoever is answered by this server finds it well; `verbose` lists what was looked at.
+fn health(path: &str, parameters: &query::Parameters) -> String {
+    let name = path.trim_matches('/');
+    if parameters.verbose && !name.contains('/') {
+        format!("[+]ping ok\n{name} check passed\n")
+    } else {
+        "ok".to_owned()
     }
 }
 
