@@ -65,7 +65,9 @@ fn target<'a>(shared: &Shared, path: &'a ResourcePath) -> Result<Target<'a>, Sta
 }
 
 fn resource_name(path: &ResourcePath) -> String {
-    if path.group.is_empty() {
+    if path.plural == "watch" {
+        "paths below watch/, the old form of a watch: ask for the list with watch=1".to_owned()
+    } else if path.group.is_empty() {
         format!("{} ({})", path.plural, path.version)
     } else {
         format!("{}.{} ({})", path.plural, path.group, path.version)

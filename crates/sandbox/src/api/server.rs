@@ -22,7 +22,7 @@ use super::shared::Shared;
 use super::token;
 use crate::authorization::User;
 use crate::kind::Kinds;
-use crate::store::{Reason, Status};
+use crate::store::{Details, Reason, Status};
 
 /// Everything that answering needs.
 pub struct Server {
@@ -237,5 +237,7 @@ pub fn method_not_allowed() -> Status {
 
 /// What is not there, by name (S12).
 pub fn not_served(what: &str) -> Status {
+    // Clients look for the details of a 404 without a doubt that it has some.
     Status::new(Reason::NotFound, format!("the sandbox does not serve {what}"))
+        .with_details(Details::default())
 }
