@@ -31,14 +31,39 @@ pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
 fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = Seed { path: &mut String::new(), duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(|error| words(&error))?;
-    deserializer.end().map_err(|error| words(&error))?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| words(bytes, &error))?;
+    deserializer.end().map_err(|error| words(bytes, &error))?;
     Ok(value)
 }
 
-/// Go's words where it has some of its own.
-fn words(error: &serde_json::Error) -> String {
-    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
+/// What Go's reader says of it: the character that it stopped at, and where it stood. For the rest, such as bad numbers
+/// and escapes, the parser's own words.
+fn words(bytes: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let message = error.to_string();
+    let line = bytes.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
+    let stopped_at = line.and_then(|line| line.get(error.column().checked_sub(1)?));
+    let Some(stopped_at) = stopped_at.filter(|byte| byte.is_ascii_graphic()) else {
+        return message;
+    };
+    let place = match message.split(" at line ").next().unwrap_or_default() {
+        "expected value" => "looking for beginning of value",
+        "expected `,` or `]`" => "after array element",
+        "expected `,` or `}`" => "after object key:value pair",
+        "expected `:`" => "after object key",
+        "key must be a string" => "looking for beginning of object key string",
+        "trailing comma" if *stopped_at == b'}' => "looking for beginning of object key string",
+        "trailing comma" => "looking for beginning of value",
+        "trailing characters" => "after top-level value",
+        _ => return message,
+    };
+    let quoted = match stopped_at {
+        b'\'' => "\\'".to_owned(),
+        other => char::from(*other).to_string(),
+    };
+    format!("invalid character '{quoted}' {place}")
 }
 
 /// YAML's parser refuses duplicate keys itself, as upstream's strict one does.
@@ -169,6 +194,25 @@ mod tests {
             (b"", Syntax::Json),
         ] {
             assert!(decode(body, syntax).is_err(), "{syntax:?}");
+        }
+    }
+
+    /// S8: what is no JSON is told in the words of Go's reader.
+    #[test]
+    fn bad_json_is_told_as_go_tells_it() {
+        for (body, expected) in [
+            ("{\"a\":", "unexpected end of JSON input"),
+            ("a: 1", "invalid character 'a' looking for beginning of value"),
+            ("{\"a\":\n [1,]}", "invalid character ']' looking for beginning of value"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("{\"a\":1 \"b\":2}", "invalid character '\"' after object key:value pair"),
+            ("{\"a\" 1}", "invalid character '1' after object key"),
+            ("{a: 1}", "invalid character 'a' looking for beginning of object key string"),
+            ("{'a': 1}", "invalid character '\\'' looking for beginning of object key string"),
+            ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
+            ("{}\n{}", "invalid character '{' after top-level value"),
+        ] {
+            assert_eq!(decode(body.as_bytes(), Syntax::Json), Err(expected.to_owned()), "{body}");
         }
     }
 
