@@ -287,11 +287,7 @@ fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
         })
         .collect();
     // The core group has no name, and then no metadata.name either.
-    let metadata = if name.is_empty() {
-        json!({"creationTimestamp": null})
-    } else {
-        json!({"name": name, "creationTimestamp": null})
-    };
+    let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
     json!({"metadata": metadata, "versions": versions})
 }
 

@@ -85,8 +85,7 @@ pub fn event_object(
 
 /// A bookmark's object: nothing but where the watch is.
 pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bool) -> Value {
-    let mut metadata =
-        json!({"resourceVersion": resource_version.to_string(), "creationTimestamp": null});
+    let mut metadata = json!({"resourceVersion": resource_version.to_string()});
     if ends_initial {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }

@@ -40,7 +40,7 @@ pub fn answer(
     let document = json!({
         "kind": review.kind,
         "apiVersion": format!("{}/{}", review.group, review.version),
-        "metadata": {"creationTimestamp": null},
+        "metadata": {},
         "spec": spec,
         "status": status(review.kind, &spec, shared, user)?,
     });
