@@ -56,6 +56,27 @@ fn struct_maybe<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields
     fields.get_mut(name)?.as_object_mut()
 }
 
+/// A field that became a list keeps its old name for the first item. Where the two differ the old one counts, as old
+/// clients know no other.
+fn first_of_many(
+    fields: &mut Fields,
+    one: &str,
+    many: &str,
+    item: impl Fn(Value) -> Value,
+    text_of: impl Fn(&Value) -> &Value,
+) {
+    let first = fields.get(many).and_then(|many| many.get(0)).map(text_of).cloned();
+    match (text(fields, one), first) {
+        ("", Some(first)) => drop(fields.insert(one.to_owned(), first)),
+        ("", None) => {}
+        (text, Some(first)) if first == text => {}
+        (text, _) => {
+            let items = vec![item(text.into())];
+            fields.insert(many.to_owned(), items.into());
+        }
+    }
+}
+
 /// The structs in the list at `name`.
 fn structs_in<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
     let list = fields.get_mut(name).and_then(Value::as_array_mut);

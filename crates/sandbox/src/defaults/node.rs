@@ -1,9 +1,9 @@
 //! Nodes.
 
-use super::{Fields, default, struct_at};
+use super::{Fields, default, first_of_many, struct_at};
 
 pub(super) fn node(fields: &mut Fields) {
-    struct_at(fields, "spec");
+    first_of_many(struct_at(fields, "spec"), "podCIDR", "podCIDRs", |cidr| cidr, |first| first);
     let status = struct_at(fields, "status");
     if let Some(capacity) = status.get("capacity").cloned() {
         default(status, "allocatable", capacity);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Fields, default, struct_at, struct_maybe, structs_in, text};
+use super::{Fields, default, first_of_many, struct_at, struct_maybe, structs_in, text};
 use everynode_k8s::quantity::Quantity;
 
 /// A pod has defaults of its own, which its template has not: host ports, service links, requests from limits.
@@ -19,7 +19,9 @@ pub(super) fn pod(fields: &mut Fields) {
             }
         }
     }
-    default(struct_at(fields, "status"), "phase", "Pending");
+    let status = struct_at(fields, "status");
+    default(status, "phase", "Pending");
+    first_of_many(status, "podIP", "podIPs", |ip| json!({"ip": ip}), |first| &first["ip"]);
 }
 
 pub(super) fn spec(spec: &mut Fields) {

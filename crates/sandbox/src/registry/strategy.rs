@@ -96,7 +96,9 @@ pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
 pub fn allows_create_on_update(kind: &Kind) -> bool {
     matches!(
         (kind.group, kind.kind),
-        ("coordination.k8s.io", "Lease") | ("" | "events.k8s.io", "Event")
+        ("coordination.k8s.io", "Lease")
+            | ("" | "events.k8s.io", "Event")
+            | ("rbac.authorization.k8s.io", _)
     )
 }
 

@@ -1,6 +1,7 @@
 //! What a write may do, and what it makes.
 
 use super::*;
+use crate::kind::ROLE;
 
 /// S8: what the server sets on a new object, and what it answers to a second one, to one that is not there, and to stale
 /// knowledge.
@@ -257,6 +258,38 @@ fn a_lease_is_locked_by_its_resource_version() {
     let (code, text) = message(store.update(&LEASE, "default", "l", lease, &options()));
     assert_eq!(code, 422);
     assert!(text.contains("metadata.resourceVersion"), "{text}");
+}
+
+/// S4: a PUT makes what is not there for the kinds for which upstream has it so, and for no other.
+#[test]
+fn a_put_makes_an_object_of_a_few_kinds() {
+    let mut store = store();
+    let role = json!({"metadata": {"name": "r"}, "rules": []});
+    store.update(&ROLE, "default", "r", role, &options()).expect("PUT makes it");
+    let map = json!({"metadata": {"name": "c"}});
+    assert_eq!(message(store.update(&CONFIG_MAP, "default", "c", map, &options())).0, 404);
+}
+
+/// S9: the range of a node's pods can't be changed by its old name either, and either name gives the other.
+#[test]
+fn one_range_of_pods_and_the_list_of_them_say_the_same() {
+    let mut store = store();
+    create(
+        &mut store,
+        &NODE,
+        json!({"metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24"}}),
+    );
+    let node = store.get(&NODE, "", "n").expect("it is there");
+    assert_eq!(node.value()["spec"]["podCIDRs"], json!(["10.0.0.0/24"]));
+    let patch =
+        |body| Patch { patch_type: PatchType::StrategicMerge, body, status: false, strict: None };
+    let other = patch(json!({"spec": {"podCIDR": "10.0.1.0/24"}}));
+    let (code, text) = message(store.patch(&NODE, "", "n", &other, &options()));
+    assert_eq!(code, 422);
+    assert!(text.contains("node updates may not change podCIDR"), "{text}");
+    let none = patch(json!({"spec": {"podCIDR": null}}));
+    let node = store.patch(&NODE, "", "n", &none, &options()).expect("the list has it still");
+    assert_eq!(node.text(&["spec", "podCIDR"]), "10.0.0.0/24");
 }
 
 /// S4: eviction deletes the pod; a name that is another's is refused.
