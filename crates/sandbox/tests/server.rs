@@ -242,9 +242,9 @@ async fn hostile_requests_are_refused() {
     assert_eq!(server.get("/api/v1/nodes/node-0001").await.code, 200);
 }
 
-/// S12: what never becomes a request is closed in time, and a crowd of idle connections keeps nobody out.
+/// S12: what never becomes a request is closed in time.
 #[tokio::test]
-async fn half_open_and_idle_connections_are_closed() {
+async fn half_open_connections_are_closed() {
     let limits = Limits {
         tls_handshake: Duration::from_millis(500),
         request_head: Duration::from_millis(500),
@@ -266,10 +266,25 @@ async fn half_open_and_idle_connections_are_closed() {
     assert!(server.raw(stopped_body.as_bytes()).await.starts_with("HTTP/1.1 504"));
     let garbage = server.raw(b"\x00\x01\x02\r\n\r\n").await;
     assert!(garbage.is_empty() || garbage.starts_with("HTTP/1.1 400"), "{garbage}");
+}
 
+/// S12: thousands of connections that say nothing, before TLS and after it, keep nobody out.
+#[tokio::test]
+async fn a_crowd_of_idle_connections_keeps_nobody_out() {
+    const IDLE: usize = 3_000;
+    const IDLE_AFTER_TLS: usize = 300;
+    // Both ends are in this process.
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: files.maximum, ..files };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).expect("more files");
+    let server = Server::start().await;
     let mut idle = Vec::new();
-    for _ in 0..500 {
+    for _ in 0..IDLE {
         idle.push(server.connect_plain().await);
+    }
+    let mut idle_after_tls = Vec::new();
+    for _ in 0..IDLE_AFTER_TLS {
+        idle_after_tls.push(server.connect().await);
     }
     assert_eq!(server.get("/api/v1/nodes").await.code, 200);
 }

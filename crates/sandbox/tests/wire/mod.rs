@@ -133,10 +133,14 @@ impl Server {
         TcpStream::connect(self.address()).await.expect("a connection")
     }
 
-    async fn exchange(&self, bytes: &[u8], one_answer: bool) -> String {
+    pub async fn connect(&self) -> TlsStream<TcpStream> {
         let stream = self.connect_plain().await;
         let name = ServerName::try_from("127.0.0.1").expect("a name");
-        let mut stream = self.connector.connect(name, stream).await.expect("a TLS connection");
+        self.connector.connect(name, stream).await.expect("a TLS connection")
+    }
+
+    async fn exchange(&self, bytes: &[u8], one_answer: bool) -> String {
+        let mut stream = self.connect().await;
         // The server may refuse before it has read all.
         let _ = stream.write_all(bytes).await;
         let _ = stream.flush().await;
