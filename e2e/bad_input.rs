@@ -71,6 +71,8 @@ async fn each_mistake_is_named_in_one_line() -> Result<()> {
         (vec!["sandbox", "--apply", "{dir}/missing.yaml"], "missing.yaml"),
         (vec!["sandbox", "--nodes-from", "{dir}/missing.yaml"], "missing.yaml"),
         (vec!["sandbox", "--nodes-from", "{dir}/nodes.yaml"], "nodes.yaml"),
+        (vec!["sandbox", "--nodes-from", "-"], "standard input: the list of nodes holds no node"),
+        (vec!["sandbox", "--nodes-from", "-", "--apply", "-"], "standard input (-)"),
         (vec!["sandbox", "--listen", &taken], &taken),
         (vec!["sandbox", "--kubeconfig-out", "{dir}/no/such/dir/config"], "no/such/dir/config"),
         (vec!["sandbox", "--lifecycles", "{dir}/no.yaml"], "no.yaml"),

@@ -13,8 +13,9 @@ use everynode_k8s::quantity::Quantity;
 /// The Kubernetes release that nodes and API server say they are.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
-const NODES_MAX: u32 = 40_000;
-const ZONES_MAX: u32 = 1_000;
+/// Each node has a range of pod addresses of its own: there are not many more.
+pub const NODES_MAX: u32 = 40_000;
+pub const ZONES_MAX: u32 = 1_000;
 
 /// Why a set of nodes can't be had.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -43,9 +44,11 @@ pub enum Error {
 pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
     match (count, zones) {
         (0, _) => Err(Error::NoNodes),
-        (NODES_MAX.., _) => Err(Error::TooManyNodes(count)),
-        (_, 0 | ZONES_MAX..) => Err(Error::Zones(zones)),
-        _ => Ok((0..count).map(|index| generated_node(index, index % zones)).collect()),
+        (1..=NODES_MAX, 1..=ZONES_MAX) => {
+            Ok((0..count).map(|index| generated_node(index, index % zones)).collect())
+        }
+        (1..=NODES_MAX, _) => Err(Error::Zones(zones)),
+        _ => Err(Error::TooManyNodes(count)),
     }
 }
 
@@ -445,7 +448,9 @@ mod tests {
     fn impossible_numbers_are_refused() {
         assert_eq!(generate(0, 1), Err(Error::NoNodes));
         assert_eq!(generate(1, 0), Err(Error::Zones(0)));
-        assert_eq!(generate(4_000_000, 1), Err(Error::TooManyNodes(4_000_000)));
+        assert_eq!(generate(1, ZONES_MAX + 1), Err(Error::Zones(ZONES_MAX + 1)));
+        assert_eq!(generate(2, ZONES_MAX).map(|nodes| nodes.len()), Ok(2));
+        assert_eq!(generate(NODES_MAX + 1, 1), Err(Error::TooManyNodes(NODES_MAX + 1)));
         assert_eq!(
             (letters(25), letters(26), letters(701)),
             ("z".into(), "aa".into(), "zz".into())

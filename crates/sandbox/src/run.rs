@@ -29,8 +29,8 @@ pub use manifest::{Applied, Outcome, Refusal};
 pub enum NodeSource {
     /// `node-0001` …, spread evenly over zones.
     Generated { nodes: u32, zones: u32 },
-    /// What `kubectl get nodes -o yaml` (or `-o json`) printed of a cluster.
-    File(PathBuf),
+    /// What `kubectl get nodes -o yaml` (or `-o json`) printed of a cluster, and what errors call it.
+    Listed { name: String, text: String },
 }
 
 /// What a sandbox is started with.
@@ -77,8 +77,8 @@ pub enum Error {
     Read { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Nodes(#[from] nodes::Error),
-    #[error("{}: {source}", path.display())]
-    NodesFile { path: PathBuf, source: nodes::Error },
+    #[error("{name}: {source}")]
+    NodesListed { name: String, source: nodes::Error },
     #[error("{}: {source}", path.display())]
     Lifecycles { path: PathBuf, source: lifecycle::Error },
     #[error("create roles: {0}")]
@@ -147,19 +147,17 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
 fn nodes(source: &NodeSource) -> Result<Vec<Value>, Error> {
     match source {
         NodeSource::Generated { nodes, zones } => Ok(nodes::generate(*nodes, *zones)?),
-        NodeSource::File(path) => nodes::parse(&read(path)?)
-            .map_err(|source| Error::NodesFile { path: path.clone(), source }),
+        NodeSource::Listed { name, text } => {
+            nodes::parse(text).map_err(|source| Error::NodesListed { name: name.clone(), source })
+        }
     }
 }
 
 fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
     let Some(path) = path else { return Ok(Lifecycles::built_in()) };
-    Lifecycles::parse(&read(path)?)
-        .map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    Lifecycles::parse(&text).map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
 }
 
 /// Steps the actors: after every write, and when something of theirs is due.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use everynode_sandbox::nodes::{NODES_MAX, ZONES_MAX};
 
 use super::LogArguments;
 use super::value::{at_least_one, duration};
@@ -14,13 +15,13 @@ use super::value::{at_least_one, duration};
 pub struct SandboxArguments {
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value = "3", conflicts_with = "nodes_from",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
     /// Zones that the nodes are spread over
     #[arg(long, value_name = "N", default_value = "1", conflicts_with = "nodes_from",
-          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(ZONES_MAX)))]
     pub zones: u32,
-    /// Nodes as `kubectl get nodes -o yaml` printed them of a real cluster
+    /// Nodes as `kubectl get nodes -o yaml` printed them of a real cluster; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub nodes_from: Option<PathBuf>,
     /// Manifest to apply once the cluster is up; repeatable, `-` reads standard input

@@ -17,7 +17,7 @@ use crate::args::{LogLevel, SandboxArguments};
 use crate::{log, output, signal};
 use cluster::Cluster;
 use controller::Controller;
-use manifest::Manifest;
+use manifest::{Manifest, Manifests};
 
 /// How often the cluster is asked how far it is.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -25,14 +25,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     log::start(&arguments.log, LogLevel::Warn);
     let stop = signal::shutdown()?;
-    let paths = arguments.apply.clone();
-    let manifests = tokio::select! {
+    let (nodes_from, apply) = (arguments.nodes_from.clone(), arguments.apply.clone());
+    let read = move || manifest::read_all(nodes_from.as_deref(), &apply);
+    let Manifests { nodes, apply: manifests } = tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        manifests = tokio::task::spawn_blocking(move || manifest::read_all(&paths)) => manifests??,
+        manifests = tokio::task::spawn_blocking(read) => manifests??,
     };
     let started = Instant::now();
-    let sandbox =
-        everynode_sandbox::start(options(&arguments)).await.context("start the sandbox")?;
+    let options = options(&arguments, nodes);
+    let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
     let controller =
         (!arguments.no_controller).then(|| Controller::start(sandbox.kubeconfig_path()));
     let stay = !arguments.exit_when_settled;
@@ -119,9 +120,9 @@ async fn settle(cluster: &Cluster, timeout: Duration) -> anyhow::Result<Option<V
     }
 }
 
-fn options(arguments: &SandboxArguments) -> Options {
-    let nodes = match &arguments.nodes_from {
-        Some(file) => NodeSource::File(file.clone()),
+fn options(arguments: &SandboxArguments, nodes: Option<Manifest>) -> Options {
+    let nodes = match nodes {
+        Some(Manifest { name, text }) => NodeSource::Listed { name, text },
         None => NodeSource::Generated { nodes: arguments.nodes, zones: arguments.zones },
     };
     Options {

@@ -1,4 +1,4 @@
-//! The files of `--apply`: read before anything starts, so that a wrong path costs nothing.
+//! The files of `--apply` and `--nodes-from`: read before anything starts, so that a wrong path costs nothing.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,25 @@ use crate::output;
 
 pub struct Manifest {
     /// As messages call it.
-    name: String,
-    text: String,
+    pub name: String,
+    pub text: String,
 }
 
-pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Manifest>> {
-    paths.iter().map(|path| read(path)).collect()
+/// What a sandbox reads.
+pub struct Manifests {
+    pub nodes: Option<Manifest>,
+    pub apply: Vec<Manifest>,
+}
+
+pub fn read_all(nodes_from: Option<&Path>, apply: &[PathBuf]) -> anyhow::Result<Manifests> {
+    let paths = nodes_from.into_iter().chain(apply.iter().map(PathBuf::as_path));
+    if paths.filter(|path| *path == Path::new("-")).count() > 1 {
+        bail!("standard input (-) can be read once: give --nodes-from or --apply a file");
+    }
+    Ok(Manifests {
+        nodes: nodes_from.map(read).transpose()?,
+        apply: apply.iter().map(|path| read(path)).collect::<anyhow::Result<_>>()?,
+    })
 }
 
 impl Manifest {
