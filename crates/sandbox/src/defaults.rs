@@ -2,6 +2,7 @@
 //! encoder writes the result back. Pure, and idempotent: applying it twice changes nothing.
 
 mod daemon_set;
+mod deployment;
 mod node;
 mod pod;
 mod simple;
@@ -25,7 +26,9 @@ pub fn apply(kind: &Kind, object: &mut Value) {
         ("", "Namespace") => simple::namespace(fields),
         ("", "Secret") => simple::secret(fields),
         ("", "Event") => simple::event(fields),
+        ("", "Service") => simple::service(fields),
         ("apps", "DaemonSet") => daemon_set::daemon_set(fields),
+        ("apps", "Deployment") => deployment::deployment(fields),
         ("apps", "ControllerRevision") => default(fields, "revision", 0),
         ("coordination.k8s.io", "Lease") => {
             struct_at(fields, "spec");

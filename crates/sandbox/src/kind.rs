@@ -64,6 +64,8 @@ pub enum Strategy {
     Node,
     Pod,
     DaemonSet,
+    /// Nothing here acts on it: it is checked in dry runs, and refused otherwise.
+    OnlyChecked,
 }
 
 const ALL: &[Verb] = &[
@@ -182,6 +184,16 @@ pub static SECRET: Kind = Kind {
     ..PLAIN
 };
 
+pub static SERVICE: Kind = Kind {
+    kind: "Service",
+    plural: "services",
+    singular: "service",
+    short_names: &["svc"],
+    categories: &["all"],
+    strategy: Strategy::OnlyChecked,
+    ..PLAIN
+};
+
 pub static SERVICE_ACCOUNT: Kind = Kind {
     kind: "ServiceAccount",
     plural: "serviceaccounts",
@@ -208,6 +220,17 @@ pub static DAEMON_SET: Kind = Kind {
     categories: &["all"],
     subresources: &[Subresource::Status],
     strategy: Strategy::DaemonSet,
+    ..PLAIN
+};
+
+pub static DEPLOYMENT: Kind = Kind {
+    group: "apps",
+    kind: "Deployment",
+    plural: "deployments",
+    singular: "deployment",
+    short_names: &["deploy"],
+    categories: &["all"],
+    strategy: Strategy::OnlyChecked,
     ..PLAIN
 };
 
@@ -239,6 +262,16 @@ pub static EVENTS_EVENT: Kind = Kind {
         "type",
     ]),
     stored_as: Some(&EVENT),
+    ..PLAIN
+};
+
+pub static POD_DISRUPTION_BUDGET: Kind = Kind {
+    group: "policy",
+    kind: "PodDisruptionBudget",
+    plural: "poddisruptionbudgets",
+    singular: "poddisruptionbudget",
+    short_names: &["pdb"],
+    strategy: Strategy::OnlyChecked,
     ..PLAIN
 };
 
@@ -274,11 +307,14 @@ pub static BUILT_IN: &[&Kind] = &[
     &NODE,
     &POD,
     &SECRET,
+    &SERVICE,
     &SERVICE_ACCOUNT,
     &CONTROLLER_REVISION,
     &DAEMON_SET,
+    &DEPLOYMENT,
     &LEASE,
     &EVENTS_EVENT,
+    &POD_DISRUPTION_BUDGET,
     &CLUSTER_ROLE_BINDING,
     &CLUSTER_ROLE,
     &ROLE_BINDING,
@@ -316,7 +352,9 @@ impl Kind {
             Strategy::Pod => true,
             // Upstream's table: service accounts are the other kind of ours.
             Strategy::Plain => self.group.is_empty() && self.kind == "ServiceAccount",
-            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet => false,
+            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet | Strategy::OnlyChecked => {
+                false
+            }
         }
     }
 

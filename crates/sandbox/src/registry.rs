@@ -74,6 +74,7 @@ pub fn create(
     if options.dry_run {
         return Ok(Arc::new(Object::new(object)));
     }
+    admission::is_kept(kind, &name)?;
     let stored = store.commit(kind, Action::Added, stored_as(kind, object));
     if kind.strategy == Strategy::Namespace {
         namespace::furnish(store, &name, options);

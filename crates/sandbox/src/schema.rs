@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use k8s_openapi::api::{
     apps::v1 as apps, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
-    rbac::v1 as rbac,
+    policy::v1 as policy, rbac::v1 as rbac,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
@@ -99,11 +99,14 @@ impl Structs {
         add::<core::Event>(&mut generator);
         add::<core::ConfigMap>(&mut generator);
         add::<core::Secret>(&mut generator);
+        add::<core::Service>(&mut generator);
         add::<core::ServiceAccount>(&mut generator);
         add::<apps::DaemonSet>(&mut generator);
+        add::<apps::Deployment>(&mut generator);
         add::<apps::ControllerRevision>(&mut generator);
         add::<coordination::Lease>(&mut generator);
         add::<events::Event>(&mut generator);
+        add::<policy::PodDisruptionBudget>(&mut generator);
         add::<rbac::ClusterRole>(&mut generator);
         add::<rbac::ClusterRoleBinding>(&mut generator);
         add::<rbac::Role>(&mut generator);

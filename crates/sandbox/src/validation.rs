@@ -6,6 +6,7 @@ mod affinity;
 mod agents;
 mod container;
 mod daemon_set;
+mod deployment;
 mod environment;
 mod event;
 mod field;
@@ -21,6 +22,7 @@ mod role;
 mod scheduling;
 mod security;
 mod selector;
+mod service;
 mod simple;
 #[cfg(test)]
 mod tests;
@@ -105,6 +107,9 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Validator::Lease => lease::on_create(&root, &mut causes),
         Validator::Role(scope) => role::on_create(&root, scope, &mut causes),
         Validator::RoleBinding(scope) => role::binding_on_create(&root, scope, &mut causes),
+        Validator::Deployment => deployment::on_create(&root, &mut causes),
+        Validator::Service => service::on_create(&root, &mut causes),
+        Validator::DisruptionBudget => service::budget_on_create(&root, &mut causes),
         Validator::MetadataOnly => {
             metadata::on_create(&root, metadata::rules_of(kind), &mut causes)
         }
@@ -135,7 +140,11 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         Validator::RoleBinding(scope) => {
             role::binding_on_update(&root, &old, scope, &mut causes);
         }
-        Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
+        // None of the kinds that are only checked is ever there to be replaced.
+        Validator::Deployment
+        | Validator::Service
+        | Validator::DisruptionBudget
+        | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.0
 }
@@ -158,6 +167,9 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::Lease
         | Validator::Role(_)
         | Validator::RoleBinding(_)
+        | Validator::Deployment
+        | Validator::Service
+        | Validator::DisruptionBudget
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.0
@@ -169,7 +181,7 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let root = Field::root(new);
     let unchanged = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
     match validator_of(kind) {
-        Validator::DaemonSet if !unchanged("/spec/template") => {
+        Validator::DaemonSet | Validator::Deployment if !unchanged("/spec/template") => {
             warnings::of_pod(&root.child("spec").child("template"))
         }
         Validator::Pod if !unchanged("/spec") => warnings::of_pod(&root),
@@ -193,6 +205,9 @@ enum Validator {
     Lease,
     Role(role::Scope),
     RoleBinding(role::Scope),
+    Deployment,
+    Service,
+    DisruptionBudget,
     /// A kind without rules of its own.
     MetadataOnly,
 }
@@ -218,6 +233,9 @@ fn validator_of(kind: &Kind) -> Validator {
         ("rbac.authorization.k8s.io", "RoleBinding") => {
             Validator::RoleBinding(role::Scope::Namespace)
         }
+        ("apps", "Deployment") => Validator::Deployment,
+        ("", "Service") => Validator::Service,
+        ("policy", "PodDisruptionBudget") => Validator::DisruptionBudget,
         _ => Validator::MetadataOnly,
     }
 }

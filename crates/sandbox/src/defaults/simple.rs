@@ -1,4 +1,4 @@
-//! Namespaces, Secrets, Events and role bindings.
+//! Namespaces, Secrets, Services, Events and role bindings.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -32,6 +32,23 @@ pub(super) fn secret(fields: &mut Fields) {
         let bytes = ByteString(value.as_str().unwrap_or("").as_bytes().to_vec());
         data.insert(key, json!(bytes));
     }
+}
+
+/// But for addresses: nobody hands them out here.
+pub(super) fn service(fields: &mut Fields) {
+    let spec = struct_at(fields, "spec");
+    default(spec, "type", "ClusterIP");
+    default(spec, "sessionAffinity", "None");
+    if text(spec, "type") != "ExternalName" {
+        default(spec, "internalTrafficPolicy", "Cluster");
+    }
+    for port in structs_in(spec, "ports") {
+        default(port, "protocol", "TCP");
+        if let Some(number) = port.get("port").cloned() {
+            default(port, "targetPort", number);
+        }
+    }
+    struct_at(struct_at(fields, "status"), "loadBalancer");
 }
 
 /// Fields that Go always writes.

@@ -44,7 +44,29 @@ pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), S
             default_tolerations(object);
             Ok(())
         }
-        Strategy::Plain | Strategy::Namespace | Strategy::Node | Strategy::DaemonSet => Ok(()),
+        Strategy::Plain
+        | Strategy::Namespace
+        | Strategy::Node
+        | Strategy::DaemonSet
+        | Strategy::OnlyChecked => Ok(()),
+    }
+}
+
+/// What nothing here acts on is not kept either: it would look as if it worked.
+pub fn is_kept(kind: &Kind, name: &str) -> Result<(), Status> {
+    match kind.strategy {
+        Strategy::OnlyChecked => {
+            let cause = format!(
+                "nothing in the sandbox acts on {}: they can be checked (--dry-run=server), and no more",
+                kind.plural
+            );
+            Err(Status::forbidden(kind, name, &cause))
+        }
+        Strategy::Plain
+        | Strategy::Namespace
+        | Strategy::Node
+        | Strategy::Pod
+        | Strategy::DaemonSet => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub fn prepare_create(kind: &Kind, object: &mut Value) {
     match kind.strategy {
         // A kubelet registers its node with status and all.
-        Strategy::Plain | Strategy::Node => {}
+        Strategy::Plain | Strategy::Node | Strategy::OnlyChecked => {}
         Strategy::Namespace => {
             object["status"] = json!({"phase": "Active"});
             let name = object["metadata"]["name"].clone();
@@ -47,7 +47,7 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
 /// Through the main endpoint: the status stays, and spec changes are counted.
 pub fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
     match kind.strategy {
-        Strategy::Plain => {
+        Strategy::Plain | Strategy::OnlyChecked => {
             if kind.has_status() {
                 keep(object, current, "status");
             }
@@ -88,7 +88,7 @@ pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
             };
         }
         Strategy::DaemonSet => set_template_generation(object, template_generation(current)),
-        Strategy::Plain | Strategy::Node | Strategy::Namespace => {}
+        Strategy::Plain | Strategy::Node | Strategy::Namespace | Strategy::OnlyChecked => {}
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::api::shared::Shared;
-use crate::kind::Kind;
+use crate::kind::{Kind, Strategy};
 use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
@@ -40,6 +40,8 @@ pub enum Refusal {
     NotServed { kind: String, api_version: String },
     #[error("{0}")]
     Refused(String),
+    #[error("nothing in the sandbox acts on {0}")]
+    OnlyChecked(&'static str),
 }
 
 impl fmt::Display for Applied {
@@ -142,6 +144,14 @@ fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
         (true, named) => named.unwrap_or_else(|| "default".to_owned()),
         (false, _) => String::new(),
     };
+    if row.strategy == Strategy::OnlyChecked {
+        let check = |store: &mut Store, now| {
+            let options = WriteOptions { dry_run: true, ..WriteOptions::at(now) };
+            store.create(row, &namespace, value, &options).map(drop)
+        };
+        shared.write(check).map_err(|status| Refusal::Refused(status.message.clone()))?;
+        return Err(Refusal::OnlyChecked(row.plural));
+    }
     let written = shared.write(|store, now| {
         create_or_patch(store, row, &namespace, &name, remembered(value), &WriteOptions::at(now))
     });

@@ -65,7 +65,7 @@ fn spec(spec: &Field, causes: &mut Causes) {
     if selector::mismatches(&label_selector, &labels) {
         causes.invalid(&labels, "`selector` does not match template `labels`");
     }
-    if label_selector.is_set() && is_empty(&label_selector) {
+    if label_selector.is_set() && selector::is_empty(&label_selector) {
         causes.invalid_rendered(
             &label_selector,
             "{}".to_owned(),
@@ -85,11 +85,6 @@ fn spec(spec: &Field, causes: &mut Causes) {
     nonnegative(&spec.child("minReadySeconds"), causes);
     update_strategy(&spec.child("updateStrategy"), causes);
     nonnegative(&spec.child("revisionHistoryLimit"), causes);
-}
-
-fn is_empty(label_selector: &Field) -> bool {
-    label_selector.child("matchLabels").is_empty()
-        && label_selector.child("matchExpressions").is_empty()
 }
 
 fn update_strategy(strategy: &Field, causes: &mut Causes) {
@@ -138,14 +133,14 @@ fn rolling_update(rolling_update: &Field, causes: &mut Causes) {
     }
 }
 
-fn int_or_percent(field: &Field, causes: &mut Causes) {
+pub(super) fn int_or_percent(field: &Field, causes: &mut Causes) {
     match field.value().as_str() {
         Some(text) => causes.invalid_each(field, format::percent(text)),
         None => nonnegative(field, causes),
     }
 }
 
-fn at_most_all(field: &Field, causes: &mut Causes) {
+pub(super) fn at_most_all(field: &Field, causes: &mut Causes) {
     if percentage(field).is_some_and(|percentage| percentage > 100) {
         causes.invalid(field, "must not be greater than 100%");
     }
@@ -160,7 +155,7 @@ fn percentage(field: &Field) -> Option<i64> {
 }
 
 /// A number, or the number of a percentage. A string that is no percentage counts by the number that it spells, if any.
-fn amount(field: &Field) -> i64 {
+pub(super) fn amount(field: &Field) -> i64 {
     percentage(field).unwrap_or_else(|| match field.value().as_str() {
         Some(text) => text.parse().unwrap_or(0),
         None => field.int(),

@@ -10,6 +10,10 @@ pub(super) fn label_selector(selector: &Field, causes: &mut Causes) {
     }
 }
 
+pub(super) fn is_empty(selector: &Field) -> bool {
+    selector.child("matchLabels").is_empty() && selector.child("matchExpressions").is_empty()
+}
+
 fn requirement(expression: &Field, causes: &mut Causes) {
     let (operator, values) = (expression.child("operator"), expression.child("values"));
     match operator.text() {

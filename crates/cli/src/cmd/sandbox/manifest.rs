@@ -32,7 +32,7 @@ pub fn read_all(nodes_from: Option<&Path>, apply: &[PathBuf]) -> anyhow::Result<
 }
 
 impl Manifest {
-    /// Applies each document and prints what became of it. Kinds that the sandbox does not serve are passed over by name, as
+    /// Applies each document and prints what became of it. Kinds that the sandbox does nothing with are passed over by name, as
     /// long as the file has something else; whatever else is refused is an error.
     pub fn apply(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
         let all = sandbox.apply_manifest(&self.text);
@@ -60,7 +60,7 @@ impl Manifest {
 }
 
 fn is_unserved(applied: &Applied) -> bool {
-    matches!(applied.result, Err(Refusal::NotServed { .. }))
+    matches!(applied.result, Err(Refusal::NotServed { .. } | Refusal::OnlyChecked(_)))
 }
 
 fn verb(outcome: Outcome) -> &'static str {

@@ -1,0 +1,84 @@
+//! Services and PodDisruptionBudgets (upstream's `ValidateService` and `ValidatePodDisruptionBudget`), which are only checked.
+
+use std::collections::BTreeSet;
+
+use super::daemon_set::{at_most_all, int_or_percent};
+use super::field::{Causes, Field, go_json};
+use super::metadata::{self, NAMESPACED};
+use super::{format, selector};
+
+pub(super) fn on_create(object: &Field, causes: &mut Causes) {
+    metadata::on_create(object, NAMESPACED, causes);
+    let spec = object.child("spec");
+    let (name, ports) = (spec.child("type"), spec.child("ports"));
+    let is_headless = spec.child("clusterIP").text() == "None";
+    match name.text() {
+        "ExternalName" if spec.child("externalName").text().is_empty() => {
+            causes.required(&spec.child("externalName"), "");
+        }
+        "ClusterIP" if is_headless => {}
+        "ClusterIP" | "NodePort" | "LoadBalancer" if ports.is_empty() => {
+            causes.required(&ports, "")
+        }
+        "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName" => {}
+        _ => {
+            let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+            causes.not_supported(&name, &known);
+        }
+    }
+    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    for port in ports.items() {
+        self::port(&port, ports.len() > 1, causes);
+        let name = port.child("name");
+        if !name.text().is_empty() && !names.insert(name.text().to_owned()) {
+            causes.duplicate(&name);
+        }
+        let (protocol, number) = (port.child("protocol").text(), port.child("port").int());
+        if !numbers.insert((protocol.to_owned(), number)) {
+            causes.duplicate_rendered(&port, go_json(port.value()), "");
+        }
+    }
+    let affinity = spec.child("sessionAffinity");
+    if !["ClientIP", "None"].contains(&affinity.text()) {
+        causes.not_supported(&affinity, &["ClientIP", "None"]);
+    }
+    metadata::labels(&spec.child("selector"), causes);
+}
+
+fn port(port: &Field, needs_name: bool, causes: &mut Causes) {
+    let (name, number) = (port.child("name"), port.child("port"));
+    match name.text() {
+        "" if needs_name => causes.required(&name, ""),
+        "" => {}
+        text => causes.invalid_each(&name, format::dns_label(text)),
+    }
+    causes.invalid_each(&number, format::port_number(number.int()));
+    let protocol = port.child("protocol");
+    if !["SCTP", "TCP", "UDP"].contains(&protocol.text()) {
+        causes.not_supported(&protocol, &["SCTP", "TCP", "UDP"]);
+    }
+    let target = port.child("targetPort");
+    match target.value().as_str() {
+        Some(name) => causes.invalid_each(&target, format::port_name(name)),
+        None => causes.invalid_each(&target, format::port_number(target.int())),
+    }
+}
+
+pub(super) fn budget_on_create(object: &Field, causes: &mut Causes) {
+    metadata::on_create(object, NAMESPACED, causes);
+    let spec = object.child("spec");
+    let (available, unavailable) = (spec.child("minAvailable"), spec.child("maxUnavailable"));
+    if available.is_set() && unavailable.is_set() {
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        causes.invalid_rendered(&spec, go_json(spec.value()), detail);
+    }
+    for field in [&available, &unavailable] {
+        int_or_percent(field, causes);
+        at_most_all(field, causes);
+    }
+    selector::label_selector(&spec.child("selector"), causes);
+    let policy = spec.child("unhealthyPodEvictionPolicy");
+    if policy.is_set() && !["AlwaysAllow", "IfHealthyBudget"].contains(&policy.text()) {
+        causes.not_supported(&policy, &["AlwaysAllow", "IfHealthyBudget"]);
+    }
+}
