@@ -6,6 +6,7 @@
 
 mod agents;
 mod bad_input;
+mod completion;
 mod conversation;
 mod deploy;
 mod insight;

@@ -24,6 +24,17 @@ pub struct Terminal {
 impl Terminal {
     /// `everynode` with these arguments in the world's namespace, in a terminal of so many columns and rows.
     pub fn start(world: &World, arguments: &[&str], size: (u16, u16)) -> Result<Terminal> {
+        let arguments = [arguments, &["--namespace", &world.namespace]].concat();
+        Self::with(world, EVERYNODE, &arguments, size)
+    }
+
+    /// Any program, with the world's kubeconfig and a home of its own.
+    pub fn with(
+        world: &World,
+        program: &str,
+        arguments: &[&str],
+        size: (u16, u16),
+    ) -> Result<Terminal> {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         grantpt(&ours)?;
         unlockpt(&ours)?;
@@ -34,9 +45,8 @@ impl Terminal {
         let theirs = File::options().read(true).write(true).open(theirs)?;
         // As a shell's job has it: with the terminal as its own, so that it hears of a new size and of Ctrl-C.
         let child = Command::new("setsid")
-            .args(["--ctty", EVERYNODE])
+            .args(["--ctty", program])
             .args(arguments)
-            .args(["--namespace", &world.namespace])
             .env("KUBECONFIG", &world.kubeconfig)
             .env("HOME", world.directory.path())
             .env("TERM", "xterm-256color")

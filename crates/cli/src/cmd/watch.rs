@@ -39,18 +39,28 @@ pub async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     let color = Screen::stdout(arguments.color.color);
     let mut session = Session::start(cluster, arguments.daemon_set).await?;
     let shutdown = signal::shutdown()?;
-    // A panic puts the terminal back, too.
-    let terminal = ratatui::try_init()?;
     let palette = Palette { color: color.color };
-    let result = follow(&mut session, terminal, palette, arguments.until_done, &shutdown).await;
-    ratatui::restore();
-    result?;
+    let until_done = arguments.until_done;
+    on_screen(async |terminal| {
+        follow(&mut session, terminal, palette, until_done, &shutdown).await
+    })
+    .await?;
     if !arguments.until_done {
         return Ok(ExitCode::SUCCESS);
     }
     let rollout = session.rollout(now())?;
     output::print(&status::display::text(&rollout, color))?;
     Ok(status::outcome(&rollout).into())
+}
+
+/// Has the terminal to itself meanwhile, and gives it back whatever happens: a panic hook does it, too.
+async fn on_screen(
+    show: impl AsyncFnOnce(DefaultTerminal) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let terminal = ratatui::try_init()?;
+    let result = show(terminal).await;
+    ratatui::restore();
+    result
 }
 
 /// Redraws until it is left, or done if that is what is waited for.
@@ -103,4 +113,38 @@ fn can_draw() -> bool {
 
 fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Set where this very test runs in a terminal, to panic there.
+    const IN_A_TERMINAL: &str = "EVERYNODE_TEST_PANICS";
+
+    #[tokio::test]
+    async fn a_panic_gives_the_terminal_back() {
+        if std::env::var_os(IN_A_TERMINAL).is_some() {
+            let _: anyhow::Result<()> = on_screen(async |_| panic!("on purpose")).await;
+        }
+        let program = std::env::current_exe().expect("a test is a program");
+        let line = format!(
+            "stty cols 80 rows 24; {} --exact cmd::watch::tests::a_panic_gives_the_terminal_back --nocapture; stty -a",
+            program.display()
+        );
+        let output = Command::new("script")
+            .args(["--quiet", "--command", &line, "/dev/null"])
+            .env(IN_A_TERMINAL, "1")
+            .env("TERM", "xterm-256color")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("script of util-linux is there");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (_, after) = text.split_once("\u{1b}[?1049h").expect("it takes the screen");
+        let (_, after) = after.split_once("\u{1b}[?1049l").expect("it gives the screen back");
+        assert!(after.contains("on purpose"), "{text}");
+        let (_, modes) = after.split_once("rows 24").expect("stty says how the terminal is left");
+        assert!(modes.contains(" icanon") && modes.contains(" echo "), "{modes}");
+    }
 }

@@ -1,0 +1,80 @@
+//! Shell completion as people have it: in the shells themselves, at a prompt, with the Tab key.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::world::manifest::daemon_set;
+use crate::world::process::EVERYNODE;
+use crate::world::terminal::Terminal;
+use crate::world::{Setup, World};
+
+const SIZE: (u16, u16) = (120, 30);
+
+/// How a shell is started without its user's settings, and what its user has in them.
+struct Shell {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    settings: &'static str,
+}
+
+const SHELLS: [Shell; 3] = [
+    Shell {
+        program: "bash",
+        arguments: &["--norc", "--noprofile", "-i"],
+        settings: "source <(everynode completion bash)",
+    },
+    Shell {
+        program: "zsh",
+        arguments: &["-f", "-i"],
+        settings: "autoload -U compinit; compinit -u; source <(everynode completion zsh)",
+    },
+    Shell {
+        program: "fish",
+        arguments: &["--no-config"],
+        settings: "everynode completion fish | source",
+    },
+];
+
+/// Names of DaemonSets and nodes come from the cluster, and the line that Tab completed is one that runs.
+#[tokio::test]
+async fn every_shell_completes_names_of_the_cluster_on_tab() -> Result<()> {
+    let Some(world) = World::sandbox(Setup { nodes: 1, ..Setup::default() }).await? else {
+        return Ok(());
+    };
+    world.roll_out(&daemon_set("agent")).await?;
+    for shell in SHELLS {
+        if is_missing(shell.program) {
+            eprintln!(
+                "skipped: {} is not installed, so its completion is not tried",
+                shell.program
+            );
+            continue;
+        }
+        completes(&world, &shell).await.with_context(|| format!("in {}", shell.program))?;
+    }
+    Ok(())
+}
+
+async fn completes(world: &World, shell: &Shell) -> Result<()> {
+    let mut terminal = Terminal::with(world, shell.program, shell.arguments, SIZE)?;
+    let directory = Path::new(EVERYNODE).parent().context("a program is in a directory")?;
+    let path = format!("export PATH={}:$PATH", directory.display());
+    // The quotes keep what is typed from being what is waited for.
+    terminal.press(&format!("{path}; {}; echo 're'ady\r", shell.settings))?;
+    terminal.shows("ready").await?;
+    let namespace = &world.namespace;
+    terminal.press(&format!("everynode expl\t-n {namespace} ds/ag\t"))?;
+    terminal.shows(&format!("explain -n {namespace} ds/agent")).await?;
+    terminal.press("--node no\t")?;
+    terminal.shows("ds/agent --node node-0001").await?;
+    terminal.press("\r")?;
+    terminal.shows("node node-0001 (zone zone-a) should run a pod").await
+}
+
+fn is_missing(program: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    });
+    !found
+}
