@@ -249,11 +249,11 @@ impl Model {
         if let Some(place) = self.nodes.get_mut(&node) {
             place.room.remove(&actor.usage);
         }
-        let waiting = self.pods.iter().filter(|(_, other)| {
-            matches!(other.fate, Fate::DoesNotFit(_)) && other.pod.target_node_name() == Some(&node)
-        });
-        for name in waiting.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
-            self.bind(&name);
+        for name in self.waiting_for_room.remove(&node).unwrap_or_default() {
+            let waits = |actor: &Actor| matches!(actor.fate, Fate::DoesNotFit(_));
+            if self.pods.get(&name).is_some_and(waits) {
+                self.bind(&name);
+            }
         }
     }
 
