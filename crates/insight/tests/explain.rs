@@ -160,6 +160,38 @@ fn every_trouble_has_its_own_words() {
     );
 }
 
+/// C12: nothing that a pod on a dead node is to do is done before the node is back, or deleted.
+#[test]
+fn a_pod_on_a_dead_node_stays_or_waits_to_stop() {
+    let mut fixture = Fixture::with_nodes(0);
+    fixture.run(&daemon_set("v1"), [1]);
+    for (node, deleted) in [("node-01", Value::Null), ("node-02", "2026-01-01T00:59:59Z".into())] {
+        let unreachable =
+            json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoSchedule" }]);
+        fixture.add(
+            Kind::Node,
+            &with(dead_node(node), |object| object["spec"]["taints"] = unreachable),
+        );
+        fixture.add(
+            Kind::Pod,
+            &with(ready_pod(node, "old"), |pod| pod["metadata"]["deletionTimestamp"] = deleted),
+        );
+    }
+    check(
+        &fixture,
+        &expect![[r#"
+            2 nodes, 0 desired, 0 ready, 0 available, 0 updated; RollingUpdate, maxUnavailable 1
+            nothing to roll out: every node that should has an available pod of the current revision
+            NodeNotReady: the node is not ready [node-01]
+              detail: Kubelet stopped posting node status.
+              next: its pod stays; a new one is created only when the node is ready
+            NodeNotReady: the node is not ready, and its pod can't stop [node-02]
+              detail: Kubelet stopped posting node status.
+              next: bring the node back, or delete it
+        "#]],
+    );
+}
+
 fn unscheduled_pod(name: &str) -> Value {
     let message = "0/8 nodes are available: 1 Insufficient cpu, 7 node(s) didn't satisfy plugin(s) [NodeAffinity].";
     let refused = json!({ "type": "PodScheduled", "status": "False", "message": message });

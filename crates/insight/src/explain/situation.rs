@@ -131,9 +131,21 @@ pub(super) fn find(view: &View<'_>, node: &NodeName) -> Finding {
         }
         Eligibility::Run => of_pods(view, node, &inspection),
         Eligibility::ContinueRunning if has_pods && is_not_ready(view, node).is_some() => {
-            Finding::new(Situation::NodeNotReady, "the node is not ready")
+            let stays = inspection.pods.iter().any(|pod| !pod.orphan && !pod.terminating);
+            let (why, next) = if stays {
+                (
+                    "the node is not ready",
+                    "its pod stays; a new one is created only when the node is ready",
+                )
+            } else {
+                (
+                    "the node is not ready, and its pod can't stop",
+                    "bring the node back, or delete it",
+                )
+            };
+            Finding::new(Situation::NodeNotReady, why)
                 .detail(is_not_ready(view, node).unwrap_or_default())
-                .next("its pod stays; a new one is created only when the node is ready")
+                .next(next)
         }
         Eligibility::ContinueRunning if has_pods => {
             Finding::new(Situation::Lingering, reasons(view, node))
