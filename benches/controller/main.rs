@@ -11,6 +11,8 @@
 mod case;
 mod cluster;
 mod process;
+#[path = "../sandbox.rs"]
+mod sandbox;
 mod table;
 
 use std::time::{Duration, Instant};
@@ -18,7 +20,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use case::Case;
 use cluster::Cluster;
-use process::{Controller, Sandbox};
+use process::Controller;
+use sandbox::Sandbox;
 use table::Row;
 
 /// What is measured if nothing else is asked for.
@@ -45,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
 
 /// One case, from an empty cluster to a restart with everything in place.
 async fn measure(case: &Case) -> anyhow::Result<()> {
-    let sandbox = Sandbox::start(case.nodes)?;
+    let sandbox = Sandbox::start(&["--no-controller", "--nodes", &case.nodes.to_string()])?;
     let cluster = Cluster::connect(sandbox.kubeconfig()).await?;
     cluster.create_namespace().await?;
     if case.foreign_per_node > 0 {

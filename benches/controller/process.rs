@@ -1,58 +1,18 @@
-//! The two processes, and what the kernel says of the one that is measured.
+//! The controller's process, and what the kernel says of it.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_everynode");
+use crate::sandbox::{PROGRAM, end};
+
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// `everynode sandbox --no-controller`; ended when dropped.
-pub struct Sandbox {
-    process: Child,
-    kubeconfig: PathBuf,
-    _directory: tempfile::TempDir,
-}
-
-impl Sandbox {
-    /// Returns once all nodes are ready.
-    pub fn start(nodes: u32) -> anyhow::Result<Sandbox> {
-        let directory = tempfile::tempdir()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        let mut process = Command::new(PROGRAM)
-            .args(["sandbox", "--no-controller", "--zones=3", "--timeout=10m"])
-            .arg(format!("--nodes={nodes}"))
-            .arg("--kubeconfig-out")
-            .arg(&kubeconfig)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = process.stdout.take().context("its output is piped")?;
-        let mut lines = BufReader::new(output).lines();
-        let settled =
-            lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("settled")));
-        // Keeps reading, so that the sandbox never waits for us.
-        std::thread::spawn(move || lines.for_each(drop));
-        let sandbox = Sandbox { process, kubeconfig, _directory: directory };
-        ensure!(settled.is_some(), "the sandbox did not start");
-        Ok(sandbox)
-    }
-
-    pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        end(&mut self.process);
-    }
-}
 
 /// `everynode run`; ended when dropped.
 pub struct Controller {
@@ -129,12 +89,6 @@ impl Drop for Controller {
     fn drop(&mut self) {
         end(&mut self.process);
     }
-}
-
-/// There is nothing more to be said if it is gone already.
-fn end(process: &mut Child) {
-    let _ = process.kill();
-    let _ = process.wait();
 }
 
 fn is_ready(address: SocketAddr) -> bool {
