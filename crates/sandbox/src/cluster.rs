@@ -12,7 +12,6 @@ pub mod lifecycle;
 mod node_lifecycle;
 mod placement;
 mod pod_collector;
-pub mod progress;
 mod scheduler;
 mod taint_eviction;
 mod timer;
@@ -27,7 +26,6 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
-pub use self::progress::Progress;
 
 use self::event::Recorder;
 use self::garbage_collector::GarbageCollector;
@@ -84,7 +82,6 @@ pub struct Cluster {
     recorder: Recorder,
     actors: Actors,
     garbage_collector: GarbageCollector,
-    progress: Progress,
     nodes_seen: u64,
     pods_seen: u64,
 }
@@ -124,7 +121,6 @@ impl Cluster {
                 pod_collector: PodCollector::default(),
             },
             garbage_collector: GarbageCollector::default(),
-            progress: Progress::default(),
             nodes_seen: 0,
             pods_seen: 0,
         };
@@ -140,11 +136,6 @@ impl Cluster {
     /// Clients' writes go here; call [`step`](Cluster::step) soon after.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.store
-    }
-
-    /// How many nodes and pods are in which state, as of the last step.
-    pub fn progress(&self) -> &Progress {
-        &self.progress
     }
 
     /// Adds nodes that are healthy from the start.
@@ -212,7 +203,6 @@ impl Cluster {
         };
         for change in &changes {
             self.nodes_seen = change.resource_version;
-            self.progress.count_node(change);
             let is_last = is_last(&self.store, &NODE, change);
             let (actors, mut world) = self.split(now);
             match change.action {
@@ -233,7 +223,6 @@ impl Cluster {
         };
         for change in &changes {
             self.pods_seen = change.resource_version;
-            self.progress.count_pod(change);
             let is_last = is_last(&self.store, &POD, change);
             let (actors, mut world) = self.split(now);
             match change.action {
@@ -251,7 +240,6 @@ impl Cluster {
     fn list_nodes(&mut self, now: Timestamp) {
         self.nodes_seen = self.store.resource_version();
         let nodes: Vec<Arc<Object>> = self.store.iter(&NODE, None).cloned().collect();
-        self.progress.recount_nodes(&nodes);
         let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
         let (actors, mut world) = self.split(now);
         let gone: Vec<Arc<str>> =
@@ -267,7 +255,6 @@ impl Cluster {
     fn list_pods(&mut self, now: Timestamp) {
         self.pods_seen = self.store.resource_version();
         let pods: Vec<Arc<Object>> = self.store.iter(&POD, None).cloned().collect();
-        self.progress.recount_pods(&pods);
         let there: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
         let (actors, mut world) = self.split(now);
         actors.scheduler.retain(&there);

@@ -20,5 +20,4 @@ mod value;
 pub mod yaml;
 
 pub use api::serve::Limits;
-pub use cluster::Progress;
 pub use run::{Applied, Error, NodeSource, Options, Outcome, Refusal, Sandbox, start};

@@ -16,7 +16,7 @@ use crate::api::shared::{Shared, now};
 use crate::api::{kubeconfig, tls};
 use crate::authorization;
 use crate::cluster::lifecycle::{self, Lifecycles};
-use crate::cluster::{Cluster, Progress, Settings};
+use crate::cluster::{Cluster, Settings};
 use crate::nodes;
 use crate::store::{self, Status, Store};
 
@@ -189,11 +189,6 @@ impl Sandbox {
 
     pub fn server_url(&self) -> &str {
         &self.server_url
-    }
-
-    /// How far nodes and pods are.
-    pub fn progress(&self) -> Progress {
-        self.shared.read_cluster(|cluster| *cluster.progress())
     }
 
     /// Applies each document of a manifest (YAML or JSON, lists too), and tells of each what came

@@ -46,11 +46,6 @@ impl Shared {
         read(self.lock().cluster.store())
     }
 
-    /// Reads more of the cluster than its store.
-    pub fn read_cluster<T>(&self, read: impl FnOnce(&Cluster) -> T) -> T {
-        read(&self.lock().cluster)
-    }
-
     /// Writes to the store, and tells watchers and actors if something came of it.
     pub fn write<T>(&self, write: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let mut state = self.lock();
