@@ -4,6 +4,7 @@
 //! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
 
 pub mod clock;
+mod event_age;
 mod event;
 pub mod garbage_collector;
 mod key;
@@ -27,6 +28,7 @@ use serde_json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
 
+use self::event_age::EventAges;
 use self::event::Recorder;
 use self::garbage_collector::GarbageCollector;
 use self::kubelet::Kubelets;
@@ -57,7 +59,7 @@ pub struct Settings {
     pub node_monitor_grace_ms: i64,
     /// How long the pods of a node that is gone stay.
     pub pod_gc_delay_ms: i64,
-    /// Events that did not happen again for so long are deleted; 0: none are recorded.
+    /// Events that nobody has written for so long are deleted; 0: none are recorded.
     pub event_age_ms: i64,
 }
 
@@ -79,6 +81,7 @@ pub struct Cluster {
     settings: Settings,
     rng: Pcg64Mcg,
     timers: Timers,
+    event_ages: EventAges,
     recorder: Recorder,
     actors: Actors,
     garbage_collector: GarbageCollector,
@@ -111,6 +114,7 @@ impl Cluster {
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
             settings,
             timers,
+            event_ages: EventAges::default(),
             recorder: Recorder::default(),
             actors: Actors {
                 nodes: BTreeSet::new(),
@@ -275,7 +279,7 @@ impl Cluster {
                 Timer::Evict { pod } => actors.taint_eviction.fire(&mut world, &pod),
                 Timer::CollectPods { node } => actors.pod_collector.fire(&mut world, &node),
                 Timer::ExpireEvents => {
-                    world::expire_events(&mut self.store, now, self.settings.event_age_ms);
+                    self.event_ages.expire(&mut self.store, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
                     self.timers.set(next, Timer::ExpireEvents);
                 }

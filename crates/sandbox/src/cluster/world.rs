@@ -15,7 +15,7 @@ use super::event::{About, Recorder, Recording, Says, repeat};
 use super::key::PodKey;
 use super::node_lifecycle::renewed_at;
 use super::timer::Timers;
-use crate::kind::{EVENT, Kind, LEASE, NODE, POD};
+use crate::kind::{EVENT, LEASE, NODE, POD};
 use crate::store::{DeleteOptions, Object, Reason, Status, Store, WriteOptions, text};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -202,46 +202,4 @@ impl World<'_> {
 
 fn name_of(object: &Value) -> String {
     text(object, &["metadata", "name"]).to_owned()
-}
-
-/// Deletes the events that are older than `age_ms`, as etcd's leases do on a real cluster.
-pub fn expire_events(store: &mut Store, now: Timestamp, age_ms: i64) {
-    let limit = super::clock::rfc3339(Timestamp(now.0 - age_ms));
-    let old: Vec<Arc<Object>> = store
-        .iter(&EVENT, None)
-        .filter(|event| last_seen(&event.read()) < limit.as_str())
-        .cloned()
-        .collect();
-    for event in old {
-        let (namespace, name) = (event.namespace(), event.name());
-        let options = DeleteOptions::default().with_uid(event.uid());
-        delete_quietly(store, &EVENT, namespace, name, &options, now);
-    }
-}
-
-fn delete_quietly(
-    store: &mut Store,
-    kind: &'static Kind,
-    namespace: &str,
-    name: &str,
-    options: &DeleteOptions,
-    now: Timestamp,
-) {
-    if let Err(status) = store.delete(kind, namespace, name, options, &WriteOptions::at(now)) {
-        tracing::debug!(name, %status, "an old event was not deleted");
-    }
-}
-
-/// RFC 3339 in UTC compares as text.
-fn last_seen(event: &Value) -> &str {
-    [
-        &["series", "lastObservedTime"][..],
-        &["lastTimestamp"],
-        &["eventTime"],
-        &["metadata", "creationTimestamp"],
-    ]
-    .into_iter()
-    .map(|path| text(event, path))
-    .find(|time| !time.is_empty())
-    .unwrap_or_default()
 }

@@ -1,0 +1,40 @@
+//! Deletes old events, as etcd's leases do on a real cluster.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use everynode_core::time::Timestamp;
+
+use crate::kind::EVENT;
+use crate::store::{DeleteOptions, Object, Store, WriteOptions};
+
+/// How old events are, told by the resourceVersion of their last write alone: no event has to be read.
+#[derive(Debug, Default)]
+pub struct EventAges {
+    /// The newest resourceVersion at each look.
+    marks: VecDeque<(Timestamp, u64)>,
+}
+
+impl EventAges {
+    /// Deletes the events that have not been written for `age_ms`, as far as earlier looks tell.
+    pub fn expire(&mut self, store: &mut Store, now: Timestamp, age_ms: i64) {
+        self.marks.push_back((now, store.resource_version()));
+        let mut limit = 0;
+        while let Some((at, newest)) = self.marks.front()
+            && at.0 + age_ms <= now.0
+        {
+            limit = *newest;
+            self.marks.pop_front();
+        }
+        let is_old = |event: &&Arc<Object>| event.resource_version() <= limit;
+        let old: Vec<Arc<Object>> = store.iter(&EVENT, None).filter(is_old).cloned().collect();
+        for event in old {
+            let (namespace, name) = (event.namespace(), event.name());
+            let options = DeleteOptions::default().with_uid(event.uid());
+            let deleted = store.delete(&EVENT, namespace, name, &options, &WriteOptions::at(now));
+            if let Err(status) = deleted {
+                tracing::debug!(name, %status, "an old event was not deleted");
+            }
+        }
+    }
+}
