@@ -3,9 +3,8 @@
 //! No I/O and no clock: the caller says what time it is and gets told when to call again. The actors read the store's
 //! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
 
-pub mod clock;
-mod event_age;
 mod event;
+mod event_age;
 pub mod garbage_collector;
 mod key;
 mod kubelet;
@@ -28,8 +27,8 @@ use serde_json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
 
-use self::event_age::EventAges;
 use self::event::Recorder;
+use self::event_age::EventAges;
 use self::garbage_collector::GarbageCollector;
 use self::kubelet::Kubelets;
 use self::lifecycle::Lifecycles;
@@ -81,8 +80,8 @@ pub struct Cluster {
     settings: Settings,
     rng: Pcg64Mcg,
     timers: Timers,
-    event_ages: EventAges,
     recorder: Recorder,
+    event_ages: EventAges,
     actors: Actors,
     garbage_collector: GarbageCollector,
     nodes_seen: u64,
@@ -114,8 +113,8 @@ impl Cluster {
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
             settings,
             timers,
-            event_ages: EventAges::default(),
             recorder: Recorder::default(),
+            event_ages: EventAges::default(),
             actors: Actors {
                 nodes: BTreeSet::new(),
                 scheduler: Scheduler::default(),

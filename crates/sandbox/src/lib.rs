@@ -4,7 +4,9 @@
 
 mod api;
 mod authorization;
+mod clock;
 pub mod cluster;
+mod condition;
 pub mod defaults;
 pub mod kind;
 pub mod nodes;

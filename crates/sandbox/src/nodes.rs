@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use everynode_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::cluster::clock::rfc3339;
+use crate::clock::rfc3339;
 use everynode_k8s::quantity::Quantity;
 
 /// The Kubernetes release that nodes and API server say they are.

@@ -11,7 +11,6 @@ mod namespace;
 mod pod;
 mod rules;
 mod strategy;
-mod time;
 mod update;
 
 use std::sync::Arc;
@@ -25,7 +24,6 @@ use crate::store::{self, Action, Change, Object, Status, Store, WriteOptions};
 pub use delete::{FOREGROUND, ORPHAN, delete, delete_collection};
 pub use namespace::finalize;
 pub use pod::{bind, evict};
-pub use time::rfc3339;
 pub use update::{patch, update, update_status};
 
 /// The namespaces that are there from the start.

@@ -16,8 +16,8 @@ use super::route::ResourcePath;
 use super::server::{Call, method_not_allowed};
 use super::shared::{Shared, now};
 use super::tls;
+use crate::clock::rfc3339;
 use crate::kind::SERVICE_ACCOUNT;
-use crate::registry::rfc3339;
 use crate::store::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::clock::{rfc3339, rfc3339_micro};
+use crate::clock::{rfc3339, rfc3339_micro};
 use crate::store::Object;
 
 /// Repetitions are counted up in one Event as long as it is among the last so many.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::clock::{self, rfc3339};
 use super::event::{About, Says};
-use super::scheduler::set_condition;
 use super::timer::Timer;
 use super::world::World;
+use crate::clock::{self, rfc3339};
+use crate::condition;
 use crate::nodes::caused_by_condition;
 use crate::store::{Object, text};
 
@@ -126,7 +126,7 @@ fn mark_unknown(world: &mut World<'_>, node: &Arc<Object>) {
             "lastHeartbeatTime": heartbeat.cloned().unwrap_or_else(|| json!(now)),
             "lastTransitionTime": now,
         });
-        set_condition(&mut updated["status"], condition);
+        condition::set(&mut updated["status"], condition);
     }
     world.update_node_status(updated);
 }
@@ -141,7 +141,7 @@ fn mark_pods_not_ready(world: &mut World<'_>, node: &str) {
         condition["status"] = json!("False");
         condition["lastTransitionTime"] = json!(rfc3339(world.now));
         let mut status = pod.value()["status"].clone();
-        set_condition(&mut status, condition);
+        condition::set(&mut status, condition);
         world.set_pod_status(&pod, status);
         let says = Says {
             component: "node-controller",

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 use serde_json::json;
 
-use super::clock::rfc3339;
-use super::scheduler::set_condition;
 use super::timer::Timer;
 use super::world::World;
+use crate::condition;
 use crate::store::Object;
 
 #[derive(Debug, Default)]
@@ -54,18 +53,9 @@ impl PodCollector {
 fn collect(world: &mut World<'_>, pod: &Arc<Object>) {
     let mut current = pod.clone();
     if !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed") {
-        let mut status = pod.value()["status"].clone();
+        let message = "PodGC: node no longer exists";
+        let mut status = condition::disrupted(pod, "DeletionByPodGC", message, world.now);
         status["phase"] = json!("Failed");
-        let condition = json!({
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists",
-            "observedGeneration": pod.value()["metadata"].get("generation").cloned().unwrap_or(json!(1)),
-            "lastProbeTime": null,
-            "lastTransitionTime": rfc3339(world.now),
-        });
-        set_condition(&mut status, condition);
         match world.set_pod_status(pod, status) {
             Some(updated) => current = updated,
             None => return,

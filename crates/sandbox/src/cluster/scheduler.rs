@@ -10,13 +10,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::clock::rfc3339;
 use super::event::{About, Says};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
 use super::world::World;
+use crate::clock::rfc3339;
+use crate::condition;
 use crate::store::Object;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
@@ -348,25 +349,12 @@ fn report_unschedulable(
         "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(world.now))),
     });
     let mut status = pod.value()["status"].clone();
-    set_condition(&mut status, condition);
+    condition::set(&mut status, condition);
     if let Some(node) = nominated {
         status["nominatedNodeName"] = json!(node);
     }
     world.set_pod_status(pod, status);
     world.record(About::pod(pod), says(true, "FailedScheduling", message));
-}
-
-/// Replaces the condition of the same type, or appends it.
-pub fn set_condition(status: &mut Value, condition: Value) {
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
-    if let Some(conditions) = status["conditions"].as_array_mut() {
-        match conditions.iter_mut().find(|old| old["type"] == condition["type"]) {
-            Some(old) => *old = condition,
-            None => conditions.push(condition),
-        }
-    }
 }
 
 /// Why a pod fits none of the nodes, counted.

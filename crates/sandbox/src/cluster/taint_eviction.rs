@@ -7,15 +7,14 @@ use std::sync::Arc;
 use everynode_core::object::{Taint, TaintEffect};
 use everynode_core::placement::Toleration;
 use everynode_core::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::clock::rfc3339;
 use super::event::{About, Says};
 use super::key::PodKey;
 use super::placement;
-use super::scheduler::set_condition;
 use super::timer::Timer;
 use super::world::World;
+use crate::condition;
 use crate::store::Object;
 
 #[derive(Debug, Default)]
@@ -126,17 +125,8 @@ fn stay(pod: &Value, taints: &[Taint]) -> Stay {
 }
 
 fn evict(world: &mut World<'_>, pod: &Arc<Object>) {
-    let condition = json!({
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint",
-        "observedGeneration": pod.value()["metadata"].get("generation").cloned().unwrap_or(json!(1)),
-        "lastProbeTime": null,
-        "lastTransitionTime": rfc3339(world.now),
-    });
-    let mut status = pod.value()["status"].clone();
-    set_condition(&mut status, condition);
+    let message = "Taint manager: deleting due to NoExecute taint";
+    let status = condition::disrupted(pod, "DeletionByTaintManager", message, world.now);
     let message = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
     let says = Says {
         component: "taint-eviction-controller",
@@ -154,6 +144,7 @@ fn evict(world: &mut World<'_>, pod: &Arc<Object>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     /// S23: a pod stays as long as its tolerations of all taints say, the shortest counts.
     #[test]

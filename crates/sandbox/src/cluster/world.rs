@@ -10,11 +10,11 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
 use super::Settings;
-use super::clock::rfc3339_micro;
 use super::event::{About, Recorder, Recording, Says, repeat};
 use super::key::PodKey;
 use super::node_lifecycle::renewed_at;
 use super::timer::Timers;
+use crate::clock::rfc3339_micro;
 use crate::kind::{EVENT, LEASE, NODE, POD};
 use crate::store::{DeleteOptions, Object, Reason, Status, Store, WriteOptions, text};
 

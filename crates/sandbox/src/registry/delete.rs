@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
-use super::{namespace, served_as, time::rfc3339};
+use super::{namespace, served_as};
+use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
 use crate::store::{
     Action, DeleteOptions, Deleted, List, ListOptions, Object, PropagationPolicy, Status, Store,

@@ -3,7 +3,7 @@
 use everynode_core::time::Timestamp;
 use serde_json::{Map, Value};
 
-use super::time::rfc3339;
+use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
 use crate::store::{self, Object, Status, text};
 

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{delete, update};
+use crate::clock::rfc3339;
+use crate::condition;
 use crate::kind::POD;
 use crate::store::{DeleteOptions, Object, Status, Store, WriteOptions, text};
 
@@ -26,8 +28,8 @@ pub fn bind(
             object["metadata"]["annotations"][key] = value.clone();
         }
     }
-    let now = super::rfc3339(options.now);
-    set_condition(
+    let now = rfc3339(options.now);
+    condition::set(
         &mut object["status"],
         json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
     );
@@ -86,19 +88,6 @@ pub fn evict(
     let deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
     delete::delete(store, &POD, namespace, name, &deletion, options)?;
     Ok(())
-}
-
-/// Replaces the condition of the same type, or adds it.
-fn set_condition(status: &mut Value, condition: Value) {
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
-    if let Some(conditions) = status["conditions"].as_array_mut() {
-        match conditions.iter_mut().find(|known| known["type"] == condition["type"]) {
-            Some(known) => *known = condition,
-            None => conditions.push(condition),
-        }
-    }
 }
 
 /// `Guaranteed` if every container's requests are its limits, for cpu and memory; `BestEffort` if there are none.

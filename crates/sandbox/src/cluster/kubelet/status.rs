@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::container::{Container, Exit, Look, Role, State};
 use super::run::{Phase, PodRun};
-use crate::cluster::clock::rfc3339;
+use crate::clock::rfc3339;
 use crate::store::text;
 
 /// The node's addresses, as statuses name them.

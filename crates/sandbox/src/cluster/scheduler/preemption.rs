@@ -3,13 +3,10 @@
 //! For pods that are aimed at one node, as a DaemonSet's are. Which node to empty for a pod that might go to several is
 //! not decided here: such a pod waits.
 
-use serde_json::json;
-
 use super::{NAME, Turn};
-use crate::cluster::clock::rfc3339;
 use crate::cluster::event::{About, Says};
-use crate::cluster::scheduler::set_condition;
 use crate::cluster::world::World;
+use crate::condition;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
 /// The least important pods of a node without which the pod fits; `None` if it does not fit without them all.
@@ -50,18 +47,8 @@ pub fn evict(world: &mut World<'_>, victim: &Turn, by: &str, node: &str) -> bool
     if pod.is_terminating() {
         return false;
     }
-    let generation = pod.value()["metadata"].get("generation").cloned().unwrap_or(json!(1));
-    let condition = json!({
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
-        "observedGeneration": generation,
-        "lastProbeTime": null,
-        "lastTransitionTime": rfc3339(world.now),
-    });
-    let mut status = pod.value()["status"].clone();
-    set_condition(&mut status, condition);
+    let message = format!("{NAME}: preempting to accommodate a higher priority pod");
+    let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, world.now);
     let message = format!("Preempted by pod {by} on node {node}");
     let says =
         Says { component: NAME, host: "", warns: false, reason: "Preempted", message: &message };
