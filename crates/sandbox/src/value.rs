@@ -49,6 +49,18 @@ pub fn string_map<'a>(object: &'a Value, path: &str) -> Vec<(&'a str, &'a str)> 
     entries
 }
 
+/// The type in the words of Go's decoder.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// What `Value::pointer` finds, without a string made for each step: a table of pods takes hundreds of thousands.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('/').skip(1).try_fold(object, |value, step| match value {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::failed;
 use crate::store::{Reason, Status};
+use crate::value::json_type;
 
 /// Upstream's `maxJSONPatchOperations`.
 const OPERATIONS_MAX: usize = 10_000;
@@ -165,18 +166,6 @@ fn depth(value: &Value) -> usize {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
-}
-
-/// The type in the words of Go's decoder.
-pub(super) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::json::json_type;
 use super::schema::{Field, Strategy, Type};
 use super::{failed, go_text};
 use crate::store::{Reason, Status};
+use crate::value::json_type;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

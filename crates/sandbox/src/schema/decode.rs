@@ -6,6 +6,7 @@ use serde_json::{Number, Value};
 
 use super::{STRUCTS, Shape, StructId, root_of};
 use crate::kind::Kind;
+use crate::value::json_type;
 use everynode_k8s::quantity::Quantity;
 
 /// A value that can't be read into the type of its kind; the server answers 400 with this text.
@@ -139,25 +140,14 @@ pub(super) fn check<'a>(
         (Shape::IntOrString, Value::String(_)) => Ok(()),
         (Shape::IntOrString, Value::Number(number)) => integer_or_string(number),
         (Shape::IntOrString, other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type int32", kind_of(other)))
+            Err(format!("json: cannot unmarshal {} into Go value of type int32", json_type(other)))
         }
         (Shape::Time, Value::String(text)) => time(text),
         (Shape::Time, other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type string", kind_of(other)))
+            Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
         }
         (Shape::Bytes, Value::String(text)) => base64(text),
-        (_, other) => Err(place.mismatch(kind_of(other), &go_type(shape, place))),
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        (_, other) => Err(place.mismatch(json_type(other), &go_type(shape, place))),
     }
 }
 

@@ -49,25 +49,16 @@ fn node_selector_term(term: &Field, causes: &mut Causes) {
 
 fn label_requirement(requirement: &Field, causes: &mut Causes) {
     let (operator, values) = (requirement.child("operator"), requirement.child("values"));
-    match operator.text() {
-        "In" | "NotIn" if values.is_empty() => {
-            causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            causes.forbidden(
-                &values,
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            );
-        }
-        "Gt" | "Lt" if values.len() != 1 => {
-            causes.required(
+    if !selector::values_fit(&operator, &values, causes) {
+        match operator.text() {
+            "Gt" | "Lt" if values.len() == 1 => {}
+            "Gt" | "Lt" => causes.required(
                 &values,
                 "must be specified single value when `operator` is 'Lt' or 'Gt'",
-            );
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => {
-            causes.invalid_rendered(&operator, go_quote(other), "not a valid selector operator")
+            ),
+            other => {
+                causes.invalid_rendered(&operator, go_quote(other), "not a valid selector operator")
+            }
         }
     }
     selector::label_key(&requirement.child("key"), causes);

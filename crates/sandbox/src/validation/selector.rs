@@ -16,29 +16,35 @@ pub(super) fn is_empty(selector: &Field) -> bool {
 
 fn requirement(expression: &Field, causes: &mut Causes) {
     let (operator, values) = (expression.child("operator"), expression.child("values"));
-    match operator.text() {
-        "In" | "NotIn" if values.is_empty() => {
-            causes.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            causes.forbidden(
-                &values,
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            );
-        }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => {
-            causes.invalid_rendered(
-                &operator,
-                super::field::go_quote(other),
-                "not a valid selector operator",
-            );
-        }
+    if !values_fit(&operator, &values, causes) {
+        causes.invalid_rendered(
+            &operator,
+            super::field::go_quote(operator.text()),
+            "not a valid selector operator",
+        );
     }
     label_key(&expression.child("key"), causes);
     for value in values.items() {
         causes.invalid_each(&value, format::label_value(value.text()));
     }
+}
+
+/// Says so if an operator of sets has values that it can't have. False if it is none.
+pub(super) fn values_fit(operator: &Field, values: &Field, causes: &mut Causes) -> bool {
+    match operator.text() {
+        "In" | "NotIn" if values.is_empty() => {
+            causes.required(values, "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            causes.forbidden(
+                values,
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            );
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => return false,
+    }
+    true
 }
 
 pub(super) fn label_key(key: &Field, causes: &mut Causes) {
