@@ -17,7 +17,7 @@ use crate::kind::Kind;
 use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
-use crate::store::{DeleteOptions, Object, Status, WriteOptions};
+use crate::store::{DeleteOptions, Object, Status, Store, WriteOptions};
 use crate::validation;
 
 /// The part of an object that a request may change.
@@ -52,23 +52,12 @@ pub fn update(
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let (old, updated) = shared.write(|store, now| {
-        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let old = store.get(kind, namespace, name).ok().map(|old| old.warm());
-        let updated = match part {
-            Part::Main => store.update(kind, namespace, name, body.value, &options),
-            Part::Status => store.update_status(kind, namespace, name, body.value, &options),
-            Part::Finalize => store.finalize(name, body.value, &options),
-        };
-        updated.map(|updated| (old, updated))
+    let changed = change(shared, target, name, call, |store, options| match part {
+        Part::Main => store.update(kind, namespace, name, body.value, options),
+        Part::Status => store.update_status(kind, namespace, name, body.value, options),
+        Part::Finalize => store.finalize(name, body.value, options),
     })?;
-    let mut warnings = body.warnings;
-    warnings.extend(validation::warnings(
-        kind,
-        updated.value(),
-        old.as_ref().map(|old| old.value()),
-    ));
-    answer(kind, &updated, call, StatusCode::OK, &warnings)
+    answer_change(kind, &changed, call, body.warnings)
 }
 
 pub fn patch(
@@ -90,25 +79,51 @@ pub fn patch(
     let validation = call.parameters.field_validation;
     let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
     let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status, strict };
-    let (old, patched) = shared.write(|store, now| {
-        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let old = store.get(kind, namespace, name).ok().map(|old| old.warm());
-        store.patch(kind, namespace, name, &patch, &options).map(|patched| (old, patched))
+    let changed = change(shared, target, name, call, |store, options| {
+        store.patch(kind, namespace, name, &patch, options)
     })?;
-    let mut warnings = match validation {
+    let warnings = match validation {
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
         FieldValidation::Warn => {
-            let before = old.as_ref().map_or(&Value::Null, |old| old.value());
-            findings.extend(schema::new_unknown_fields(kind, patched.value(), before));
+            let before = changed.before.as_ref().map_or(&Value::Null, |before| before.value());
+            findings.extend(schema::new_unknown_fields(kind, changed.after.value(), before));
             findings
         }
     };
-    warnings.extend(validation::warnings(
-        kind,
-        patched.value(),
-        old.as_ref().map(|old| old.value()),
-    ));
-    answer(kind, &patched, call, StatusCode::OK, &warnings)
+    answer_change(kind, &changed, call, warnings)
+}
+
+/// An object before a change, if there was one, and after it.
+struct Changed {
+    before: Option<Arc<Object>>,
+    after: Arc<Object>,
+}
+
+fn change(
+    shared: &Shared,
+    target: &Target<'_>,
+    name: &str,
+    call: &Call,
+    write: impl FnOnce(&mut Store, &WriteOptions) -> Result<Arc<Object>, Status>,
+) -> Result<Changed, Status> {
+    shared.write(|store, now| {
+        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
+        let before = store.get(target.kind, target.namespace(), name).ok();
+        let before = before.map(|before| before.warm());
+        let after = write(store, &options)?;
+        Ok(Changed { before, after })
+    })
+}
+
+fn answer_change(
+    kind: &'static Kind,
+    changed: &Changed,
+    call: &Call,
+    mut warnings: Vec<String>,
+) -> Result<Response<Body>, Status> {
+    let before = changed.before.as_ref().map(|before| before.value());
+    warnings.extend(validation::warnings(kind, changed.after.value(), before));
+    answer(kind, &changed.after, call, StatusCode::OK, &warnings)
 }
 
 pub fn delete(
