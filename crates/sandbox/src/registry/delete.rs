@@ -89,7 +89,7 @@ fn is_kept(kind: &Kind, object: &Value, grace_seconds: i64) -> bool {
         || has_content_to_clear(kind, object)
 }
 
-fn check_preconditions(
+pub(super) fn check_preconditions(
     kind: &Kind,
     current: &Object,
     delete: &DeleteOptions,

@@ -85,7 +85,20 @@ pub fn evict(
     if !said.is_empty() && said != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    let deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
+    let mut deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
+    let running = store
+        .find_warm(&POD, namespace, name)
+        .filter(|pod| pod.text(&["status", "phase"]) == "Running" && !pod.is_terminating());
+    if let Some(pod) = running {
+        delete::check_preconditions(&POD, &pod, &deletion)?;
+        let mut object = pod.value().clone();
+        let message = "Eviction API: evicting";
+        object["status"] =
+            condition::disrupted(&pod, "EvictionByEvictionAPI", message, options.now);
+        update::write(store, &POD, &pod, object, options)?;
+        // What was asked of the pod as it was holds no more of the one that says so.
+        deletion.preconditions.resource_version = None;
+    }
     delete::delete(store, &POD, namespace, name, &deletion, options)?;
     Ok(())
 }

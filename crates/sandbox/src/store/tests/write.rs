@@ -292,7 +292,7 @@ fn one_range_of_pods_and_the_list_of_them_say_the_same() {
     assert_eq!(node.text(&["spec", "podCIDR"]), "10.0.0.0/24");
 }
 
-/// S4: eviction deletes the pod; a name that is another's is refused.
+/// S4: eviction deletes the pod, and says so in its status; a name that is another's is refused.
 #[test]
 fn eviction_deletes_a_pod() {
     let mut store = store();
@@ -302,8 +302,27 @@ fn eviction_deletes_a_pod() {
     let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"gracePeriodSeconds": 0}});
     store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
     assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
+    let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
+    store.bind("default", "a", &binding, &options()).expect("it is free");
+    let mut running = store.get(&POD, "default", "a").expect("it is there").value().clone();
+    running["status"]["phase"] = json!("Running");
+    store.update_status(&POD, "default", "a", running, &options()).expect("it is valid");
 }
 
+    let version = |version: &str| {
+        let options = json!({"preconditions": {"resourceVersion": version}});
+        json!({"metadata": {"name": "a"}, "deleteOptions": options})
+    };
+    let stale = store.evict("default", "a", &version("1"), &options());
+    assert_eq!(message(stale).0, 409);
+    let current = store.get(&POD, "default", "a").expect("it is there").resource_version();
+    let eviction = version(&current.to_string());
+    store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
+    let evicted = store.get(&POD, "default", "a").expect("its grace period runs");
+    assert!(evicted.is_terminating());
+    let conditions = evicted.value()["status"]["conditions"].as_array().expect("conditions");
+    let reasons: Vec<&Value> = conditions.iter().map(|condition| &condition["reason"]).collect();
+    assert!(reasons.contains(&&json!("EvictionByEvictionAPI")), "{reasons:?}");
 /// S4: a node keeps the status that it is created with; deletecollection deletes what is selected.
 #[test]
 fn a_collection_is_deleted_by_selector() {
