@@ -36,6 +36,11 @@ async fn only_the_token_opens_the_door() {
             assert_eq!(answer.json()["reason"], "Unauthorized");
         }
     }
+    assert_ne!(
+        Server::start().await.token(),
+        server.token(),
+        "each sandbox has a token of its own"
+    );
     let health = server.send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert_eq!((health.code, health.body.as_str()), (200, "ok"));
 }

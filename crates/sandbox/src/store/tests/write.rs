@@ -185,7 +185,12 @@ fn a_deletion_can_have_preconditions() {
     let (code, text) = message(store.delete(&POD, "default", "a", &other, &options()));
     assert_eq!(code, 409);
     assert!(text.contains("the UID in the precondition (other) does not match"), "{text}");
-    let same = DeleteOptions::now().with_uid(created.uid());
+    let mut same = DeleteOptions::now().with_uid(created.uid());
+    same.preconditions.resource_version = Some("1".to_string());
+    let (code, text) = message(store.delete(&POD, "default", "a", &same, &options()));
+    assert_eq!(code, 409);
+    assert!(text.contains("the ResourceVersion in the precondition (1) does not match"), "{text}");
+    same.preconditions.resource_version = Some(created.resource_version().to_string());
     assert!(store.delete(&POD, "default", "a", &same, &options()).is_ok());
 }
 
@@ -297,18 +302,13 @@ fn one_range_of_pods_and_the_list_of_them_say_the_same() {
 fn eviction_deletes_a_pod() {
     let mut store = store();
     create(&mut store, &POD, pod("a"));
-    let wrong = json!({"metadata": {"name": "b"}});
-    assert_eq!(message(store.evict("default", "a", &wrong, &options())).0, 400);
-    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"gracePeriodSeconds": 0}});
-    store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
-    assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
     let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
     store.bind("default", "a", &binding, &options()).expect("it is free");
     let mut running = store.get(&POD, "default", "a").expect("it is there").value().clone();
     running["status"]["phase"] = json!("Running");
     store.update_status(&POD, "default", "a", running, &options()).expect("it is valid");
-}
-
+    let wrong = json!({"metadata": {"name": "b"}});
+    assert_eq!(message(store.evict("default", "a", &wrong, &options())).0, 400);
     let version = |version: &str| {
         let options = json!({"preconditions": {"resourceVersion": version}});
         json!({"metadata": {"name": "a"}, "deleteOptions": options})
@@ -323,6 +323,11 @@ fn eviction_deletes_a_pod() {
     let conditions = evicted.value()["status"]["conditions"].as_array().expect("conditions");
     let reasons: Vec<&Value> = conditions.iter().map(|condition| &condition["reason"]).collect();
     assert!(reasons.contains(&&json!("EvictionByEvictionAPI")), "{reasons:?}");
+    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
+    assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
+}
+
 /// S4: a node keeps the status that it is created with; deletecollection deletes what is selected.
 #[test]
 fn a_collection_is_deleted_by_selector() {
