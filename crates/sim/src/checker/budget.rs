@@ -106,9 +106,11 @@ fn is_takedown(
         && truth::is_ready_for(pod, most, now)
 }
 
-/// Whether the pod carries the hash of the present template.
+/// Whether the pod carries the hash of the present template. The number does not tell: after an undo it may be raised
+/// while the first pods are replaced.
 fn is_current(truth: &Truth, ds: &DaemonSet, pod: &Pod) -> bool {
     let UpdateStrategy::RollingUpdate { .. } = ds.update_strategy else { return false };
-    let hash = truth.newest_revision(&ds.uid).and_then(|revision| revision.hash());
-    pod.revision_hash().is_some_and(|carried| hash.is_some_and(|hash| hash == carried))
+    let Some(carried) = pod.revision_hash() else { return false };
+    let mut current = truth.revisions_of(&ds.uid).filter(|revision| revision.stores(&ds.template));
+    current.any(|revision| revision.hash().is_some_and(|hash| hash == carried))
 }
