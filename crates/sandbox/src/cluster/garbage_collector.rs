@@ -190,7 +190,7 @@ impl GarbageCollector {
         writes.remove_finalizer(kind, object, ORPHAN)
     }
 
-    /// Lets an owner go once no dependent blocks it.
+    /// Deletes the dependents of an owner, and lets it go once none blocks it.
     fn foreground(
         &mut self,
         writes: &mut Writes,
@@ -202,14 +202,12 @@ impl GarbageCollector {
         for reference in writes.store.dependents(object.uid()) {
             let found = writes.store.find(reference.kind, &reference.namespace, &reference.name);
             let Some(dependent) = found else { continue };
-            if !blocks(dependent, object.uid()) {
-                continue;
-            }
-            blocked = true;
-            if !first_time {
+            blocked |= blocks(dependent, object.uid());
+            if first_time {
+                self.push(Work::Examine(dependent.uid().into()));
+            } else if blocked {
                 break;
             }
-            self.push(Work::Examine(dependent.uid().into()));
         }
         if blocked {
             return Ok(());

@@ -127,6 +127,25 @@ fn foreground_deletion_takes_the_owner_last() {
     assert_eq!(world.left("default"), "");
 }
 
+/// S11: in the foreground all dependents are deleted, and the owner waits for those alone that block it.
+#[test]
+fn a_dependent_that_does_not_block_keeps_no_owner() {
+    let mut world = World::new(100);
+    let owner = world.daemon_set("default");
+    let mut owners = json!([reference(&owner)]);
+    owners[0]["blockOwnerDeletion"] = json!(false);
+    let metadata =
+        json!({"name": "lax", "ownerReferences": owners, "finalizers": ["example.dev/wait"]});
+    world.create(&CONFIG_MAP, "default", json!({"metadata": metadata}));
+    world.collect();
+    world.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
+    world.collect();
+    assert_eq!(world.left("default"), "ds! p1! p2! lax!");
+    world.end_pods();
+    world.collect();
+    assert_eq!(world.left("default"), "lax!");
+}
+
 /// S11: orphaned dependents stay, without the owner's reference.
 #[test]
 fn orphaning_leaves_the_dependents() {
