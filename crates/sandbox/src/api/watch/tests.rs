@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::api::negotiate::MetaVersion;
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
 use crate::kind::CONFIG_MAP;
@@ -219,6 +220,25 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     );
     write(&shared, 3);
     assert_eq!(events(&mut watcher).await, ["ADDED c3"]);
+}
+
+/// S4: a watch of table rows says once what its columns are.
+#[tokio::test]
+async fn a_watch_names_the_columns_once() {
+    let shared = shared();
+    write(&shared, 1);
+    write(&shared, 2);
+    let start = Start::Everything { marked: false };
+    let form = Form::Table(MetaVersion::V1);
+    let table = Request { form, ..request(start, None) };
+    let mut watcher = Watcher::new(&shared, table).expect("a watch");
+    let chunk = watcher.next().await.expect("a chunk");
+    let columns = |line: &[u8]| {
+        let event: Value = serde_json::from_slice(line).expect("an event");
+        event["object"]["columnDefinitions"].as_array().map_or(0, Vec::len)
+    };
+    let lines = chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    assert_eq!(lines.map(columns).collect::<Vec<_>>(), [3, 0]);
 }
 
 /// S7: a quiet watch is told now and then how far it is, without the objects that it does not see.

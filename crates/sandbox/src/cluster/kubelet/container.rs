@@ -469,3 +469,13 @@ fn after(now: Timestamp, ms: i64) -> Timestamp {
 fn back_off(earlier: u32) -> i64 {
     (BACK_OFF_MS << earlier.min(10)).min(BACK_OFF_MS_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    /// S22: back-offs double, up to five minutes.
+    #[test]
+    fn back_offs_double_up_to_five_minutes() {
+        let seconds = [0, 1, 4, 5, 30].map(|earlier| super::back_off(earlier) / 1000);
+        assert_eq!(seconds, [10, 20, 160, 300, 300]);
+    }
+}

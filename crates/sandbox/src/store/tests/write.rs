@@ -62,6 +62,16 @@ fn a_dry_run_writes_nothing() {
     let patched = store.patch(&POD, "default", "a", &patch, &dry).expect("it is valid");
     assert_eq!(patched.label("x"), Some("y"));
     store.delete(&POD, "default", "a", &DeleteOptions::now(), &dry).expect("it is there");
+    let mut status = patched.value().clone();
+    status["status"]["phase"] = json!("Running");
+    store.update_status(&POD, "default", "a", status, &dry).expect("it is valid");
+    let binding = json!({"target": {"kind": "Node", "name": "n"}});
+    store.bind("default", "a", &binding, &dry).expect("it is free");
+    let now = json!({"deleteOptions": {"gracePeriodSeconds": 0}});
+    store.evict("default", "a", &now, &dry).expect("no budget refuses");
+    let everything = ListOptions::default();
+    let deleted = store.delete_collection(&POD, &everything, &DeleteOptions::now(), &dry);
+    assert_eq!(deleted.expect("they are there").items.len(), 1);
     let stored = store.get(&POD, "default", "a").expect("it is there");
     assert_eq!(stored.label("x"), None);
     assert_eq!(store.resource_version(), before + 1);
@@ -103,22 +113,63 @@ fn generation_grows_with_the_spec_alone() {
     assert_eq!(patch(json!({"status": {"numberReady": 1}}), true), expected(3, "2"));
 }
 
+/// S9: a pod's generation counts the changes of its spec alone, too.
+#[test]
+fn a_pods_generation_grows_with_its_spec() {
+    let mut store = store();
+    create(&mut store, &POD, pod("a"));
+    let mut patch = |body| {
+        let pod = store.patch(&POD, "default", "a", &merge(body), &options()).expect("it is valid");
+        pod.value()["metadata"]["generation"].as_i64()
+    };
+    assert_eq!(patch(json!({"metadata": {"labels": {"x": "y"}}})), Some(1));
+    assert_eq!(patch(json!({"spec": {"activeDeadlineSeconds": 5}})), Some(2));
+}
+
 /// S9: status and spec can't be changed through each other's endpoint.
 #[test]
 fn each_endpoint_changes_its_own_part() {
     let mut store = store();
-    create(&mut store, &DAEMON_SET, daemon_set("a"));
-    let both = json!({"spec": {"minReadySeconds": 5}, "status": {"numberReady": 3}});
-    let mut patched = |status: bool| {
-        let patch =
-            Patch { patch_type: PatchType::Merge, body: both.clone(), status, strict: None };
-        let object = store.patch(&DAEMON_SET, "default", "a", &patch, &options());
-        let object = object.expect("it is valid");
-        let value = object.value();
-        (value["spec"]["minReadySeconds"].as_i64(), value["status"]["numberReady"].as_i64())
-    };
-    assert_eq!(patched(true), (None, Some(3)));
-    assert_eq!(patched(false), (Some(5), Some(3)));
+    let node = json!({"metadata": {"name": "a"}});
+    for (kind, object, (in_spec, wanted), (in_status, first, second)) in [
+        (&DAEMON_SET, daemon_set("a"), ("minReadySeconds", json!(5)), ("numberReady", 3, 4)),
+        (&POD, pod("a"), ("activeDeadlineSeconds", json!(5)), ("observedGeneration", 3, 4)),
+        (&NODE, node, ("unschedulable", json!(true)), ("unknown", 3, 4)),
+    ] {
+        let namespace = create(&mut store, kind, object).namespace().to_string();
+        let mut patched = |status: bool, told: i64| {
+            let body = json!({"spec": {in_spec: wanted}, "status": {in_status: told}});
+            let patch = Patch { status, ..merge(body) };
+            let object = store.patch(kind, &namespace, "a", &patch, &options());
+            let object = object.expect("it is valid");
+            let value = object.value();
+            (value["spec"][in_spec].clone(), value["status"][in_status].as_i64())
+        };
+        assert_eq!(patched(true, first), (Value::Null, Some(first)), "{}", kind.kind);
+        assert_eq!(patched(false, second), (wanted.clone(), Some(first)), "{}", kind.kind);
+    }
+}
+
+/// S10: a pod's quality of service follows from its requests and limits, its priority from one of the two built-in classes.
+#[test]
+fn a_pods_quality_and_priority_follow_from_its_spec() {
+    let mut store = store();
+    let whole = json!({"cpu": "1", "memory": "1Gi"});
+    let half = json!({"cpu": "500m", "memory": "1Gi"});
+    for (name, resources, class, quality, priority) in [
+        ("a", json!({}), "", "BestEffort", 0),
+        ("b", json!({"requests": half}), "system-node-critical", "Burstable", 2_000_001_000),
+        ("c", json!({"requests": half, "limits": whole}), "", "Burstable", 0),
+        ("d", json!({"limits": {"cpu": "1"}}), "", "Burstable", 0),
+        ("e", json!({"limits": whole}), "system-cluster-critical", "Guaranteed", 2_000_000_000),
+    ] {
+        let mut object = pod(name);
+        object["spec"]["containers"][0]["resources"] = resources;
+        object["spec"]["priorityClassName"] = json!(class);
+        let made = create(&mut store, &POD, object);
+        assert_eq!(made.text(&["status", "qosClass"]), quality, "{name}");
+        assert_eq!(made.value()["spec"]["priority"], priority, "{name}");
+    }
 }
 
 /// S10: a new pod is Pending, with its quality of service, priority, account and default tolerations.
