@@ -17,6 +17,7 @@ mod operate;
 mod python;
 mod quick_start;
 mod rights;
+mod sandbox;
 mod scenarios;
 mod separate_process;
 mod streams;
