@@ -182,14 +182,19 @@ impl<'a> Page<'a> {
 
     /// False once nothing that follows can matter.
     fn add(&mut self, key: &str, object: &Arc<Object>) -> bool {
+        let is_full = self.options.limit > 0 && self.items.len() == self.options.limit;
+        // How many follow is told only where nothing is selected; to count them, none has to be looked at.
+        if is_full && !self.options.selector.selects() {
+            self.more += 1;
+            return true;
+        }
         let object = registry::served_as(self.kind, object);
         if !self.options.selector.matches(&object) {
             return true;
         }
-        if self.options.limit > 0 && self.items.len() == self.options.limit {
+        if is_full {
             self.more += 1;
-            // How many follow is told only where nothing is selected.
-            return !self.options.selector.selects();
+            return false;
         }
         self.last_key.clear();
         self.last_key.push_str(key);
