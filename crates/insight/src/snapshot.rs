@@ -3,6 +3,7 @@
 //!
 //! Nothing is decided here. An object that can't be read is told by name and left out.
 
+mod condition;
 mod event;
 mod node;
 mod pod;

@@ -46,7 +46,11 @@ impl HostPort {
 
 impl Usage {
     pub fn of(pod: &Value) -> Usage {
-        Usage { requests: pod_requests(&pod["spec"]), host_ports: host_ports(&pod["spec"]) }
+        Self::of_spec(&pod["spec"])
+    }
+
+    pub fn of_spec(spec: &Value) -> Usage {
+        Usage { requests: pod_requests(spec), host_ports: host_ports(spec) }
     }
 }
 

@@ -7,6 +7,8 @@ use everynode_k8s::fit::Room;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::condition::Condition;
+
 pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
 #[derive(Clone, Debug)]
@@ -48,16 +50,7 @@ struct WireSpec {
 #[serde(default)]
 struct WireStatus {
     allocatable: Option<BTreeMap<String, Value>>,
-    conditions: Option<Vec<WireCondition>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    message: Option<String>,
+    conditions: Option<Vec<Condition>>,
 }
 
 impl NodeDetail {
@@ -86,7 +79,7 @@ impl NodeDetail {
     }
 }
 
-fn health(conditions: Vec<WireCondition>) -> NodeHealth {
+fn health(conditions: Vec<Condition>) -> NodeHealth {
     match conditions.into_iter().find(|condition| condition.kind == "Ready") {
         None => NodeHealth::Untold,
         Some(ready) if ready.status == "True" => NodeHealth::Ready,

@@ -8,7 +8,11 @@ use everynode_core::object::{Pod, PodPhase, Readiness};
 use everynode_k8s::convert::Interner;
 use everynode_k8s::fit::Usage;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::condition::Condition;
 
 /// A pod of a DaemonSet, or an orphan.
 #[derive(Clone, Debug)]
@@ -82,23 +86,36 @@ impl Container {
     }
 }
 
+/// Only what is asked of it is taken apart: a plan reads the pods of all namespaces.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WirePod<'a> {
+    spec: Value,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+impl WirePod<'_> {
+    fn status<T: DeserializeOwned + Default>(&self) -> T {
+        let status = self.status.map(|status| serde_json::from_str(status.get()));
+        status.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WirePhase {
+    phase: Option<String>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireStatus {
     reason: Option<String>,
     message: Option<String>,
-    conditions: Option<Vec<WireCondition>>,
+    conditions: Option<Vec<Condition>>,
     init_container_statuses: Option<Vec<WireContainer>>,
     container_statuses: Option<Vec<WireContainer>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WireCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    message: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -137,25 +154,31 @@ struct WireTerminated {
 impl PodDetail {
     /// `json` is what `pod` was read from; a part of it that does not parse counts as not there.
     pub(super) fn new(pod: Pod, json: &[u8]) -> Self {
-        let mut object: Value = serde_json::from_slice(json).unwrap_or_default();
-        let status: WireStatus =
-            serde_json::from_value(object["status"].take()).unwrap_or_default();
+        let wire: WirePod = serde_json::from_slice(json).unwrap_or_default();
+        let status: WireStatus = wire.status();
         let containers = status.init_container_statuses.iter().chain(&status.container_statuses);
         let restarts = containers.flatten().map(|container| container.restart_count).sum();
         let start_up = match pod.readiness {
             Readiness::ReadySince(at) if restarts == 0 => Some(at.since(pod.creation_timestamp)),
             Readiness::ReadySince(_) | Readiness::Ready | Readiness::NotReady => None,
         };
-        Self { state: state(&pod, status), restarts, start_up, usage: Usage::of(&object), pod }
+        Self {
+            state: state(&pod, status),
+            restarts,
+            start_up,
+            usage: Usage::of_spec(&wire.spec),
+            pod,
+        }
     }
 }
 
 /// On which node a pod takes up how much; none if it is on none, or has ended.
 pub(super) fn usage_on_node(json: &[u8], interner: &mut Interner) -> Option<(NodeName, Usage)> {
-    let pod: Value = serde_json::from_slice(json).ok()?;
-    let node = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
-    let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    (!has_ended).then(|| (NodeName::from(interner.text(node)), Usage::of(&pod)))
+    let pod: WirePod = serde_json::from_slice(json).ok()?;
+    let node = pod.spec["nodeName"].as_str().filter(|name| !name.is_empty())?;
+    let status: WirePhase = pod.status();
+    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    (!has_ended).then(|| (NodeName::from(interner.text(node)), Usage::of_spec(&pod.spec)))
 }
 
 fn state(pod: &Pod, status: WireStatus) -> PodState {
