@@ -67,13 +67,21 @@ pub struct Entry {
     pub data: Value,
 }
 
-/// Why there is nothing to go back to, in kubectl's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why there is nothing to go back to, in kubectl's words, and what there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRevision {
     #[error("no last revision to roll back to")]
     NoPrevious,
-    #[error("unable to find specified revision {0} in history")]
-    NotFound(i64),
+    #[error("unable to find specified revision {number} in history: {}", there_are(.there))]
+    NotFound { number: i64, there: Vec<i64> },
+}
+
+fn there_are(numbers: &[i64]) -> String {
+    if numbers.is_empty() {
+        return "there is none yet".to_owned();
+    }
+    let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    format!("it has {}", numbers.join(", "))
 }
 
 /// The revisions of the DaemonSet with that UID and template, oldest first. `pods` has how many pods carry each hash.
@@ -102,7 +110,10 @@ pub fn history(
 /// If there is none.
 pub fn numbered(entries: &[Entry], number: i64) -> Result<&Entry, NoRevision> {
     let found = entries.iter().rev().find(|entry| entry.revision == number);
-    found.ok_or(NoRevision::NotFound(number))
+    found.ok_or_else(|| NoRevision::NotFound {
+        number,
+        there: entries.iter().map(|entry| entry.revision).collect(),
+    })
 }
 
 /// The one before the current one.
@@ -204,7 +215,9 @@ mod tests {
         assert_eq!(entries[1].change_cause.as_deref(), Some("cause 2"));
         assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(3));
         assert_eq!(numbered(&entries, 1).map(|entry| entry.name.as_str()), Ok("d-1"));
-        assert_eq!(numbered(&entries, 9).err(), Some(NoRevision::NotFound(9)));
+        let missing = numbered(&entries, 9).err().map(|missing| missing.to_string());
+        let expected = "unable to find specified revision 9 in history: it has 1, 2, 3";
+        assert_eq!(missing.as_deref(), Some(expected));
     }
 
     /// C42: a duplicate of the current template is nothing to go back to.

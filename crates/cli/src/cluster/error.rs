@@ -50,11 +50,14 @@ impl Error {
     pub(super) fn of(right: &Right, server: &str, error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::refusal(right, server, status.code, status.message),
-            other => {
-                let cause = client::one_line(&other);
-                Self::Unreachable { server: server.to_owned(), cause }
-            }
+            // Its own name for it tells nobody anything.
+            kube::Error::Service(cause) => Self::unreachable(server, &*cause),
+            other => Self::unreachable(server, &other),
         }
+    }
+
+    fn unreachable(server: &str, cause: &dyn std::error::Error) -> Self {
+        Self::Unreachable { server: server.to_owned(), cause: client::one_line(cause) }
     }
 
     /// What the server's answer to a request that needed that right means.

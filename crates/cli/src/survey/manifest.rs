@@ -20,8 +20,13 @@ pub struct Manifest {
 /// If it can't be read, is no YAML, or holds no DaemonSet.
 pub fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
     let text = text(path)?;
-    let documents: Vec<Value> =
-        yaml::documents(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    let path = name(path);
+    // What follows the first line is a drawing of where it is.
+    let wrong = |error: String| {
+        let error = error.lines().next().unwrap_or_default();
+        anyhow::anyhow!("{path} is no YAML or JSON: {}", error.trim_start_matches("error: "))
+    };
+    let documents: Vec<Value> = yaml::documents(&text).map_err(|error| wrong(error.to_string()))?;
     let mut manifest = Manifest { daemon_sets: Vec::new(), ignored: Vec::new() };
     for document in documents {
         collect(document, namespace, &mut manifest);
@@ -31,7 +36,7 @@ pub fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
             [] => "nothing".to_owned(),
             others => others.join(", "),
         };
-        anyhow::bail!("{} holds no DaemonSet of apps/v1, but {found}", path.display());
+        anyhow::bail!("{path} holds no DaemonSet of apps/v1, but {found}");
     }
     Ok(manifest)
 }
@@ -41,7 +46,12 @@ pub fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
 /// # Errors
 /// If it can't be read, or holds something else.
 pub fn nodes(path: &Path) -> anyhow::Result<Vec<Value>> {
-    node_files::parse(&text(path)?).with_context(|| path.display().to_string())
+    node_files::parse(&text(path)?).with_context(|| name(path))
+}
+
+/// As messages call it.
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
