@@ -194,7 +194,7 @@ fn nodes_section(
 fn legend(overview: &Overview, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let entries = overview.situations().into_iter().map(|(situation, count)| {
         let sign = palette.span(palette::tone(situation), palette::sign(situation));
-        let text = format!(" {count} {}", palette::word(situation));
+        let text = format!(" {count} {}", situation.words());
         (sign, palette.span(Tone::Plain, text))
     });
     let flowed = flowed(entries, width, GAP, |(sign, text)| sign.width() + text.width());
@@ -229,7 +229,7 @@ fn help(palette: Palette) -> Vec<Line<'static>> {
     lines.extend(palette::SITUATIONS.map(|situation| {
         Line::from(vec![
             palette.span(palette::tone(situation), format!("{:<18}", palette::sign(situation))),
-            palette.span(Tone::Plain, palette::word(situation)),
+            palette.span(Tone::Plain, situation.words()),
         ])
     }));
     lines

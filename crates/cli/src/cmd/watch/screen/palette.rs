@@ -67,24 +67,6 @@ pub const fn sign(situation: Situation) -> &'static str {
     }
 }
 
-pub const fn word(situation: Situation) -> &'static str {
-    match situation {
-        Situation::Failing => "failing",
-        Situation::Unschedulable => "unschedulable",
-        Situation::NodeNotReady => "node not ready",
-        Situation::Missing => "missing",
-        Situation::ToBeDeleted => "to be deleted",
-        Situation::NotReady => "not ready",
-        Situation::Terminating => "terminating",
-        Situation::NotYetAvailable => "not yet available",
-        Situation::Outdated => "older revision",
-        Situation::Lingering => "may stay",
-        Situation::UpToDate => "up to date",
-        Situation::ShouldRun => "should run",
-        Situation::Excluded => "not wanted",
-    }
-}
-
 pub const fn tone(situation: Situation) -> Tone {
     match situation {
         Situation::Failing | Situation::Unschedulable | Situation::NodeNotReady => Tone::Bad,
