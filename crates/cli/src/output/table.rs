@@ -1,6 +1,8 @@
 //! Tables in kubectl's manner: headings, columns, no lines. On a terminal that is too narrow, long cells are broken.
 
-use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use comfy_table::{
+    Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
 
 use super::Screen;
 
@@ -24,16 +26,9 @@ pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<Text>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let last = headings.len().saturating_sub(1);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    match screen.width {
-        Some(width) => {
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        None => {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-    }
     if screen.color {
         table.enforce_styling();
     } else {
@@ -43,16 +38,37 @@ pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<Text>]) -> String {
     for row in rows {
         table.add_row(row.iter().map(|(tone, text)| cell(*tone, text)));
     }
-    let last = headings.len().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index < last { GAP } else { 0 }));
+    }
+    match screen.width {
+        Some(width) if !has_room(width, headings, rows) => narrow(&mut table, width, headings),
+        Some(_) | None => {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
     }
     let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
     lines.collect()
 }
 
+/// Breaks cells, but no heading.
+fn narrow(table: &mut Table, width: u16, headings: &[&str]) {
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    let last = headings.len().saturating_sub(1);
+    for ((index, column), heading) in table.column_iter_mut().enumerate().zip(headings) {
+        let length = u16::try_from(heading.len()).unwrap_or(u16::MAX);
+        let boundary = length.saturating_add(if index < last { GAP } else { 0 });
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(boundary)));
+    }
+}
+
+fn has_room(width: u16, headings: &[&str], rows: &[Vec<Text>]) -> bool {
+    let plain = table(Screen { color: false, width: None }, headings, rows);
+    plain.lines().all(|line| line.chars().count() <= usize::from(width))
+}
+
 /// A table with a remark to each row, which may be long: in a last column where that has room, else on a line of its own
-/// below the row.
+/// below the row. Where not even the rows have room, each is a list of what it has.
 pub fn table_with_remarks(
     screen: Screen,
     headings: &[&str],
@@ -64,12 +80,14 @@ pub fn table_with_remarks(
     let together =
         rows.iter().map(|(row, remark)| [row.as_slice(), std::slice::from_ref(remark)].concat());
     let together: Vec<_> = together.collect();
-    let plain = table(Screen { color: false, width: None }, &all, &together);
-    let length = plain.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    if screen.width.is_none_or(|width| length <= usize::from(width)) {
+    let Some(width) = screen.width else { return table(unlimited, &all, &together) };
+    if has_room(width, &all, &together) {
         return table(unlimited, &all, &together);
     }
     let bare: Vec<_> = rows.iter().map(|(row, _)| row.clone()).collect();
+    if !has_room(width, headings, &bare) {
+        return rows.iter().map(|row| list(screen, usize::from(width), headings, row)).collect();
+    }
     let text = table(unlimited, headings, &bare);
     let mut lines = text.lines();
     let mut shown = lines.next().map(|line| format!("{line}\n")).unwrap_or_default();
@@ -80,6 +98,37 @@ pub fn table_with_remarks(
         }
     }
     shown
+}
+
+/// A row as its headings and cells, in as many lines as they take, and its remark below.
+fn list(
+    screen: Screen,
+    width: usize,
+    headings: &[&str],
+    (row, remark): &(Vec<Text>, Text),
+) -> String {
+    let mut text = String::new();
+    let mut length = 0;
+    for (heading, (tone, cell)) in headings.iter().zip(row) {
+        let entry = heading.chars().count() + 1 + cell.chars().count();
+        let gap = usize::from(GAP);
+        let (before, column) = match length {
+            0 => ("", 0),
+            _ if length + gap + entry > width => ("\n  ", 2),
+            _ => ("   ", length + gap),
+        };
+        text += &format!(
+            "{before}{} {}",
+            screen.paint(Tone::Heading, heading),
+            screen.paint(*tone, cell)
+        );
+        length = column + entry;
+    }
+    let (tone, remark) = remark;
+    if !remark.is_empty() {
+        text += &format!("\n  {}", screen.paint(*tone, remark));
+    }
+    text + "\n"
 }
 
 /// Between two columns.
@@ -164,5 +213,36 @@ mod tests {
         let text = table(Screen { color: true, width: Some(80) }, HEADINGS, &rows());
         assert!(text.contains("\u{1b}["), "{text:?}");
         assert_eq!(table(Screen { color: true, width: None }, HEADINGS, &[]), "");
+    }
+
+    /// A phone at three in the morning.
+    #[test]
+    fn rows_that_have_no_room_are_lists() {
+        let rows: Vec<_> = rows()
+            .into_iter()
+            .map(|mut row| {
+                let remark = row.pop().expect("it has three");
+                (row, remark)
+            })
+            .collect();
+        let shown = |width| {
+            let screen = Screen { color: false, width: Some(width) };
+            table_with_remarks(screen, &HEADINGS[..2], "REASON", &rows)
+        };
+        expect![[r#"
+            NAME      READY
+            fluentd   3
+            agent     1
+              CrashLoopBackOff on node-0001 and 2 other nodes
+        "#]]
+        .assert_eq(&shown(16));
+        expect![[r#"
+            NAME fluentd
+              READY 3
+            NAME agent
+              READY 1
+              CrashLoopBackOff on node-0001 and 2 other nodes
+        "#]]
+        .assert_eq(&shown(12));
     }
 }
