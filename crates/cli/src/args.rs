@@ -46,7 +46,7 @@ Examples:
   everynode status ds/fluentd --timeout 10m                       waits for its rollout, and says what holds it up
 
 Completion of names from the cluster:
-  source <(everynode completion bash)      in ~/.bashrc; zsh alike in ~/.zshrc
+  source <(everynode completion bash)      in ~/.bashrc; zsh alike in ~/.zshrc, after compinit
   everynode completion fish | source       in ~/.config/fish/config.fish
 
 As a plugin of kubectl, call it kubectl-everynode and put it into $PATH: kubectl everynode top";

@@ -172,15 +172,15 @@ fn a_pod_that_does_not_fit_stops_the_rollout() {
         Some(&live),
         &hungry,
         &expect![[r#"
-        Change, RollingUpdate, maxUnavailable 1
-        replace: node-01, node-02
-        keep: node-03, node-04
-        +0s: node-01
-        +8s: node-02
-        takes 8 to 68 s
-        unfinished: its turn does not come [node-03, node-04]
-        unfinished: the new pod does not fit: Insufficient cpu [node-02]
-    "#]],
+            Change, RollingUpdate, maxUnavailable 1
+            replace: node-01, node-02
+            keep: node-03, node-04
+            +0s: node-01
+            +8s: node-02
+            takes 8 to 68 s
+            unfinished: its turn does not come [node-03, node-04]
+            unfinished: the new pod does not fit: Insufficient cpu, unless others are evicted for it [node-02]
+        "#]],
     );
 }
 

@@ -37,8 +37,8 @@ Examples:
   everynode explain ds/fluentd -n logging -o name          the nodes that need attention
   everynode explain -f fluentd.yaml --nodes-from nodes.yaml
 
-Reads only. Needs `get` on the DaemonSet and `list` on nodes; with `list` on pods and controllerrevisions it says what the
-pods are doing, with `get` on the namespace it heeds that one's node selector.";
+Reads only. Needs `get` on the DaemonSet and `list` on nodes; with `list` on pods and controllerrevisions it \
+says what the pods are doing, with `get` on the namespace it heeds that one's node selector.";
 
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
@@ -68,9 +68,10 @@ Examples:
   everynode plan -f fluentd.yaml --start-up 30s             if pods take 30 s to be ready
   everynode plan -f fluentd.yaml --nodes-from nodes.yaml    on nodes of a file, without a cluster
 
-Nothing is changed: the server is asked with dryRun=All what the object would be, which needs `create` or `patch` on
-daemonsets; without that right it is worked out here. Needs `get` on the DaemonSet and `list` on nodes, and for one that is
-there already `list` on pods and controllerrevisions in its namespace; with `list` on all pods it tells whether new ones fit.
+Nothing is changed: the server is asked with dryRun=All what the object would be, which needs \
+`create` or `patch` on daemonsets; without that right it is worked out here. Needs `get` on the DaemonSet and `list` \
+on nodes, and for one that is there already `list` on pods and controllerrevisions in its namespace; with `list` on \
+all pods it tells whether new ones fit.
 
-Exit code: 0 nothing to do, 2 changes, 1 an error. (Arguments that can't be read end with 2, too, and nothing on standard
-output.)";
+Exit code: 0 nothing to do, 2 changes, 1 an error. (Arguments that can't be read end with 2, too, and nothing on \
+standard output.)";

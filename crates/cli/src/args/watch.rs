@@ -30,5 +30,5 @@ Examples:
 
 Keys: q quits, the arrow keys and PgUp and PgDn scroll what holds it up, ? explains the signs.
 
-It reads the DaemonSet, its pods, revisions and events, and nodes. Where a right to watch them is
-missing it tells which one, and shows what it can without.";
+It reads the DaemonSet, its pods, revisions and events, and nodes. Where a right to watch them \
+is missing it tells which one, and shows what it can without.";

@@ -16,7 +16,6 @@ use everynode_core::object::{
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 use everynode_core::time::Timestamp;
 use everynode_k8s::fit::{Misfit, Room, Usage};
-use serde_json::json;
 
 use super::pace::Speed;
 use super::{NodeChanges, Pods, Proposal, Wave};
@@ -41,6 +40,8 @@ pub(super) struct Model {
     nodes: BTreeMap<NodeName, Place>,
     agenda: BTreeSet<(Timestamp, PodName)>,
     waiting_for_room: BTreeMap<NodeName, Vec<PodName>>,
+    /// The scheduler may evict others for its pods.
+    has_priority: bool,
     /// The pod that spoke for each node in the beginning.
     before: Pods,
     /// When something was first done on a node.
@@ -87,7 +88,7 @@ impl Model {
             template_labels: labels
                 .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
                 .collect(),
-            usage: Usage::of(&json!({ "spec": template["spec"] })),
+            usage: Usage::of_spec(&template["spec"]),
             speed,
             started_at: now,
             now,
@@ -98,6 +99,7 @@ impl Model {
             nodes: places(snapshot, proposal),
             agenda: BTreeSet::new(),
             waiting_for_room: BTreeMap::new(),
+            has_priority: template["spec"]["priorityClassName"].is_string(),
             before: Pods::new(),
             touched: BTreeMap::new(),
             settled_at: now,
@@ -265,8 +267,7 @@ impl Model {
         let misfits =
             if place.tells_room { place.room.admission_misfits(&actor.usage) } else { Vec::new() };
         if !misfits.is_empty() {
-            let reasons: Vec<String> = misfits.iter().map(Misfit::reason).collect();
-            actor.fate = Fate::DoesNotFit(reasons.join(", "));
+            actor.fate = Fate::DoesNotFit(why_unfit(&misfits, self.has_priority));
             self.waiting_for_room.entry(node).or_default().push(name.clone());
             return;
         }
@@ -357,6 +358,18 @@ fn why_unfinished(actors: &[&Actor], is_alive: bool) -> String {
         (None, true, Some(why)) => why,
         (None, true, None) if actors.is_empty() => "no pod is created".to_owned(),
         (None, true, None) => "its turn does not come".to_owned(),
+    }
+}
+
+/// In the scheduler's words; and whether it might evict others, which nobody does here.
+fn why_unfit(misfits: &[Misfit], has_priority: bool) -> String {
+    let reasons = misfits.iter().map(Misfit::reason).collect::<Vec<_>>().join(", ");
+    let is_of_room =
+        |misfit: &Misfit| matches!(misfit, Misfit::Insufficient(_)) && misfit.could_be_resolved();
+    if has_priority && misfits.iter().all(is_of_room) {
+        format!("{reasons}, unless others are evicted for it")
+    } else {
+        reasons
     }
 }
 
