@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::leader::holder;
+use super::leader::{another_leads, holder};
 use crate::observe::{Limits, Observer};
 use crate::world::manifest::daemon_set;
 use crate::world::process::Process;
@@ -46,12 +46,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() -> Result<()> 
     let created = world.pods_of("a").await?.len();
     ensure!(created < 32, "{created} pods: it has too few writes left");
     let mut second = start(&FLAGS, &other)?;
-    eventually("the second replica leads", async || {
-        let now = holder(&world).await?;
-        ensure!(now != leader, "still {now}");
-        Ok(())
-    })
-    .await?;
+    another_leads(&world, &leader).await?;
     first.signal("CONT")?;
     let (status, _) = first.ended().await?;
     ensure!(!status.success(), "it ends with {status}");

@@ -65,12 +65,7 @@ async fn a_killed_leader_is_succeeded_when_its_lease_expires() -> Result<()> {
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     first.signal("KILL")?;
     first.ended().await?;
-    eventually("the second replica leads", async || {
-        let now = holder(&world).await?;
-        ensure!(now != leader, "still {now}");
-        Ok(())
-    })
-    .await?;
+    another_leads(&world, &leader).await?;
     world.settled("a").await?;
     observer.finish().await?;
     Ok(())
@@ -112,6 +107,15 @@ pub async fn serving(world: &World) -> Result<(Process, String)> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let flags: Vec<&str> = FLAGS.into_iter().chain(["--http", &address]).collect();
     Ok((run(world, &flags)?, address))
+}
+
+pub async fn another_leads(world: &World, leader: &str) -> Result<()> {
+    eventually("another replica leads", async || {
+        let now = holder(world).await?;
+        ensure!(now != leader, "still {now}");
+        Ok(())
+    })
+    .await
 }
 
 /// Who holds the lease.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::leader::holder;
+use super::leader::{another_leads, holder};
 use crate::observe::{Limits, Observer, node_of};
 use crate::separate_process::run;
 use crate::world::cable::{Cable, Condition};
@@ -145,12 +145,7 @@ async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
     cable.break_for_now(Condition::Clamped);
     let (status, _) = first.ended().await?;
     ensure!(!status.success() && first.output().contains("no longer leading"), "{status}");
-    eventually("the standby leads", async || {
-        let now = holder(&world).await?;
-        ensure!(now != leader, "still {now}");
-        Ok(())
-    })
-    .await?;
+    another_leads(&world, &leader).await?;
     world.settled("a").await?;
     observer.finish().await?;
     second.check_running()

@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::{Api, ListParams};
 use serde_json::json;
 
-use super::leader::holder;
+use super::leader::{another_leads, holder};
 use crate::observe::{Limits, Observer};
 use crate::separate_process::{bare, run};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
@@ -49,12 +49,7 @@ async fn a_leader_killed_in_a_large_rollout_is_succeeded() -> Result<()> {
     first.ended().await?;
     let last = lease(&world).await?;
     ensure!(last.holder_identity.as_deref() == Some(&leader), "it was not the leader: {last:?}");
-    eventually("the standby leads", async || {
-        let now = holder(&world).await?;
-        ensure!(now != leader, "still {now}");
-        Ok(())
-    })
-    .await?;
+    another_leads(&world, &leader).await?;
     is_in_time(&last, &lease(&world).await?)?;
     world.settled("a").await?;
     let report = observer.finish().await?;
