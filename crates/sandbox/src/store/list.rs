@@ -57,7 +57,7 @@ pub fn list(
     current: u64,
 ) -> Result<List, Status> {
     let position = position(options, current)?;
-    let overrides = overrides(table, &position, options, current)?;
+    let overrides = overrides(table, &position, current)?;
     let mut page = Page::new(kind, options);
     let objects = merge(table, options, &position, &overrides);
     for (key, object) in objects {
@@ -93,24 +93,14 @@ fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
 /// The objects that are different now from what they were at the position: key to the state then.
 type Overrides = BTreeMap<String, Option<Arc<Object>>>;
 
-fn overrides(
-    table: &Table,
-    position: &Position,
-    options: &ListOptions,
-    current: u64,
-) -> Result<Overrides, Status> {
+fn overrides(table: &Table, position: &Position, current: u64) -> Result<Overrides, Status> {
     let mut overrides = Overrides::new();
     if position.resource_version >= current {
         return Ok(overrides);
     }
-    let expired = |_: Expired| {
-        Status::expired(match options.continue_token {
-            Some(_) => {
-                "The provided continue parameter is too old to display a consistent list result. You must start a \
-                 new list without the continue parameter."
-            }
-            None => "The resourceVersion for the provided list is too old.",
-        })
+    let expired = |_: Expired| match &position.after {
+        Some(key) => Status::expired(INCONSISTENT).with_continue_token(encode(LATEST, key)),
+        None => Status::expired("The resourceVersion for the provided list is too old."),
     };
     for change in table.log.after(position.resource_version).map_err(expired)? {
         overrides
@@ -207,14 +197,22 @@ impl<'a> Page<'a> {
         List {
             resource_version,
             items: self.items,
-            continue_token: more.then(|| encode(resource_version, &self.last_key)),
+            continue_token: more.then(|| encode(&resource_version.to_string(), &self.last_key)),
             remaining_item_count: (more && !self.options.selector.selects()).then_some(self.more),
         }
     }
 }
 
+/// In a token in place of a resourceVersion: to go on with the state as it is then.
+const LATEST: &str = "-1";
+
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
+     the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+     Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
+     deleted between the time the first chunk was returned and now may show up in the list.";
+
 /// Tokens are opaque to clients: hexadecimal digits of `RESOURCE_VERSION KEY`.
-fn encode(resource_version: u64, key: &str) -> String {
+fn encode(resource_version: &str, key: &str) -> String {
     format!("{resource_version} {key}").bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -231,10 +229,10 @@ fn decode(token: &str, current: u64) -> Result<Position, Status> {
         .collect();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
     let (resource_version, key) = text.split_once(' ').ok_or_else(invalid)?;
-    match resource_version.parse() {
-        Ok(known) if known <= current => {
-            Ok(Position { resource_version: known, after: Some(key.to_string()) })
-        }
-        Ok(_) | Err(_) => Err(invalid()),
-    }
+    let resource_version = match resource_version.parse() {
+        Ok(known) if known <= current => known,
+        Err(_) if resource_version == LATEST => current,
+        Ok(_) | Err(_) => return Err(invalid()),
+    };
+    Ok(Position { resource_version, after: Some(key.to_string()) })
 }

@@ -13,6 +13,8 @@ pub struct Failure {
     pub reason: Reason,
     pub message: String,
     pub details: Option<Details>,
+    /// With which a list that has expired can go on; empty for all else.
+    pub continue_token: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,7 +121,8 @@ impl std::error::Error for Status {}
 impl Status {
     /// A failure without details.
     pub fn new(reason: Reason, message: impl Into<String>) -> Status {
-        Status(Box::new(Failure { reason, message: message.into(), details: None }))
+        let (message, continue_token) = (message.into(), String::new());
+        Status(Box::new(Failure { reason, message, details: None, continue_token }))
     }
 
     pub fn code(&self) -> u16 {
@@ -128,6 +131,11 @@ impl Status {
 
     pub fn with_details(mut self, details: Details) -> Status {
         self.0.details = Some(details);
+        self
+    }
+
+    pub fn with_continue_token(mut self, token: String) -> Status {
+        self.0.continue_token = token;
         self
     }
 
@@ -251,6 +259,9 @@ impl Status {
         }
         if let Some(details) = &self.details {
             status["details"] = details.to_value();
+        }
+        if !self.continue_token.is_empty() {
+            status["metadata"]["continue"] = Value::from(self.continue_token.as_str());
         }
         status
     }

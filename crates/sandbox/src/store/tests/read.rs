@@ -64,7 +64,8 @@ fn lists_are_selected() {
     );
 }
 
-/// S6: the pages of a list show one state, whatever is written between them; once the window has passed, 410.
+/// S6: the pages of a list show one state, whatever is written between them; once the window has passed, 410, with a token
+/// to go on with the state as it is.
 #[test]
 fn pages_show_one_snapshot() {
     let mut store = store();
@@ -76,6 +77,12 @@ fn pages_show_one_snapshot() {
         store.list(&POD, &options)
     };
     let names = |list: &List| list.items.iter().map(|pod| pod.name()).collect::<Vec<_>>().concat();
+    let labels = LabelSelector::parse("app=a").expect("it parses");
+    let selector = Selector { labels, ..Selector::default() };
+    let selected = ListOptions { limit: 1, selector, ..ListOptions::default() };
+    let selected = store.list(&POD, &selected).expect("it is a list");
+    assert!(selected.continue_token.is_some());
+    assert_eq!(selected.remaining_item_count, None, "it is not counted what is selected");
     let first = page(&store, None).expect("it is a list");
     assert_eq!((names(&first).as_str(), first.remaining_item_count), ("ab", Some(2)));
     let token = first.continue_token.clone();
@@ -87,6 +94,9 @@ fn pages_show_one_snapshot() {
     store.compact(store.resource_version());
     let gone = page(&store, token).expect_err("the window has passed");
     assert_eq!((gone.code(), gone.reason), (410, Reason::Expired));
+    let token = gone.to_value()["metadata"]["continue"].as_str().map(str::to_string);
+    let rest = page(&store, token).expect("it goes on");
+    assert_eq!((names(&rest).as_str(), rest.resource_version), ("ce", store.resource_version()));
     for forged in ["", "z", "zz", "é", "ff", "20", "3939393939392061"] {
         let refused = page(&store, Some(forged.to_string())).expect_err("it is no token");
         assert_eq!(refused.code(), 400, "{forged}");
