@@ -87,6 +87,9 @@ async fn a_service_accounts_token_has_its_rights() {
 
     assert_eq!(server.request("DELETE", account, "", b"").await.code, 200);
     assert_eq!(server.read_with(&token, pods).await.code, 401, "the account is gone");
+    let again = server.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}}");
+    assert!(again.iter().all(|applied| applied.result.is_ok()));
+    assert_eq!(server.read_with(&token, pods).await.code, 401, "it is another of that name");
 }
 
 /// S1, S4: who may be somebody else has that somebody's rights; who may not is refused.

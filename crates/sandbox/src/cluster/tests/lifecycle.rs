@@ -246,6 +246,13 @@ fn termination_takes_the_time_it_is_told() {
             "#]],
         ),
         (
+            "[{stage: stop, delay: 45s}]",
+            expect![[r#"
+                0 ms      Running c[running ready] Ready Terminating
+                30000 ms  gone
+            "#]],
+        ),
+        (
             "pull-failure",
             expect![[r#"
                 0 ms      gone
