@@ -68,11 +68,8 @@ impl Page {
         let rows: Vec<Row> = changes
             .iter()
             .map(|change| {
-                vec![
-                    (Tone::Plain, change.field.clone()),
-                    (Tone::Bad, value(change.from.as_ref())),
-                    (Tone::Good, value(change.to.as_ref())),
-                ]
+                let [from, to] = values(change);
+                vec![(Tone::Plain, change.field.clone()), (Tone::Bad, from), (Tone::Good, to)]
             })
             .collect();
         self.section(&["FIELD", "FROM", "TO"], &rows)
@@ -221,16 +218,24 @@ fn age(seconds: u64) -> String {
     output::age(seconds.try_into().unwrap_or(i64::MAX))
 }
 
-fn value(value: Option<&Value>) -> String {
-    let text = match value {
+/// What a field was and is to be: of long values the part in which they differ.
+fn values(change: &Change) -> [String; 2] {
+    let texts = [&change.from, &change.to].map(|value| match value {
         None => "-".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
-    };
-    match text.char_indices().nth(VALUE_WIDTH) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
+    });
+    let [from, to] = &texts;
+    let alike = from.chars().zip(to.chars()).take_while(|(a, b)| a == b).count();
+    let is_long = texts.iter().any(|text| text.chars().count() > VALUE_WIDTH);
+    let skipped = if is_long { alike.saturating_sub(VALUE_WIDTH / 3) } else { 0 };
+    texts.map(|text| {
+        let before = if skipped > 0 { "..." } else { "" };
+        let rest: Vec<char> = text.chars().skip(skipped).collect();
+        let after = if rest.len() > VALUE_WIDTH { "..." } else { "" };
+        let shown: String = rest.into_iter().take(VALUE_WIDTH).collect();
+        format!("{before}{shown}{after}")
+    })
 }
 
 #[cfg(test)]
@@ -379,5 +384,22 @@ mod tests {
             daemonset infra/agent would not change: nothing to do (RollingUpdate, maxUnavailable 1)
         "#]]
         .assert_eq(&forecast(&idle, screen, false));
+    }
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let path = "registry.example.com/some/very/long/path/to/an/image";
+        let between = |from: &str, to: &str| {
+            values(&Change { field: String::new(), from: Some(from.into()), to: Some(to.into()) })
+        };
+        assert_eq!(between("agent:1", "agent:2"), ["agent:1", "agent:2"]);
+        let digest = "0123456789".repeat(7);
+        let [from, to] = between(
+            &format!("{path}/agent:1.2@sha256:{digest}"),
+            &format!("{path}/agent:1.3@sha256:{digest}"),
+        );
+        let rest = "@sha256:0123456789012345678901234567890...";
+        assert_eq!(from, format!("...to/an/image/agent:1.2{rest}"));
+        assert_eq!(to, format!("...to/an/image/agent:1.3{rest}"));
     }
 }
