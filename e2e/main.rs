@@ -13,6 +13,7 @@ mod insight;
 mod kubectl;
 mod monitoring;
 mod observe;
+mod on_terminal;
 mod operate;
 mod python;
 mod quick_start;

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -19,6 +20,8 @@ pub struct Terminal {
     child: Child,
     ours: File,
     screen: Arc<Mutex<vt100::Parser>>,
+    /// Ends when nothing more can come.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Terminal {
@@ -60,14 +63,14 @@ impl Terminal {
         let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
         let mut reads = ours.try_clone()?;
         let shown = screen.clone();
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             // It fails when the program has ended.
             while let Ok(count @ 1..) = reads.read(&mut bytes) {
                 shown.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..count]);
             }
         });
-        Ok(Terminal { child, ours, screen })
+        Ok(Terminal { child, ours, screen, reader: Some(reader) })
     }
 
     pub fn resize(&self, size: (u16, u16)) -> Result<()> {
@@ -109,6 +112,14 @@ impl Terminal {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &id]).status()?;
         if status.success() { Ok(()) } else { bail!("kill -s {name} failed") }
+    }
+
+    /// How the program ended, once all that it wrote is on the screen.
+    pub fn finished(&mut self) -> Result<ExitStatus> {
+        if let Some(reader) = self.reader.take() {
+            reader.join().map_err(|_| anyhow::anyhow!("the terminal's reader panicked"))?;
+        }
+        Ok(self.child.wait()?)
     }
 
     /// How the program ended; and that it left the terminal as it found it.

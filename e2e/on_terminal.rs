@@ -1,0 +1,63 @@
+//! What the operator's commands print on a terminal: columns within its width, and colours. What they print into a pipe is in the
+//! conversations and in `insight.rs`; `watch` has tests of its own.
+
+use anyhow::{Context, Result, ensure};
+use expect_test::expect_file;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::conversation::normalize::answer;
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::terminal::Terminal;
+use crate::world::{Setup, World, eventually};
+
+const SIZE: (u16, u16) = (80, 40);
+
+/// C41, C46: a rollout that waits for somebody to delete the old pods, asked about by every command.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_each_command_shows_on_a_terminal() -> Result<()> {
+    let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
+        return Ok(());
+    };
+    let manifest = awaits_deletion(&world).await?;
+    let mut told = String::new();
+    for arguments in [
+        &["top"][..],
+        &["status", "agent", "--no-wait"],
+        &["explain", "agent"],
+        &["explain", "agent", "--node", "node-0002"],
+        &["plan", "-f", &manifest, "--start-up", "20s"],
+        &["history", "agent"],
+        &["diff", "agent"],
+        &["undo", "agent", "--dry-run"],
+        &["undo", "agent"],
+        &["restart", "agent"],
+    ] {
+        let mut terminal = Terminal::start(&world, arguments, SIZE)?;
+        let code = terminal.finished()?.code().context("no signal ended it")?;
+        let colours = if terminal.has_colours() { "colours" } else { "no colours" };
+        let line = arguments.join(" ").replace(&manifest, "agent.json");
+        let text = answer(&terminal.text(), &world.namespace);
+        told += &format!("$ everynode {line}\n{text}({colours}, exit code {code})\n\n");
+    }
+    expect_file!["on_terminal.txt"].assert_eq(&told);
+    Ok(())
+}
+
+/// Rolls out, and changes the template. Returns the path of the first manifest.
+async fn awaits_deletion(world: &World) -> Result<String> {
+    let strategy = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+    let agent = with(daemon_set("agent"), strategy);
+    world.roll_out(&agent).await?;
+    world.pods_have_aged("agent").await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    eventually("the new template has a revision", async || {
+        let revisions = world.revisions().list(&ListParams::default()).await?.items.len();
+        ensure!(revisions == 2, "{revisions} revisions");
+        Ok(())
+    })
+    .await?;
+    let manifest = world.directory.path().join("agent.json");
+    std::fs::write(&manifest, agent.to_string())?;
+    Ok(manifest.to_str().context("a path of UTF-8")?.to_owned())
+}
