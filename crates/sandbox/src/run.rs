@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -164,16 +164,29 @@ fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
 async fn act(shared: Arc<Shared>) {
     /// Nothing is due: look again then, in case the machine's clock was set.
     const IDLE: Duration = Duration::from_secs(60);
+    /// After so long requests get the lock for half of that, if there were any: each waits for one step at most, but
+    /// steps are longer than requests.
+    const TURN: Duration = Duration::from_millis(10);
+    let mut busy = Duration::ZERO;
     while !shared.stop.is_cancelled() {
+        let began = Instant::now();
         let wait = match shared.step() {
             Some(next) => next.since(now()),
             None => IDLE,
         };
+        busy += began.elapsed();
         if wait.is_zero() {
-            // Requests get their turn between two steps.
-            tokio::task::yield_now().await;
+            let is_over = busy >= TURN;
+            match is_over && shared.was_wanted() {
+                true => tokio::time::sleep(busy / 2).await,
+                false => tokio::task::yield_now().await,
+            }
+            if is_over {
+                busy = Duration::ZERO;
+            }
             continue;
         }
+        busy = Duration::ZERO;
         tokio::select! {
             () = shared.stop.cancelled() => return,
             () = shared.written.notified() => {}

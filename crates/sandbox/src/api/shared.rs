@@ -1,9 +1,10 @@
 //! The cluster behind its one lock, and who is told when it changed.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use everynode_core::time::Timestamp;
+use parking_lot::{FairMutex, FairMutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -12,9 +13,12 @@ use crate::kind::Kind;
 use crate::store::Store;
 
 /// One lock around everything: requests hold it for one call of the store, the actors for one
-/// bounded step. Nothing waits while it is held, and nothing is serialised under it.
+/// bounded step. Nothing waits while it is held, and nothing is serialised under it. Who waits longest gets it next:
+/// actors that have much to do would else take it again and again.
 pub struct Shared {
-    state: Mutex<State>,
+    state: FairMutex<State>,
+    /// Whether a request has wanted the lock since this was last asked.
+    wanted: AtomicBool,
     /// Wakes the actors after a request's write.
     pub written: Notify,
     /// Ends watches when the server stops.
@@ -38,7 +42,12 @@ impl Shared {
     pub fn new(cluster: Cluster, stop: CancellationToken) -> Shared {
         let told = cluster.store().resource_version();
         let state = State { cluster, feeds: BTreeMap::new(), told };
-        Shared { state: Mutex::new(state), written: Notify::new(), stop }
+        Shared {
+            state: FairMutex::new(state),
+            wanted: AtomicBool::new(false),
+            written: Notify::new(),
+            stop,
+        }
     }
 
     /// Reads the store.
@@ -58,10 +67,15 @@ impl Shared {
 
     /// Lets the actors do a part of what is due; returns when to call again.
     pub fn step(&self) -> Option<Timestamp> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let next = state.cluster.step(now());
         state.tell();
         next
+    }
+
+    /// Whether a request has wanted the lock since this was last asked.
+    pub fn was_wanted(&self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed)
     }
 
     /// A receiver that wakes at each write to `kind`.
@@ -76,10 +90,9 @@ impl Shared {
         feed.newest.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is a bug of ours; one more request that fails is better than a
-        // server in which all do.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> FairMutexGuard<'_, State> {
+        self.wanted.store(true, Ordering::Relaxed);
+        self.state.lock()
     }
 }
 
