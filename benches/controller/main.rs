@@ -25,7 +25,8 @@ use sandbox::Sandbox;
 use table::Row;
 
 /// What is measured if nothing else is asked for.
-const CASES: &[&str] = &["1000x1@10%,1", "5000x1@10%,1", "10000x1@10%,1", "1000x100@10%"];
+const CASES: &[&str] =
+    &["1000x1@10%,1", "5000x1@10%,1", "10000x1@10%,1", "5000x1+30@10%,1", "1000x100@10%"];
 /// How long the controller is watched doing nothing.
 const IDLE: Duration = Duration::from_secs(20);
 /// How long after its readiness a restarted controller is measured.
