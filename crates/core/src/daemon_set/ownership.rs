@@ -37,6 +37,9 @@ impl DaemonSetState {
                 self.forget_pod(pod, nodes)
             }
             Claim::Released => {
+                if pod.terminating {
+                    self.expectations.saw_deletion(&pod.uid);
+                }
                 let forgotten = self.forget_places(pod, None, nodes);
                 let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
                 forgotten || known.as_ref() != Some(&pod.uid)
@@ -69,13 +72,15 @@ impl DaemonSetState {
         }
         let unplaced = self.unplaced.keys().filter(|uid| !uids.contains(uid));
         gone.extend(unplaced.map(|uid| (uid.clone(), Place::Nowhere)));
-        let releases = self.releases.len();
-        self.releases.retain(|_, uid| uids.contains(uid));
+        let releases = self.releases.extract_if(.., |_, uid| !uids.contains(uid));
+        let releases: Vec<Uid> = releases.map(|(_, uid)| uid).collect();
         for (uid, place) in &gone {
-            self.expectations.saw_deletion(uid);
             self.take_out(uid, *place, nodes);
         }
-        !gone.is_empty() || self.releases.len() != releases
+        for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
+            self.expectations.saw_deletion(uid);
+        }
+        !gone.is_empty() || !releases.is_empty()
     }
 
     /// C21

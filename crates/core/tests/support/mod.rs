@@ -173,6 +173,16 @@ impl World {
         self.deliver();
     }
 
+    /// The watch of pods begins anew: what it has not told is listed.
+    pub fn relist(&mut self) {
+        self.events.retain(|event| !matches!(event, Event::Pod { .. } | Event::PodGone { .. }));
+        self.held.remove(&Kind::Pods);
+        self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
+        let version = self.server.next_version();
+        self.reach(Kind::Pods, version);
+        self.deliver();
+    }
+
     pub fn advance(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }

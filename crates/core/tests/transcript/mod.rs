@@ -89,6 +89,7 @@ fn obey(world: &mut World, command: &str) -> String {
         "advance" => world.advance(duration(words[0])),
         "hold" => world.hold(kind(words[0])),
         "release" => world.release(),
+        "relist" => world.relist(),
         "next" => world.faults.push_back(fault(&words)),
         "kubelets" => {
             world.kubelets();
