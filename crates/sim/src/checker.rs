@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use everynode_core::name::Uid;
 use everynode_core::object::{DaemonSet, UpdateStrategy};
+use everynode_core::placement::Placement;
 use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
 use everynode_sandbox::store::{Object, Store};
@@ -66,8 +67,9 @@ pub enum Property {
 struct Times<K>(BTreeMap<K, Timestamp>);
 
 /// What a DaemonSet's spec says that budgets depend on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Spec {
+    placement: Placement,
     strategy: UpdateStrategy,
     min_ready_seconds: u32,
 }
@@ -216,15 +218,15 @@ impl Told {
     fn tell(&mut self, ds: &DaemonSet, now: Timestamp) {
         if self.generation != ds.generation {
             self.before.retain(|(end, _)| is_recent(*end, now));
-            self.before.push((now, self.spec));
-            (self.spec, self.generation, self.since) = (Spec::of(ds), ds.generation, now);
+            self.before.push((now, std::mem::replace(&mut self.spec, Spec::of(ds))));
+            (self.generation, self.since) = (ds.generation, now);
         }
     }
 
     /// The specs that a replica may act on.
-    fn in_force(&self, now: Timestamp) -> impl Iterator<Item = Spec> {
+    fn in_force(&self, now: Timestamp) -> impl Iterator<Item = &Spec> {
         let before = self.before.iter().filter(move |(end, _)| is_recent(*end, now));
-        std::iter::once(self.spec).chain(before.map(|(_, spec)| *spec))
+        std::iter::once(&self.spec).chain(before.map(|(_, spec)| spec))
     }
 
     fn may_surge(&self, now: Timestamp) -> bool {
@@ -234,11 +236,15 @@ impl Told {
 
 impl Spec {
     fn of(ds: &DaemonSet) -> Self {
-        Self { strategy: ds.update_strategy, min_ready_seconds: ds.min_ready_seconds }
+        Self {
+            placement: ds.template.placement.clone(),
+            strategy: ds.update_strategy,
+            min_ready_seconds: ds.min_ready_seconds,
+        }
     }
 
     /// How many of so many nodes a rolling update may take down at once; none while it surges.
-    fn max_unavailable(self, nodes: usize) -> usize {
+    fn max_unavailable(&self, nodes: usize) -> usize {
         match self.strategy {
             UpdateStrategy::OnDelete | UpdateStrategy::Malformed => 0,
             strategy if strategy.surges() => 0,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use everynode_core::name::Uid;
 use everynode_core::object::{DaemonSet, Labels, Node, Pod, Readiness, Revision};
-use everynode_core::placement::{self, Eligibility};
+use everynode_core::placement::{self, Eligibility, Placement};
 use everynode_core::time::Timestamp;
 use everynode_k8s::convert::{self, DaemonSetObject, Interner, PodObject, RevisionObject};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
@@ -116,7 +116,7 @@ impl Truth {
 
     /// Whether the DaemonSet must have a pod on the node of this name.
     pub fn must_run(&self, ds: &DaemonSet, node: &str) -> bool {
-        self.node(node).is_some_and(|node| eligibility(ds, node).should_run())
+        self.node(node).is_some_and(|node| eligibility(&ds.template.placement, node).should_run())
     }
 }
 
@@ -163,10 +163,9 @@ fn follow<T>(
     }
 }
 
-pub fn eligibility(ds: &DaemonSet, node: &Node) -> Eligibility {
+pub fn eligibility(placement: &Placement, node: &Node) -> Eligibility {
     let selector = Labels::default();
-    let mut reasons =
-        placement::reasons_against(&ds.template.placement, &selector, node).peekable();
+    let mut reasons = placement::reasons_against(placement, &selector, node).peekable();
     match (reasons.peek().is_none(), reasons.any(|reason| reason.evicts())) {
         (true, _) => Eligibility::Run,
         (false, true) => Eligibility::Neither,

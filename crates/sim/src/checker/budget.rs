@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::name::Uid;
-use everynode_core::object::{DaemonSet, Pod, UpdateStrategy};
+use everynode_core::object::{DaemonSet, Node, Pod, UpdateStrategy};
 use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::POD;
 
 use super::{Before, Property, Times, Told, Violation, is_recent, violation};
-use crate::truth::{self, Truth};
+use crate::truth::{self, Truth, eligibility};
 
 /// Clocks may differ so much, and times are told in seconds.
 const DOUBT_MS: i64 = 3_000;
@@ -98,7 +98,11 @@ fn is_takedown(
     let most = told.in_force(now).map(|spec| spec.min_ready_seconds).max().unwrap_or(0);
     let most = i64::from(most) * 1000 + BEHIND_MS;
     let here = truth.pods_of(&ds.uid).filter(|pod| !pod.terminating && truth::is_on(pod, node));
-    truth.must_run(ds, node)
+    // A spec that did not want the pod here may be what it is deleted by.
+    let must_run = |node: &Node| {
+        told.in_force(now).all(|spec| eligibility(&spec.placement, node).should_run())
+    };
+    truth.node(node).is_some_and(must_run)
         && here.count() == 1
         && !pod.terminating
         && !pod.phase.is_terminal()

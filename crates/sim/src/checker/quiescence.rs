@@ -16,7 +16,7 @@ fn placement(truth: &Truth, ds: &DaemonSet) -> Option<Violation> {
     for node in truth.nodes() {
         let name = node.name.as_str();
         let here: Vec<&Pod> = live_on(truth, ds, name).collect();
-        let eligibility = truth::eligibility(ds, node);
+        let eligibility = truth::eligibility(&ds.template.placement, node);
         let right = match (eligibility.should_run(), eligibility.should_continue_running()) {
             (true, _) => here.len() == 1,
             (false, true) => here.len() <= 1 || is_stuck_surge(ds, &here),
@@ -29,8 +29,12 @@ fn placement(truth: &Truth, ds: &DaemonSet) -> Option<Violation> {
         }
     }
     let mut live = truth.pods_of(&ds.uid).filter(|pod| !pod.terminating);
-    let lost = live.find(|pod| !truth.nodes().any(|node| truth::is_on(pod, node.name.as_str())))?;
-    violation(Property::Placement, format!("{} has no node", lost.name))
+    // One that names no node is somebody's own, adopted, and left alone (C20).
+    let lost = live.find(|pod| {
+        let node = pod.target_node_name();
+        node.is_some_and(|node| truth.node(node.as_str()).is_none())
+    })?;
+    violation(Property::Placement, format!("{} is on a node that is gone", lost.name))
 }
 
 /// A surge that came to a node just before its taint: the new pod can't start, and the old one serves on (C26).
@@ -50,7 +54,7 @@ fn status(truth: &Truth, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
         let oldest = here
             .filter(|pod| !(pod.terminating && pod.phase.is_terminal()))
             .min_by_key(|pod| (pod.node_name.is_none(), pod.creation_timestamp, pod.name.clone()));
-        if !truth::eligibility(ds, node).should_run() {
+        if !truth::eligibility(&ds.template.placement, node).should_run() {
             status.number_misscheduled += u32::from(oldest.is_some());
             continue;
         }
@@ -73,7 +77,7 @@ fn rollout(truth: &Truth, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
     let UpdateStrategy::RollingUpdate { max_unavailable, max_surge } = ds.update_strategy else {
         return None;
     };
-    let must_run = |node: &&Node| truth::eligibility(ds, node).should_run();
+    let must_run = |node: &&Node| truth::eligibility(&ds.template.placement, node).should_run();
     let desired = truth.nodes().filter(must_run).count();
     let budget = match ds.update_strategy.surges() {
         true => max_surge.of(desired),
