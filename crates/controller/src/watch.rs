@@ -200,10 +200,9 @@ impl<D: Decode, E> Watch<D, E> {
         if event == EventType::Error {
             return Err(Error::Status(Box::new(serde_json::from_str(object)?)));
         }
-        let metadata = wire::versioned(object)?;
-        let ends_initial_events = metadata.ends_initial_events();
-        let version = metadata.resource_version;
+        let version = wire::version(object)?;
         if event == EventType::Bookmark {
+            let ends_initial_events = wire::ends_initial_events(object);
             return Ok(Some(Line::Bookmark { version, ends_initial_events }));
         }
         let item = self.decode(object);

@@ -6,6 +6,7 @@
 
 pub mod canonical;
 pub mod convert;
+pub mod early;
 pub mod fit;
 pub mod go_json;
 pub mod patch;

@@ -1,10 +1,7 @@
 //! The JSON around the objects of lists and watches. The objects themselves stay bytes, for their decoders.
 
-use std::borrow::Cow;
-use std::fmt;
-
+use everynode_k8s::early::early;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// A page of a list.
@@ -59,74 +56,19 @@ pub fn split(line: &[u8]) -> Option<(EventType, &str)> {
     Some((event, object))
 }
 
-/// Reads the metadata that every object of a watch has, and nothing behind it: Go writes it early.
+/// Reads an object's version, and nothing behind it.
 ///
 /// # Errors
-/// If there is none.
-pub fn versioned(object: &str) -> Result<VersionedMeta<'_>, serde_json::Error> {
-    let mut metadata = None;
-    let mut json = serde_json::Deserializer::from_str(object);
-    let read = Early(&mut metadata).deserialize(&mut json);
-    match (metadata, read) {
-        (Some(metadata), _) => Ok(metadata),
-        (None, Err(error)) => Err(error),
-        (None, Ok(())) => Err(serde::de::Error::missing_field("metadata")),
-    }
+/// If it has none.
+pub fn version(object: &str) -> Result<String, serde_json::Error> {
+    let version = early(object, &["metadata", "resourceVersion"])?;
+    version.ok_or_else(|| serde::de::Error::missing_field("metadata.resourceVersion"))
 }
 
-/// Stops once it has the metadata. The parser then calls the rest of the object an error, which it is not.
-struct Early<'s, 'de>(&'s mut Option<VersionedMeta<'de>>);
-
-impl<'de> DeserializeSeed<'de> for Early<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Early<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Key(key)) = map.next_key()? {
-            if key == "metadata" {
-                *self.0 = Some(map.next_value()?);
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
-}
-
-/// Borrowed unless it has escapes.
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct VersionedMeta<'a> {
-    pub resource_version: String,
-    #[serde(borrow, default)]
-    pub annotations: Option<&'a RawValue>,
-}
-
-impl VersionedMeta<'_> {
-    /// Does this bookmark end the initial events of a streaming list?
-    pub fn ends_initial_events(&self) -> bool {
-        #[derive(Default, Deserialize)]
-        struct Annotations {
-            #[serde(rename = "k8s.io/initial-events-end", default)]
-            end: String,
-        }
-        let annotations = self.annotations.map(RawValue::get).unwrap_or("{}");
-        serde_json::from_str::<Annotations>(annotations).unwrap_or_default().end == "true"
-    }
+/// Does this bookmark end the initial events of a streaming list?
+pub fn ends_initial_events(bookmark: &str) -> bool {
+    let end = early::<String>(bookmark, &["metadata", "annotations", "k8s.io/initial-events-end"]);
+    matches!(end, Ok(Some(end)) if end == "true")
 }
 
 #[cfg(test)]
@@ -153,17 +95,16 @@ mod tests {
         }
     }
 
-    /// C1, C60: of an object only the metadata is read for its version, wherever it stands.
+    /// C1, C60: of an object only the version is read, wherever it stands; of a bookmark whether it ends a list, too.
     #[test]
     fn the_version_is_read_from_the_metadata_alone() {
-        let metadata = versioned(BOOKMARK).unwrap();
-        assert_eq!(metadata.resource_version, "9");
-        assert!(metadata.ends_initial_events());
-        let last = versioned(r#"{"spec":{"a":[1]},"metadata":{"resourceVersion":"7"}}"#).unwrap();
-        assert_eq!(last.resource_version, "7");
-        assert!(!last.ends_initial_events());
+        assert_eq!(version(BOOKMARK).unwrap(), "9");
+        assert!(ends_initial_events(BOOKMARK));
+        let last = r#"{"spec":{"a":[1]},"metadata":{"resourceVersion":"7"}}"#;
+        assert_eq!(version(last).unwrap(), "7");
+        assert!(!ends_initial_events(last));
         for none in ["{}", "[]", "", r#"{"metadata":{}}"#, r#"{"spec":"#] {
-            assert!(versioned(none).is_err(), "{none}");
+            assert!(version(none).is_err(), "{none}");
         }
     }
 }

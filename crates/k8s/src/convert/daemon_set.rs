@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::wire::{Metadata, TextMap, text};
+use super::wire::{Metadata, TextMap, read, text, utf8};
 use super::{Error, label_selector, placement, resource_version};
 use crate::canonical::canonical;
+use crate::early::early;
 use crate::go_json;
 
 /// A DaemonSet for the core, and the parts of it that pods and revisions are made from.
@@ -50,18 +51,6 @@ struct WireDaemonSet<'a> {
     #[serde(borrow)]
     spec: Option<WireSpec<'a>>,
     status: Option<WireStatus>,
-}
-
-#[derive(Deserialize)]
-struct WireAnnotated<'a> {
-    #[serde(borrow)]
-    metadata: WireAnnotations<'a>,
-}
-
-#[derive(Deserialize)]
-struct WireAnnotations<'a> {
-    #[serde(borrow)]
-    annotations: Option<TextMap<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -101,8 +90,7 @@ pub fn daemon_set(
     json: &[u8],
     previous: Option<&DaemonSetObject>,
 ) -> Result<DaemonSetObject, Error> {
-    let wire: WireDaemonSet =
-        serde_json::from_slice(json).map_err(|e| Error::new(KIND, json, e))?;
+    let wire: WireDaemonSet = read(json).map_err(|e| Error::new(KIND, json, e))?;
     let name = wire.metadata.name().map_err(|e| Error::new(KIND, json, e))?;
     let annotations = annotations(json);
     let spec = wire.spec.unwrap_or_default();
@@ -143,8 +131,8 @@ pub fn daemon_set(
 }
 
 fn annotations(json: &[u8]) -> BTreeMap<String, String> {
-    let wire: Result<WireAnnotated, _> = serde_json::from_slice(json);
-    let annotations = wire.ok().and_then(|wire| wire.metadata.annotations).unwrap_or_default();
+    let wire = utf8(json).and_then(|json| early(json, &["metadata", "annotations"]));
+    let annotations: TextMap = wire.ok().flatten().flatten().unwrap_or_default();
     annotations.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

@@ -4,7 +4,7 @@ use everynode_core::name::Namespace;
 use everynode_core::object::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, NamespaceNodeSelector};
 use serde::Deserialize;
 
-use super::wire::{Text, TextMap};
+use super::wire::{Text, TextMap, read};
 use super::{Error, Interner};
 
 /// A Namespace, and what its annotation restricts its pods to.
@@ -31,8 +31,7 @@ struct WireMetadata<'a> {
 /// # Errors
 /// If it is no Namespace.
 pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject, Error> {
-    let wire: WireNamespace =
-        serde_json::from_slice(json).map_err(|e| Error::new("Namespace", json, e))?;
+    let wire: WireNamespace = read(json).map_err(|e| Error::new("Namespace", json, e))?;
     let annotations = wire.metadata.annotations.unwrap_or_default();
     let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
     Ok(NamespaceObject {

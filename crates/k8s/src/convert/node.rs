@@ -3,7 +3,7 @@
 use everynode_core::object::{Node, Taint, TaintEffect};
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, text};
+use super::wire::{Metadata, Text, read, text};
 use super::{Error, Interner};
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct WireTaint<'a> {
 /// # Errors
 /// If it is no Node, or one without a name.
 pub fn node(json: &[u8], interner: &mut Interner) -> Result<Node, Error> {
-    let wire: WireNode = serde_json::from_slice(json).map_err(|e| Error::new("Node", json, e))?;
+    let wire: WireNode = read(json).map_err(|e| Error::new("Node", json, e))?;
     let name = wire.metadata.name().map_err(|e| Error::new("Node", json, e))?;
     let taints = wire.spec.unwrap_or_default().taints.unwrap_or_default();
     Ok(Node {

@@ -5,7 +5,7 @@ use everynode_core::object::{Pod, PodPhase, Readiness};
 use everynode_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, text, timestamp};
+use super::wire::{Metadata, Text, read, text, timestamp};
 use super::{Controller, Error, Interner};
 
 /// What a Pod on the wire is to us.
@@ -95,7 +95,7 @@ struct WireCondition<'a> {
 /// # Errors
 /// If it is no Pod, or one without a name.
 pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
-    let wire: WirePod = serde_json::from_slice(json).map_err(|e| Error::new("Pod", json, e))?;
+    let wire: WirePod = read(json).map_err(|e| Error::new("Pod", json, e))?;
     let name = wire.metadata.name().map_err(|e| Error::new("Pod", json, e))?;
     let namespace = interner.text(text(wire.metadata.namespace.as_ref())).into();
     let uid = wire.metadata.uid();

@@ -5,7 +5,7 @@ use everynode_core::object::Revision;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::wire::{Metadata, text};
+use super::wire::{Metadata, read, text};
 use super::{Controller, Error, Interner, resource_version};
 use crate::go_json;
 use crate::revision_data::template_of_data;
@@ -32,7 +32,7 @@ struct WireRevision<'a> {
 /// If it is no ControllerRevision, or one without a name.
 pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, Error> {
     let error = |cause: String| Error::new("ControllerRevision", json, cause);
-    let wire: WireRevision = serde_json::from_slice(json).map_err(|e| error(e.to_string()))?;
+    let wire: WireRevision = read(json).map_err(|e| error(e.to_string()))?;
     let name = wire.metadata.name().map_err(|e| error(e.to_owned()))?;
     let namespace = interner.text(text(wire.metadata.namespace.as_ref())).into();
     let uid = wire.metadata.uid();

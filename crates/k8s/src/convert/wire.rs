@@ -6,9 +6,10 @@ use std::fmt;
 use everynode_core::name::Uid;
 use everynode_core::object::Labels;
 use everynode_core::time::Timestamp;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::{Controller, Interner};
+use crate::early::early;
 
 /// Text that is borrowed unless it has escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -150,6 +151,15 @@ impl OwnerReference<'_> {
     }
 }
 
+/// Reads an object. Looked at once as a whole, its texts need not be looked at one by one, whether they are UTF-8.
+pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_str(utf8(json)?)
+}
+
+pub(super) fn utf8(json: &[u8]) -> Result<&str, serde_json::Error> {
+    std::str::from_utf8(json).map_err(serde_json::Error::custom)
+}
+
 pub(super) fn text<'a>(text: Option<&'a Text>) -> &'a str {
     text.map_or("", |text| text)
 }
@@ -180,18 +190,13 @@ impl fmt::Display for Meta {
     }
 }
 
-#[derive(serde::Deserialize)]
-struct AnyObject<'a> {
-    #[serde(borrow)]
-    metadata: Option<Metadata<'a>>,
-}
-
-/// Reads the metadata alone, of an object of any kind.
+/// Reads the metadata alone, of an object of any kind, and nothing behind it.
 ///
 /// # Errors
 /// If it is no JSON object, or its metadata has another shape.
 pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
-    let metadata = serde_json::from_slice::<AnyObject>(json)?.metadata.unwrap_or_default();
+    let metadata: Option<Option<Metadata>> = early(utf8(json)?, &["metadata"])?;
+    let metadata = metadata.flatten().unwrap_or_default();
     Ok(Meta {
         namespace: metadata.namespace.as_deref().map(str::to_owned),
         name: text(metadata.name.as_ref()).to_owned(),
