@@ -6,18 +6,16 @@
 mod answer;
 mod request;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use everynode_core::name::{DaemonSetKey, ResourceVersion, Uid};
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject, resource_version};
-use everynode_k8s::patch::{self, Owner};
-use everynode_k8s::pod_template;
+use everynode_k8s::patch;
 use futures::StreamExt;
 use futures::stream;
 use http::Method;
-use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -49,12 +47,7 @@ impl<S: Server> Executor<S> {
     pub async fn execute(self, plan: Plan, raw: Arc<RawDaemonSet>) {
         let key = raw.key.clone();
         let was_waiting = plan.waiting.is_some();
-        let execution = Execution {
-            executor: &self,
-            raw: &raw,
-            template: OnceLock::new(),
-            adoption: OnceCell::new(),
-        };
+        let execution = Execution { executor: &self, raw: &raw, adoption: OnceCell::new() };
         let (creations, others): (Vec<Write>, Vec<Write>) =
             plan.writes.into_iter().partition(|write| matches!(write, Write::CreatePod(_)));
         let others = stream::iter(others.into_iter().map(|write| execution.perform(write)))
@@ -75,8 +68,6 @@ impl<S: Server> Executor<S> {
 struct Execution<'a, S> {
     executor: &'a Executor<S>,
     raw: &'a RawDaemonSet,
-    /// Read when the first write needs it: most plans of a rollout only delete, or only tell the status.
-    template: OnceLock<Value>,
     /// Whether a live read confirmed that the DaemonSet may adopt: read once for a plan (C21).
     adoption: OnceCell<Result<(), String>>,
 }
@@ -147,14 +138,19 @@ impl<S: Server> Execution<'_, S> {
     }
 
     async fn create_pod(&self, new: &NewPod) -> Outcome {
-        let body = pod_template::pod(&self.owner(), self.template(), new).to_string();
+        let body = self.raw.pod(new);
         let path = request::collection(&self.raw.key.namespace, "pods");
         match self.send(Method::POST, &path, Content::Json, body.into()).await {
             Ok(body) => {
-                let name = convert::meta(&body).map_or_else(|_| String::new(), |meta| meta.name);
-                let note = format!("Created pod: {name}");
-                self.record(Severity::Normal, "SuccessfulCreate", "Create", note);
-                answer::written(&body)
+                let answer = convert::meta(&body);
+                let name = answer.as_ref().map_or("", |meta| &meta.name);
+                self.record(
+                    Severity::Normal,
+                    "SuccessfulCreate",
+                    "Create",
+                    format!("Created pod: {name}"),
+                );
+                answer::written(answer)
             }
             Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
             Err(error) => {
@@ -202,10 +198,11 @@ impl<S: Server> Execution<'_, S> {
 
     /// C40, C43: a name that is taken is read live, with the DaemonSet, for the core to judge.
     async fn create_revision(&self, new: &NewRevision) -> Outcome {
-        let body = patch::revision(&self.owner(), self.template(), &self.raw.annotations, new);
+        let template = self.raw.template();
+        let body = patch::revision(&self.raw.owner(), &template, &self.raw.annotations, new);
         let path = request::collection(&self.raw.key.namespace, "controllerrevisions");
         match self.send(Method::POST, &path, Content::Json, body.into()).await {
-            Ok(body) => answer::written(&body),
+            Ok(body) => answer::written(convert::meta(&body)),
             Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
             Err(error) if error.is_reason("AlreadyExists") => {
                 self.existing_revision(new).await.unwrap_or_else(|error| Outcome::Failed {
@@ -255,11 +252,11 @@ impl<S: Server> Execution<'_, S> {
 
     /// Sends a write of something that exists.
     async fn update(&self, write: &Write) -> Outcome {
-        let Some(request) = Request::of(write, &self.owner()) else {
+        let Some(request) = Request::of(write, &self.raw.owner()) else {
             return Outcome::Failed { message: format!("{} is no update", write.verb()) };
         };
         let (outcome, is_fenced) = match self.send_request(&request).await {
-            Ok(body) => (answer::written(&body), false),
+            Ok(body) => (answer::written(convert::meta(&body)), false),
             Err(error) => {
                 let is_fenced = matches!(error, Error::Fenced);
                 (self.settle(write, &request, error).await, is_fenced)
@@ -291,7 +288,7 @@ impl<S: Server> Execution<'_, S> {
             Ok(live) if live.uid != request.uid => Outcome::Gone,
             Ok(live) => match request.repeated_with(&live.resource_version) {
                 Some(again) if error.code() == Some(409) => match self.send_request(&again).await {
-                    Ok(body) => answer::written(&body),
+                    Ok(body) => answer::written(convert::meta(&body)),
                     Err(error) => failed(&error),
                 },
                 Some(_) | None => failed(&error),
@@ -348,15 +345,6 @@ impl<S: Server> Execution<'_, S> {
         if !self.executor.recorder.record(occurrence) {
             self.executor.metrics.events_dropped.inc();
         }
-    }
-
-    fn template(&self) -> &Value {
-        self.template.get_or_init(|| self.raw.template())
-    }
-
-    fn owner(&self) -> Owner<'_> {
-        let DaemonSetKey { namespace, name } = &self.raw.key;
-        Owner { namespace: namespace.as_str(), name: name.as_str(), uid: &self.raw.uid }
     }
 }
 

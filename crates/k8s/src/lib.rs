@@ -10,6 +10,7 @@ pub mod early;
 pub mod fit;
 pub mod go_json;
 pub mod patch;
+pub mod pod_form;
 pub mod pod_template;
 pub mod quantity;
 pub mod resources;

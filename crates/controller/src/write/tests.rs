@@ -11,6 +11,7 @@ use serde_json::json;
 use super::*;
 use crate::lease::Fence;
 use crate::recorder;
+use serde_json::Value;
 
 /// Answers requests by their method and path, and remembers them.
 type Script = fn(&str, usize) -> (u16, Value);

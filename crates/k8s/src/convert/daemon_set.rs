@@ -7,7 +7,7 @@ use everynode_core::name::{DaemonSetKey, Uid};
 use everynode_core::object::{
     DaemonSet, IntOrPercent, Status, TEMPLATE_GENERATION_ANNOTATION, Template, UpdateStrategy,
 };
-use everynode_core::plan::Problem;
+use everynode_core::plan::{NewPod, Problem};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,6 +17,8 @@ use super::{Error, label_selector, placement, resource_version};
 use crate::canonical::canonical;
 use crate::early::early;
 use crate::go_json;
+use crate::patch::Owner;
+use crate::pod_form::PodForms;
 
 /// A DaemonSet for the core, and the parts of it that pods and revisions are made from.
 #[derive(Clone, Debug)]
@@ -26,21 +28,44 @@ pub struct DaemonSetObject {
 }
 
 /// What is written out again as it came (C2).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct RawDaemonSet {
     pub key: DaemonSetKey,
     pub uid: Uid,
     pub resource_version: String,
     /// Go to the revisions (C40).
     pub annotations: BTreeMap<String, String>,
-    /// The text of `spec.template`.
-    pub template: Arc<str>,
+    /// The same one as long as its text does not change.
+    pub template: Arc<RawTemplate>,
+}
+
+/// `spec.template`.
+#[derive(Debug)]
+pub struct RawTemplate {
+    text: Box<str>,
+    pods: PodForms,
 }
 
 impl RawDaemonSet {
     /// The template as a value, to build something from.
     pub fn template(&self) -> Value {
-        go_json::parse(self.template.as_bytes()).expect("it was part of JSON")
+        self.template.value()
+    }
+
+    pub fn owner(&self) -> Owner<'_> {
+        let DaemonSetKey { namespace, name } = &self.key;
+        Owner { namespace: namespace.as_str(), name: name.as_str(), uid: &self.uid }
+    }
+
+    /// The body of the request that creates the pod.
+    pub fn pod(&self, new: &NewPod) -> String {
+        self.template.pods.pod(&self.owner(), || self.template(), new)
+    }
+}
+
+impl RawTemplate {
+    fn value(&self) -> Value {
+        go_json::parse(self.text.as_bytes()).expect("it was part of JSON")
     }
 }
 
@@ -140,16 +165,18 @@ fn template(
     text: &str,
     previous: Option<&DaemonSetObject>,
     key: &DaemonSetKey,
-) -> (Template, Arc<str>, Vec<Problem>) {
-    if let Some(previous) = previous.filter(|p| p.raw.key == *key && &*p.raw.template == text) {
+) -> (Template, Arc<RawTemplate>, Vec<Problem>) {
+    let is_same = |p: &&DaemonSetObject| p.raw.key == *key && &*p.raw.template.text == text;
+    if let Some(previous) = previous.filter(is_same) {
         let problems = previous.daemon_set.problems.iter().filter(|p| is_of_template(p)).cloned();
         let template = previous.daemon_set.template.clone();
         return (template, previous.raw.template.clone(), problems.collect());
     }
-    let value = go_json::parse(text.as_bytes()).expect("it was part of JSON");
+    let raw = Arc::new(RawTemplate { text: text.into(), pods: PodForms::default() });
+    let value = raw.value();
     let spec = value.get("spec").unwrap_or(&Value::Null);
     let (placement, problems) = placement(spec, "spec.template.spec");
-    (Template::new(canonical(&value), placement), text.into(), problems)
+    (Template::new(canonical(&value), placement), raw, problems)
 }
 
 fn is_of_template(problem: &Problem) -> bool {
