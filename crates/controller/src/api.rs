@@ -266,11 +266,12 @@ async fn within<T>(
 
 fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request<Body> {
     let has_body = !body.is_empty();
+    let accept = if method == Method::GET { OBJECT } else { METADATA };
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().expect("paths are made of checked names and encoded queries");
     let headers = request.headers_mut();
-    headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, header::HeaderValue::from_static(accept));
     headers.insert(header::USER_AGENT, header::HeaderValue::from_static(USER_AGENT));
     if has_body {
         let media_type = header::HeaderValue::from_static(content.media_type());
@@ -278,6 +279,11 @@ fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request
     }
     request
 }
+
+/// What is read is read whole; of what is written the answer need only say who it is and how new.
+const OBJECT: &str = "application/json";
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 const USER_AGENT: &str = concat!("everynode/", env!("CARGO_PKG_VERSION"));
 
