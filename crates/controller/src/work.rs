@@ -1,10 +1,12 @@
 //! The loop: one task that hands [`Control`] what happens, and starts what it says. It waits for nothing
 //! but the next event or the next deadline.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use everynode_core::time::Timestamp;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,6 +22,9 @@ const EVENTS_MAX: usize = 512;
 /// Deadlines are by the wall clock, which may be set: they are looked at again after so long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
+/// Deadlines are in milliseconds.
+const ALARM_LATE_MAX: Duration = Duration::from_millis(1);
+
 /// The loop, and what it works with.
 pub struct Work {
     pub control: Control,
@@ -33,15 +38,26 @@ impl Work {
     /// Runs until `stop`.
     pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
         let mut batch = Vec::new();
+        let mut alarm = pin!(sleep(Duration::ZERO));
         while !stop.is_cancelled() {
+            self.set(alarm.as_mut());
             tokio::select! {
                 _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
-                () = tokio::time::sleep(self.idle_time()) => {}
+                () = alarm.as_mut() => {}
                 () = stop.cancelled() => return,
             }
             for task in self.control.turn(batch.drain(..), now()) {
                 self.start(task);
             }
+        }
+    }
+
+    /// Sets the alarm unless it rings in time. That it may ring early costs less than setting it for each event, for
+    /// which the runtime wakes itself up.
+    fn set(&self, alarm: Pin<&mut Sleep>) {
+        let due = Instant::now() + self.idle_time();
+        if alarm.is_elapsed() || alarm.deadline() > due + ALARM_LATE_MAX {
+            alarm.reset(due);
         }
     }
 
