@@ -92,7 +92,7 @@ pub struct Checks {
     told: BTreeMap<Uid, Told>,
     /// Nodes that somebody else has changed, or a pod on them.
     disturbed: Times<String>,
-    /// Pods whose labels somebody else has changed, or that came without an owner.
+    /// Pods whose labels somebody else has changed, that came without an owner, or that named no node and were put on one.
     relabelled: Times<Uid>,
     /// Pods and revisions that have lost their controller.
     let_go: Times<Uid>,
@@ -142,6 +142,9 @@ impl Checks {
         }
         for uid in self.truth.let_go.drain(..) {
             self.let_go.note(uid, now);
+        }
+        for uid in self.truth.put_on_a_node.drain(..) {
+            self.relabelled.note(uid, now);
         }
         for ds in self.truth.daemon_sets() {
             self.told.entry(ds.uid.clone()).or_insert_with(|| Told::new(ds, now)).tell(ds, now);

@@ -23,6 +23,8 @@ pub struct Truth {
     revisions: Copies<Revision>,
     /// Pods and revisions that have lost their controller, for whoever drains it.
     pub let_go: Vec<Uid>,
+    /// Pods that named no node until a scheduler put them on one, likewise.
+    pub put_on_a_node: Vec<Uid>,
     interner: Interner,
     seen: u64,
 }
@@ -33,7 +35,8 @@ impl Truth {
         if self.seen == store.resource_version() {
             return false;
         }
-        let (seen, interner, let_go) = (self.seen, &mut self.interner, &mut self.let_go);
+        let (seen, interner) = (self.seen, &mut self.interner);
+        let (let_go, put_on_a_node) = (&mut self.let_go, &mut self.put_on_a_node);
         follow(&mut self.nodes, store, &NODE, seen, |object, _| {
             Some(convert::node(&object.json(), interner).expect("the store's nodes are valid"))
         });
@@ -46,6 +49,10 @@ impl Truth {
                 PodObject::Pod(pod) => {
                     let had_controller = previous.is_some_and(|pod| pod.controller.is_some());
                     let_go.extend(lost(had_controller, pod.controller.as_ref(), &pod.uid));
+                    let was_nowhere = previous.is_some_and(|p| p.target_node_name().is_none());
+                    if was_nowhere && pod.target_node_name().is_some() {
+                        put_on_a_node.push(pod.uid.clone());
+                    }
                     Some(*pod)
                 }
                 PodObject::Foreign { .. } => None,

@@ -1,7 +1,8 @@
 //! Never two pods of a DaemonSet on a node without surge, never three with (C22, C26, C34).
 //!
-//! Left out are pods whose labels somebody has just changed, or that came without an owner just now: a replica that
-//! has seen them leave the DaemonSet creates another one, and they may be back before it arrives. And while a replica
+//! Left out are pods whose labels somebody has just changed, that came without an owner just now, or that named no node
+//! and have just been put on one: a replica that has not seen them there creates another one, and they may be back before
+//! it arrives. And while a replica
 //! may go by a spec that surges, one pod beside the new one is in order, terminating ones apart (C22).
 
 use everynode_sandbox::kind::POD;
