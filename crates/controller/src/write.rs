@@ -222,14 +222,12 @@ impl<S: Server> Execution<'_, S> {
         let revision = convert::revision(&revision, &mut Interner::default());
         let daemon_set = convert::daemon_set(&daemon_set, None);
         Ok(match (revision, daemon_set) {
-            (Ok(RevisionObject::Revision { revision, .. }), Ok(daemon_set)) => {
-                Outcome::RevisionExists {
-                    revision: Box::new(revision),
-                    collision_count: daemon_set.daemon_set.status.collision_count,
-                }
-            }
-            (Ok(RevisionObject::Foreign { .. }), _) => Outcome::Failed {
-                message: format!("revision {} belongs to another controller", new.name),
+            (Ok(revision), Ok(daemon_set)) => Outcome::RevisionExists {
+                revision: match revision {
+                    RevisionObject::Revision { revision, .. } => Some(Box::new(revision)),
+                    RevisionObject::Foreign { .. } => None,
+                },
+                collision_count: daemon_set.daemon_set.status.collision_count,
             },
             (Err(error), _) | (_, Err(error)) => Outcome::Failed { message: error.to_string() },
         })

@@ -110,8 +110,8 @@ pub enum Outcome {
     /// There is no such object any more (or another one under its name). What a delete wants.
     Gone,
     /// `CreateRevision` only: the name is taken. Both were read live after the refusal;
-    /// `collision_count` is that of the DaemonSet.
-    RevisionExists { revision: Box<Revision>, collision_count: Option<i32> },
+    /// `collision_count` is that of the DaemonSet. `None`: taken by another kind's revision, which is of no use.
+    RevisionExists { revision: Option<Box<Revision>>, collision_count: Option<i32> },
     /// Refused because the namespace is terminating: no error (C28).
     NamespaceTerminating,
     /// Not tried, because an earlier batch of creates had an error (C28).

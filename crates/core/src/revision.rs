@@ -170,16 +170,17 @@ impl History {
     pub(crate) fn refused(
         &mut self,
         new: &NewRevision,
-        existing: Revision,
+        existing: Option<&Revision>,
         collision_count: Option<i32>,
         daemon_set: &DaemonSet,
         now: Timestamp,
     ) {
-        if !existing.stores(&daemon_set.template) && self.lost.take().is_some() {
+        let same = existing.filter(|existing| existing.stores(&daemon_set.template));
+        if same.is_none() && self.lost.take().is_some() {
             // Another one has taken the name of what was lost: the template gets a new name.
             return;
         }
-        let kind = if existing.stores(&daemon_set.template) {
+        let kind = if let Some(existing) = same {
             let hash = existing.hash().unwrap_or_else(|| existing.name.as_str().into());
             RefusalKind::SameTemplate(hash)
         } else if collision_count == new.collision_count {

@@ -15,6 +15,7 @@ use crate::world::World;
 
 pub const NAMESPACE: &str = "default";
 
+pub use daemon_set::impersonate_revision;
 pub use daemon_set::manifest;
 pub use pod::impersonate;
 

@@ -10,7 +10,6 @@ use everynode_core::daemon_set::Config;
 use everynode_core::time::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
-use everynode_sandbox::kind::POD;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{Options, Store, WriteOptions};
 use rand::{RngExt, SeedableRng};
@@ -83,7 +82,7 @@ pub enum Strike {
     Hide,
     /// The answer is lost.
     LoseAnswer,
-    /// Just before it lands, somebody else's object has taken the name of the one that it is meant for.
+    /// Just before it lands, somebody else's object has taken the name of the one that it is meant for, or that is to be.
     Impostor,
 }
 
@@ -431,16 +430,22 @@ impl World {
 
     /// Puts somebody else's pod in the place of the one that is to be written.
     fn put_impostor(&mut self, request: &Request) {
-        let Some(target) = Target::of(&request.path).filter(|target| target.kind.kind == POD.kind)
-        else {
-            return;
-        };
-        let pod = self.cluster.store().find(&POD, &target.namespace, &target.name);
-        if let Some(pod) = pod.map(|pod| pod.value().clone()) {
-            let rng = &mut Pcg64Mcg::seed_from_u64(self.writes);
-            workload::impersonate(self, &pod, rng);
-            self.settle();
+        let Some(target) = Target::of(&request.path) else { return };
+        let meant = self.cluster.store().find(target.kind, &target.namespace, &target.name);
+        let meant = meant.map(|object| object.value().clone());
+        let rng = &mut Pcg64Mcg::seed_from_u64(self.writes);
+        match target.kind.kind {
+            "Pod" => {
+                let Some(pod) = meant else { return };
+                workload::impersonate(self, &pod, rng);
+            }
+            "ControllerRevision" => {
+                let new = || serde_json::from_slice(&request.body).unwrap_or_default();
+                workload::impersonate_revision(self, &meant.unwrap_or_else(new));
+            }
+            _ => return,
         }
+        self.settle();
     }
 
     fn hit(&mut self, strike: Strike) {

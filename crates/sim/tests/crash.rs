@@ -45,7 +45,8 @@ fn a_lost_answer_to_any_write_converges() {
     exhaust(Strike::LoseAnswer);
 }
 
-/// C61, C21: just before each write somebody else's pod has taken the name of the one that it is meant for.
+/// C61, C21, C43: just before each write somebody else's pod or revision has taken the name of the one that it is meant
+/// for, or that it is to create.
 #[test]
 fn a_stranger_under_the_name_is_never_touched() {
     exhaust(Strike::Impostor);

@@ -207,12 +207,33 @@ async fn a_taken_revision_name_is_read_live() {
         NewRevision { name: "d-h".into(), hash: "h".into(), number: 1, collision_count: None };
     let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
     match &outcomes[..] {
-        [Outcome::RevisionExists { revision, collision_count }] => {
+        [Outcome::RevisionExists { revision: Some(revision), collision_count }] => {
             assert_eq!(revision.uid, Uid::new("rev-uid"));
             assert_eq!(*collision_count, Some(2));
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// C43: a revision name that is another kind's is taken, too, and what it stands for is none of ours.
+#[tokio::test]
+async fn a_revision_name_that_is_another_kind_s_is_taken() {
+    let mut server = Server::new(|line, _| match line {
+        DAEMON_SET => (200, object("ds-uid", "8")),
+        line if line.starts_with("POST") => (409, refused("AlreadyExists")),
+        _ => {
+            let mut theirs = object("rev-uid", "7");
+            theirs["metadata"]["ownerReferences"] = json!([
+                { "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "d", "uid": "s", "controller": true }
+            ]);
+            (200, theirs)
+        }
+    });
+    let new =
+        NewRevision { name: "d-h".into(), hash: "h".into(), number: 1, collision_count: None };
+    let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
+    let expected = Outcome::RevisionExists { revision: None, collision_count: None };
+    assert_eq!(outcomes, [expected]);
 }
 
 /// C61, C70: a status that conflicts is sent once more with the live version, and then has failed.

@@ -28,9 +28,13 @@ impl DaemonSetState {
             }
             Outcome::Gone => self.gone(&write),
             Outcome::RevisionExists { revision, collision_count } => {
-                self.expectations.expect_version(write.subject().kind(), revision.resource_version);
+                if let Some(revision) = &revision {
+                    let version = revision.resource_version;
+                    self.expectations.expect_version(write.subject().kind(), version);
+                }
                 if let Write::CreateRevision(new) = &write {
-                    self.history.refused(new, *revision, collision_count, &self.daemon_set, now);
+                    let existing = revision.as_deref();
+                    self.history.refused(new, existing, collision_count, &self.daemon_set, now);
                 }
             }
             Outcome::NamespaceTerminating => {

@@ -24,6 +24,9 @@ pub use object::{daemon_set, node, pod, revision, with_label};
 
 pub const DS_UID: &str = "ds-uid";
 
+/// A controller that is no DaemonSet.
+pub const ANOTHER_KIND: &str = "another-kind";
+
 pub struct World {
     config: Config,
     pub now: Timestamp,
@@ -429,8 +432,9 @@ impl World {
 
     fn create_revision(&mut self, new: &NewRevision) -> Outcome {
         if let Some(existing) = self.server.revisions.get(&new.name) {
+            let is_of_another_kind = existing.controller == Some(ANOTHER_KIND.into());
             return Outcome::RevisionExists {
-                revision: Box::new(existing.clone()),
+                revision: (!is_of_another_kind).then(|| Box::new(existing.clone())),
                 collision_count: self.server.daemon_set.status.collision_count,
             };
         }

@@ -90,7 +90,7 @@ impl Model {
         if let Some(existing) = self.revisions.get(&new.name) {
             let collision_count = self.daemon_set.status.collision_count;
             let revision = Box::new(existing.clone());
-            return Outcome::RevisionExists { revision, collision_count };
+            return Outcome::RevisionExists { revision: Some(revision), collision_count };
         }
         let revision = Revision {
             name: new.name.clone(),
