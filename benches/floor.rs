@@ -1,0 +1,147 @@
+//! What one pod at a time costs before anybody decides anything: the requests of a rollout at maxUnavailable 1, and its
+//! watch events, through the controller's own HTTP client, one after the other, with nothing kept of what comes. What the
+//! controller takes beyond that it takes for reading, deciding and building.
+//!
+//! `cargo bench -p everynode-cli --bench floor [-- NODES…]`
+
+#![forbid(unsafe_code)]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod sandbox;
+
+use std::fs;
+use std::pin::Pin;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use everynode_controller::api::{Api, Content, Server};
+use everynode_controller::client::{self, Location};
+use everynode_controller::lease::Fence;
+use everynode_core::name::Uid;
+use everynode_core::plan::{NewPod, ScheduleBy};
+use everynode_k8s::convert;
+use everynode_k8s::patch::{self, Owner};
+use everynode_k8s::pod_template;
+use futures::{AsyncBufRead, AsyncBufReadExt, StreamExt, TryStreamExt, stream};
+use http::Method;
+use sandbox::Sandbox;
+use serde_json::{Value, json};
+
+/// The clusters that are measured if nothing else is asked for.
+const NODES: &[u32] = &[1_000, 10_000];
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const REQUESTS_AT_ONCE: usize = 32;
+
+// One thread, as in the controller.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let asked = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let asked: Vec<u32> = asked.map(|nodes| nodes.parse()).collect::<Result<_, _>>()?;
+    println!("| nodes | CPU ms per pod that is replaced |\n|--:|--:|");
+    for nodes in if asked.is_empty() { NODES.to_vec() } else { asked } {
+        println!("| {nodes} | {:.3} |", measure(nodes).await?);
+    }
+    Ok(())
+}
+
+async fn measure(nodes: u32) -> anyhow::Result<f64> {
+    let sandbox = Sandbox::start(&["--no-controller", "--nodes", &nodes.to_string()])?;
+    let location =
+        Location { kubeconfig: Some(sandbox.kubeconfig().to_owned()), ..Location::default() };
+    let client = client::client(&client::config(&location).await?)?;
+    let api = Api::new(client.clone(), Fence::open(), None);
+    let list: Value = serde_json::from_slice(&api.get("/api/v1/nodes").await?)?;
+    let names = list["items"].as_array().context("no list of nodes")?.iter();
+    let names: Vec<&str> = names.filter_map(|node| node["metadata"]["name"].as_str()).collect();
+    ensure!(names.len() == nodes as usize, "{} nodes, not {nodes}", names.len());
+    let mut watch = Watch::begin(&client).await?;
+    let pods: Vec<convert::Meta> = stream::iter(&names)
+        .map(|node| create(&api, node))
+        .buffered(REQUESTS_AT_ONCE)
+        .try_collect()
+        .await?;
+    for _ in &names {
+        watch.wait_for("\"phase\":\"Running\"").await?;
+    }
+    let before = run_time()?;
+    for (node, pod) in names.iter().zip(&pods) {
+        let body = patch::delete_options(&pod.uid).to_string();
+        let path = format!("{PODS}/{}", pod.name);
+        api.write(Method::DELETE, &path, Content::Json, body.into()).await?;
+        watch.wait_for("\"type\":\"DELETED\"").await?;
+        create(&api, node).await?;
+        watch.wait_for("\"phase\":\"Running\"").await?;
+    }
+    let cpu = run_time()?.saturating_sub(before);
+    Ok(cpu.as_secs_f64() * 1000.0 / f64::from(nodes))
+}
+
+async fn create(api: &Api, node: &str) -> anyhow::Result<convert::Meta> {
+    let uid = Uid::new("0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f");
+    let owner = Owner { namespace: "default", name: "agent", uid: &uid };
+    let new = NewPod {
+        node: node.into(),
+        hash: "5d8f6c9b7c".into(),
+        template_generation: None,
+        schedule_by: ScheduleBy::Scheduler,
+    };
+    let mut pod = pod_template::pod(&owner, &template(), &new);
+    // An owner that is not there would have it collected.
+    pod["metadata"]["ownerReferences"] = json!([]);
+    let answer = api.write(Method::POST, PODS, Content::Json, pod.to_string().into()).await?;
+    Ok(convert::meta(&answer)?)
+}
+
+/// As in the bench of the controller.
+fn template() -> Value {
+    let lifecycle =
+        "[{stage: pull, delay: 0s}, {stage: start, delay: 0s}, {stage: stop, delay: 0s}]";
+    json!({
+        "metadata": {
+            "labels": {"name": "agent"},
+            "annotations": {"sandbox.everynode.dev/lifecycle": lifecycle},
+        },
+        "spec": {
+            "containers": [{
+                "name": "agent",
+                "image": "quay.io/fluentd_elasticsearch/fluentd:v5.0.1",
+                "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+                "volumeMounts": [{"name": "varlog", "mountPath": "/var/log"}],
+            }],
+            "terminationGracePeriodSeconds": 30,
+            "volumes": [{"name": "varlog", "hostPath": {"path": "/var/log"}}],
+        },
+    })
+}
+
+/// The watch of all pods, whose lines are looked at for one text, and forgotten.
+struct Watch {
+    lines: Pin<Box<dyn AsyncBufRead>>,
+    line: Vec<u8>,
+}
+
+impl Watch {
+    async fn begin(client: &kube::Client) -> anyhow::Result<Self> {
+        let request = http::Request::get("/api/v1/pods?watch=true&allowWatchBookmarks=true");
+        let lines = client.request_stream(request.body(Vec::new())?).await?;
+        Ok(Self { lines: Box::pin(lines), line: Vec::new() })
+    }
+
+    async fn wait_for(&mut self, text: &str) -> anyhow::Result<()> {
+        loop {
+            self.line.clear();
+            let read = self.lines.read_until(b'\n', &mut self.line).await?;
+            ensure!(read > 0, "the watch has ended");
+            if std::str::from_utf8(&self.line)?.contains(text) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What this thread has run.
+fn run_time() -> anyhow::Result<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = text.split(' ').next().context("the form of schedstat")?.parse()?;
+    Ok(Duration::from_nanos(nanoseconds))
+}
