@@ -1,41 +1,69 @@
-//! Runs schedules: `--seed N` or `--replay FILE` one, with its transcript; `--schedules N [--from N]` many, with a line
-//! on how far it is every `--report N` schedules. `--mutation NAME` puts a deliberate bug in.
+//! Plays schedules: one, with its transcript, or many.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Parser;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::schedule::{self, Schedule};
 use everynode_sim::world::World;
 
+/// Plays the controller against the sandbox in virtual time, with faults in between.
+///
+/// Exits with 1 if a property was violated.
+#[derive(Parser)]
+#[command(name = "everynode-sim", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Arguments {
+    /// Play the schedule of this seed, and print its transcript.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["replay", "schedules"])]
+    seed: Option<u64>,
+    /// Play the schedule in this file, and print its transcript.
+    #[arg(long, value_name = "FILE", conflicts_with = "schedules")]
+    replay: Option<PathBuf>,
+    /// Play this many schedules, and print those that violate a property, made small.
+    #[arg(long, value_name = "N", required_unless_present_any = ["seed", "replay"])]
+    schedules: Option<u64>,
+    /// Begin with this seed.
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "schedules")]
+    from: u64,
+    /// Print how far it is after every so many schedules.
+    #[arg(long, value_name = "N", requires = "schedules", value_parser = clap::value_parser!(u64).range(1..))]
+    report: Option<u64>,
+    /// Put a deliberate bug into the controller: those of crates/sim/src/mutation.rs.
+    #[arg(long, value_name = "BUG", value_parser = mutation)]
+    mutation: Option<Mutation>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everynode-sim --seed 79
+  everynode-sim --replay crates/sim/tests/regressions/created-twice.txt
+  everynode-sim --schedules 100000 --from 20000 --report 1000
+  everynode-sim --schedules 1500 --mutation SkipExpectations";
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().collect();
-    let text = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1)
-    };
-    let number = |name: &str| text(name)?.parse::<u64>().ok();
-    let mutation = match text("--mutation").map(|name| (name, Mutation::named(name))) {
-        Some((name, None)) => {
-            eprintln!("error: no deliberate bug is called {name}: see crates/sim/src/mutation.rs");
-            return ExitCode::FAILURE;
-        }
-        Some((_, mutation)) => mutation,
-        None => None,
-    };
-    if let Some(seed) = number("--seed") {
+    let Arguments { seed, replay, schedules, from, report, mutation } = Arguments::parse();
+    if let Some(seed) = seed {
         return tell(Schedule::of(seed).play(mutation, true));
     }
-    if let Some(path) = text("--replay") {
-        return match read(path) {
+    if let Some(path) = replay {
+        return match read(&path) {
             Ok(schedule) => tell(schedule.play(mutation, true)),
             Err(error) => {
-                eprintln!("error: {path}: {error}");
+                eprintln!("error: {}: {error}", path.display());
                 ExitCode::FAILURE
             }
         };
     }
-    let (from, count) = (number("--from").unwrap_or(0), number("--schedules").unwrap_or(1000));
-    run(from, count, number("--report").unwrap_or(u64::MAX), mutation)
+    run(from, schedules.unwrap_or_default(), report.unwrap_or(u64::MAX), mutation)
+}
+
+fn mutation(name: &str) -> Result<Mutation, String> {
+    let known = || {
+        let names = Mutation::ALL.into_iter().map(|(mutation, _)| format!("{mutation:?}"));
+        format!("it is none of {}", names.collect::<Vec<_>>().join(", "))
+    };
+    Mutation::named(name).ok_or_else(known)
 }
 
 fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCode {
@@ -60,7 +88,7 @@ fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCo
 }
 
 /// The first line that is no comment.
-fn read(path: &str) -> Result<Schedule, String> {
+fn read(path: &Path) -> Result<Schedule, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let line = text.lines().find(|line| line.starts_with('{')).ok_or("holds no schedule")?;
     Schedule::parse(line).map_err(|error| error.to_string())
