@@ -101,8 +101,7 @@ impl Space {
         let Some(entry) = self.daemon_sets.remove(&key.name) else { return false };
         self.names.remove(&entry.raw.uid);
         entry.state.detach(nodes);
-        let Self { daemon_sets, pods, .. } = self;
-        pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
+        self.drop_unwanted_orphans();
         true
     }
 
@@ -177,7 +176,7 @@ impl Space {
     /// One pass over pods and DaemonSets, not over pairs of them.
     pub fn reset_pods(
         &mut self,
-        mut pods: BTreeMap<Uid, Box<Pod>>,
+        pods: BTreeMap<Uid, Box<Pod>>,
         nodes: &mut Nodes,
         changed: &mut Changed,
     ) {
@@ -197,14 +196,11 @@ impl Space {
                 changed.insert(entry.raw.key.clone());
             }
         }
-        let Self { daemon_sets, listing, .. } = self;
-        pods.retain(|_, pod| {
-            pod.controller.is_some() || listing.is_some() || is_selected(daemon_sets, &pod.labels)
-        });
         let old = std::mem::replace(&mut self.pods, pods);
         if let Some(listing) = &mut self.listing {
             listing.gone.extend(old.into_keys().filter(|uid| !self.pods.contains_key(uid)));
         }
+        self.drop_unwanted_orphans();
     }
 
     pub fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {
@@ -281,10 +277,17 @@ impl Space {
         listing.lists.retain(|_, count| *count > 0);
         if listing.lists.is_empty() {
             self.listing = None;
-            let Self { daemon_sets, pods, .. } = self;
-            pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
+            self.drop_unwanted_orphans();
         }
         pods
+    }
+
+    /// Drops the orphans that nobody could adopt (C3), but none while a list may still hold an older state of it.
+    fn drop_unwanted_orphans(&mut self) {
+        let Self { daemon_sets, pods, listing, .. } = self;
+        if listing.is_none() {
+            pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
+        }
     }
 }
 

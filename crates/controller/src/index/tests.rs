@@ -157,6 +157,23 @@ fn orphans_that_were_dropped_are_listed_for_a_new_daemon_set() {
     assert_eq!(pods(&index), ["early", "seen"]);
 }
 
+/// C21, C3: what was listed for a DaemonSet that is gone by then replaces nothing newer, of whatever owner.
+#[test]
+fn a_list_for_a_daemon_set_that_is_gone_brings_nothing_back() {
+    let owned = pod_object("p", "c", Some(("DaemonSet", "uid-a")));
+    let mut index = index(vec![owned.clone()]);
+    let c = daemon_set("c", "c");
+    let effects = index.observe(Observation::DaemonSet(applied(c.clone(), 2)));
+    assert_eq!(effects.orphan_lists.len(), 1);
+    index.observe(Observation::Pod(applied(pod_object("p", "c", None), 3)));
+    index.observe(Observation::DaemonSet(Change::Deleted { item: c, version: version(4) }));
+    let PodObject::Pod(owned) = owned else { unreachable!() };
+    let key = DaemonSetKey::new("ns", "c");
+    let orphans = Orphans { key, pods: vec![*owned], version: version(1) };
+    assert_eq!(index.observe_orphans(orphans), Effects::default());
+    assert!(pods(&index).is_empty());
+}
+
 /// C21, C34: nothing is planned before it is known which orphans may be adopted, as the watch of pods may be
 /// behind that of DaemonSets.
 #[test]
