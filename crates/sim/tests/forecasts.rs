@@ -4,13 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::name::{DaemonSetKey, NodeName};
+use everynode_core::object::NAMESPACE_NODE_SELECTOR_ANNOTATION;
 use everynode_core::time::Timestamp;
 use everynode_insight::explain::{self, Explanation, Situation, explain};
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
 use everynode_insight::snapshot::{Kind as SnapshotKind, Snapshot};
 use everynode_k8s::convert;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
+use everynode_sandbox::kind::{
+    CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE as NAMESPACE_KIND, NODE, POD,
+};
 use everynode_sandbox::store::{Action, WriteOptions};
 use everynode_sim::workload::{NAMESPACE, manifest};
 use everynode_sim::world::{Setting, World};
@@ -27,9 +30,9 @@ const LEASE_MS: i64 = 30_000;
 const UNTIL_DEATH_IS_KNOWN_MS: i64 = 2 * LEASE_MS;
 const HASH_LABEL: &str = "controller-revision-hash";
 
-/// C10, C12, C13, C50, C52, C53, C55: which nodes should run a pod, who gains, loses and keeps one, the waves of the
-/// rollout, and where it never ends, are as the controller then has it: on nodes that are tainted, cordoned, dead, full or have
-/// their ports taken by others. `EVERYNODE_SEED` plays one case.
+/// C10, C12, C13, C15, C50, C52, C53, C55: which nodes should run a pod, who gains, loses and keeps one, the waves of the
+/// rollout, and where it never ends, are as the controller then has it: on nodes that are tainted, cordoned, dead, full, closed to the
+/// namespace or have their ports taken by others. `EVERYNODE_SEED` plays one case.
 #[test]
 fn what_is_explained_and_forecast_is_what_happens() {
     let one = std::env::var("EVERYNODE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
@@ -67,6 +70,9 @@ impl Case {
         let mut case = Self { seed, world };
         for node in case.objects(&NODE) {
             case.change_node(node);
+        }
+        if case.world.rng.random_ratio(1, 5) {
+            case.restrict_namespace();
         }
         let neighbour = case.neighbour();
         case.create(&DAEMON_SET, neighbour);
@@ -160,6 +166,18 @@ impl Case {
         self.update_node(node);
     }
 
+    /// The pods of the namespace may only run on some nodes (C15).
+    fn restrict_namespace(&mut self) {
+        let options = self.world.at();
+        let stored = self.world.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("it is there");
+        let mut namespace = stored.value().clone();
+        let annotation = NAMESPACE_NODE_SELECTOR_ANNOTATION;
+        namespace["metadata"]["annotations"][annotation] = json!("role=a");
+        let stored = self.world.store().update(&NAMESPACE_KIND, "", NAMESPACE, namespace, &options);
+        assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
+        self.world.settle();
+    }
+
     fn update_node(&mut self, node: Value) {
         let name = name_of(&node);
         let options = self.world.at();
@@ -244,6 +262,7 @@ impl Case {
         let mut snapshot = Snapshot::default();
         for (read, kind) in [
             (SnapshotKind::Node, &NODE),
+            (SnapshotKind::Namespace, &NAMESPACE_KIND),
             (SnapshotKind::DaemonSet, &DAEMON_SET),
             (SnapshotKind::Pod, &POD),
             (SnapshotKind::ControllerRevision, &CONTROLLER_REVISION),
@@ -271,6 +290,18 @@ impl Case {
         };
         pods.sort_by_key(|pod| std::cmp::Reverse(rank(pod)));
         pods.iter().map(|pod| (node_of(pod), text(&pod["metadata"]["uid"]))).collect()
+    }
+
+    /// Nodes with two pods, of a surge that is stuck. The new one, which no kubelet runs, goes at once when there is a newer
+    /// version, and nothing tells when that was: whether the node's wave had begun can't be known.
+    fn doubled_nodes(&self) -> BTreeSet<String> {
+        let (mut nodes, mut doubled) = (BTreeSet::new(), BTreeSet::new());
+        for pod in self.all_pods() {
+            if !nodes.insert(node_of(&pod)) {
+                doubled.insert(node_of(&pod));
+            }
+        }
+        doubled
     }
 
     fn explanation(&self) -> Option<Explanation> {
@@ -323,6 +354,7 @@ impl Case {
         };
         let told = forecast(&self.snapshot(), &proposal, self.world.now);
         let before = self.pods();
+        let doubled = self.doubled_nodes();
         let since = self.world.cluster.store().resource_version();
         match live {
             None => self.create(&DAEMON_SET, wanted),
@@ -331,7 +363,9 @@ impl Case {
         self.act();
         let (after, seed) = (self.sides(&before), self.seed);
         assert_eq!(Sides::of(&told), after, "seed {seed}: {told:#?}");
-        assert_eq!(waves_told(&told), self.waves(since, &after), "seed {seed}: {told:#?}");
+        let [told_waves, waves] = [waves_told(&told), self.waves(since, &after)]
+            .map(|waves| waves_without(waves, &doubled));
+        assert_eq!(told_waves, waves, "seed {seed}: {told:#?}");
         let unfinished = told.unfinished.iter().flat_map(|group| group.nodes.iter().cloned());
         let unfinished: BTreeSet<String> = unfinished.collect();
         assert_eq!(unfinished, self.unfinished(), "seed {seed}: {told:#?}");
@@ -462,6 +496,11 @@ impl Sides {
         }
         sides
     }
+}
+
+fn waves_without(waves: Vec<BTreeSet<String>>, nodes: &BTreeSet<String>) -> Vec<BTreeSet<String>> {
+    let rest = waves.into_iter().map(|wave| wave.difference(nodes).cloned().collect());
+    rest.filter(|wave: &BTreeSet<String>| !wave.is_empty()).collect()
 }
 
 fn waves_told(told: &Forecast) -> Vec<BTreeSet<String>> {
