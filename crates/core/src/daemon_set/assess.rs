@@ -51,6 +51,15 @@ pub enum Step {
     Sunset,
 }
 
+impl Step {
+    const fn creates(self) -> bool {
+        match self {
+            Self::SurgeNow | Self::Surge => true,
+            Self::None | Self::ReplaceNow | Self::Replace | Self::Retire | Self::Sunset => false,
+        }
+    }
+}
+
 pub(super) struct Assessment {
     pub standing: Standing,
     /// When time alone may change it.
@@ -155,6 +164,10 @@ impl<'a> Judge<'a> {
             (strategy @ UpdateStrategy::RollingUpdate { .. }, eligibility) => {
                 if strategy.surges() {
                     self.roll_with_surge(eligibility, self.on_node(slot), standing);
+                    // An orphan is adopted first: it may be the second pod that there is room for (C26).
+                    if standing.has_orphans && standing.step.creates() {
+                        standing.step = Step::None;
+                    }
                 } else {
                     let occupied = slot.pods.as_slice().iter().any(PodView::counts);
                     if eligibility.should_run() || occupied {
