@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
+mod agent;
 mod sandbox;
 
 use std::fs;
@@ -85,33 +86,11 @@ async fn create(api: &Api, node: &str) -> anyhow::Result<convert::Meta> {
         template_generation: None,
         schedule_by: ScheduleBy::Scheduler,
     };
-    let mut pod = pod_template::pod(&owner, &template(), &new);
+    let mut pod = pod_template::pod(&owner, &agent::template("agent"), &new);
     // An owner that is not there would have it collected.
     pod["metadata"]["ownerReferences"] = json!([]);
     let answer = api.write(Method::POST, PODS, Content::Json, pod.to_string().into()).await?;
     Ok(convert::meta(&answer)?)
-}
-
-/// As in the bench of the controller.
-fn template() -> Value {
-    let lifecycle =
-        "[{stage: pull, delay: 0s}, {stage: start, delay: 0s}, {stage: stop, delay: 0s}]";
-    json!({
-        "metadata": {
-            "labels": {"name": "agent"},
-            "annotations": {"sandbox.everynode.dev/lifecycle": lifecycle},
-        },
-        "spec": {
-            "containers": [{
-                "name": "agent",
-                "image": "quay.io/fluentd_elasticsearch/fluentd:v5.0.1",
-                "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
-                "volumeMounts": [{"name": "varlog", "mountPath": "/var/log"}],
-            }],
-            "terminationGracePeriodSeconds": 30,
-            "volumes": [{"name": "varlog", "hostPath": {"path": "/var/log"}}],
-        },
-    })
 }
 
 /// The watch of all pods, whose lines are looked at for one text, and forgotten.

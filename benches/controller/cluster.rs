@@ -9,6 +9,7 @@ use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
+use crate::agent;
 use crate::case::Case;
 
 const NAMESPACE: &str = "bench";
@@ -124,36 +125,13 @@ fn is_settled(daemon_set: &Value, nodes: u32) -> bool {
             .all(|count| status[count] == nodes)
 }
 
-/// A log collector as most clusters have one, ready as soon as it is scheduled, gone as soon as it is told.
 fn daemon_set(number: u32) -> Value {
     let name = format!("agent-{number}");
-    let lifecycle =
-        "[{stage: pull, delay: 0s}, {stage: start, delay: 0s}, {stage: stop, delay: 0s}]";
     json!({
         "metadata": {"name": name},
         "spec": {
             "selector": {"matchLabels": {"name": name}},
-            "template": {
-                "metadata": {
-                    "labels": {"name": name},
-                    "annotations": {"sandbox.everynode.dev/lifecycle": lifecycle},
-                },
-                "spec": {
-                    "tolerations": [{
-                        "key": "node-role.kubernetes.io/control-plane",
-                        "operator": "Exists",
-                        "effect": "NoSchedule",
-                    }],
-                    "containers": [{
-                        "name": "agent",
-                        "image": "quay.io/fluentd_elasticsearch/fluentd:v5.0.1",
-                        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
-                        "volumeMounts": [{"name": "varlog", "mountPath": "/var/log"}],
-                    }],
-                    "terminationGracePeriodSeconds": 30,
-                    "volumes": [{"name": "varlog", "hostPath": {"path": "/var/log"}}],
-                },
-            },
+            "template": agent::template(&name),
         },
     })
 }

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
+#[path = "../agent.rs"]
+mod agent;
 mod case;
 mod cluster;
 mod process;

@@ -14,7 +14,7 @@ mod revision;
 mod selector;
 mod wire;
 
-pub use daemon_set::{DaemonSetObject, RawDaemonSet, daemon_set};
+pub use daemon_set::{DaemonSetObject, RawDaemonSet, RawTemplate, daemon_set};
 pub use intern::Interner;
 pub use namespace::{NamespaceObject, namespace};
 pub use node::node;
