@@ -32,6 +32,8 @@ use serde_json::{Value, json};
 const NODES: &[u32] = &[1_000, 10_000];
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const REQUESTS_AT_ONCE: usize = 32;
+/// Stands for the node's name.
+const NODE: &str = "the-name-of-the-node";
 
 // One thread, as in the controller.
 #[tokio::main(flavor = "current_thread")]
@@ -56,8 +58,9 @@ async fn measure(nodes: u32) -> anyhow::Result<f64> {
     let names: Vec<&str> = names.filter_map(|node| node["metadata"]["name"].as_str()).collect();
     ensure!(names.len() == nodes as usize, "{} nodes, not {nodes}", names.len());
     let mut watch = Watch::begin(&client).await?;
+    let pod = pod();
     let pods: Vec<convert::Meta> = stream::iter(&names)
-        .map(|node| create(&api, node))
+        .map(|node| create(&api, body(&pod, node)))
         .buffered(REQUESTS_AT_ONCE)
         .try_collect()
         .await?;
@@ -65,23 +68,28 @@ async fn measure(nodes: u32) -> anyhow::Result<f64> {
         watch.wait_for("\"phase\":\"Running\"").await?;
     }
     let before = run_time()?;
-    for (node, pod) in names.iter().zip(&pods) {
-        let body = patch::delete_options(&pod.uid).to_string();
-        let path = format!("{PODS}/{}", pod.name);
-        api.write(Method::DELETE, &path, Content::Json, body.into()).await?;
+    for (node, old) in names.iter().zip(&pods) {
+        let options = patch::delete_options(&old.uid).to_string();
+        let path = format!("{PODS}/{}", old.name);
+        api.write(Method::DELETE, &path, Content::Json, options.into()).await?;
         watch.wait_for("\"type\":\"DELETED\"").await?;
-        create(&api, node).await?;
+        create(&api, body(&pod, node)).await?;
         watch.wait_for("\"phase\":\"Running\"").await?;
     }
     let cpu = run_time()?.saturating_sub(before);
     Ok(cpu.as_secs_f64() * 1000.0 / f64::from(nodes))
 }
 
-async fn create(api: &Api, node: &str) -> anyhow::Result<convert::Meta> {
+async fn create(api: &Api, pod: String) -> anyhow::Result<convert::Meta> {
+    Ok(convert::meta(&api.write(Method::POST, PODS, Content::Json, pod.into()).await?)?)
+}
+
+/// As the controller makes them, for a node of this name: made once, because making pods is not what is measured.
+fn pod() -> String {
     let uid = Uid::new("0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f");
     let owner = Owner { namespace: "default", name: "agent", uid: &uid };
     let new = NewPod {
-        node: node.into(),
+        node: NODE.into(),
         hash: "5d8f6c9b7c".into(),
         template_generation: None,
         schedule_by: ScheduleBy::Scheduler,
@@ -89,8 +97,11 @@ async fn create(api: &Api, node: &str) -> anyhow::Result<convert::Meta> {
     let mut pod = pod_template::pod(&owner, &agent::template("agent"), &new);
     // An owner that is not there would have it collected.
     pod["metadata"]["ownerReferences"] = json!([]);
-    let answer = api.write(Method::POST, PODS, Content::Json, pod.to_string().into()).await?;
-    Ok(convert::meta(&answer)?)
+    pod.to_string()
+}
+
+fn body(pod: &str, node: &str) -> String {
+    pod.replace(NODE, node)
 }
 
 /// The watch of all pods, whose lines are looked at for one text, and forgotten.
