@@ -82,3 +82,19 @@ async fn patience_ends() {
     assert!(write(client, Fence::open()).await.is_err());
     assert!(start.elapsed() <= REQUEST_TIMEOUT);
 }
+
+/// C3: of what is written only the metadata is asked for, of what is read everything.
+#[test]
+fn of_what_is_written_the_metadata_comes_back() {
+    let accepted = |method: Method| {
+        let request = request(method, "/api/v1/namespaces/ns/pods", Content::Json, "{}".into());
+        request.headers()[header::ACCEPT].clone()
+    };
+    assert_eq!(accepted(Method::GET), "application/json");
+    for method in [Method::POST, Method::PATCH, Method::DELETE] {
+        let accepted = accepted(method);
+        let accepted: Vec<&str> = accepted.to_str().unwrap().split(',').collect();
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(accepted, [metadata, "application/json"]);
+    }
+}
