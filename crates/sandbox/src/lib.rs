@@ -8,6 +8,8 @@ mod clock;
 pub mod cluster;
 mod condition;
 pub mod defaults;
+mod duration;
+pub mod fault;
 pub mod kind;
 pub mod nodes;
 pub mod patch;
@@ -21,5 +23,6 @@ pub mod validation;
 mod value;
 pub mod yaml;
 
+pub use api::faults::OWN_USER_AGENT;
 pub use api::serve::Limits;
 pub use run::{Applied, Error, NodeSource, Options, Outcome, Refusal, Sandbox, start};

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::faults::Faults;
 use crate::api::serve::{Limits, serve};
 use crate::api::server::Server;
 use crate::api::shared::{Shared, now};
@@ -17,6 +18,7 @@ use crate::api::{kubeconfig, tls};
 use crate::authorization;
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
+use crate::fault;
 use crate::nodes;
 use crate::store::{self, Status, Store};
 
@@ -48,6 +50,8 @@ pub struct Options {
     /// Kubelet lifecycles (YAML) that go before the built-in ones (S22).
     pub lifecycles: Option<PathBuf>,
     pub limits: Limits,
+    /// Which requests go wrong, and how (S17).
+    pub faults: Vec<fault::Rule>,
 }
 
 impl Default for Options {
@@ -60,6 +64,7 @@ impl Default for Options {
             watch_window: store::Options::default().window,
             lifecycles: None,
             limits: Limits::default(),
+            faults: Vec::new(),
         }
     }
 }
@@ -85,6 +90,8 @@ pub enum Error {
     CreateRoles(Status),
     #[error("create nodes: {0}")]
     CreateNodes(Status),
+    #[error(transparent)]
+    Faults(#[from] fault::TooMany),
 }
 
 /// A running sandbox. Dropping it stops it; `shutdown` also waits for that.
@@ -115,7 +122,10 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let text = kubeconfig::render(&server_url, &identity.ca_pem, &token);
     kubeconfig::write(&kubeconfig_path, &text)
         .map_err(|source| Error::Kubeconfig { path: kubeconfig_path.clone(), source })?;
-    let server = Server::new(Arc::clone(&shared), options.limits, token, address.to_string());
+    let faults = Faults::new(options.faults, options.seed)?;
+    let outages = faults.outages();
+    let address = address.to_string();
+    let server = Server::new(Arc::clone(&shared), options.limits, faults, token, address);
     let server = Arc::new(server);
     let tasks = vec![
         tokio::spawn(act(Arc::clone(&shared))),
@@ -124,6 +134,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
             TlsAcceptor::from(identity.server_config),
             options.limits,
             move |request| Arc::clone(&server).handle(request),
+            outages,
             stop.clone(),
         )),
     ];

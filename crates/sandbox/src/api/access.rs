@@ -114,7 +114,8 @@ fn log(user: &User, request: &Request<'_>, decision: &Decision) {
     }
 }
 
-fn forbidden(user: &User, request: &Request<'_>, reason: &str) -> Status {
+/// The refusal, in upstream's words.
+pub fn forbidden(user: &User, request: &Request<'_>, reason: &str) -> Status {
     let (name, verb) = (&user.name, request.verb);
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     let (object, cause, details) = match request.target {

@@ -13,6 +13,7 @@ use super::server::{Call, method_not_allowed, not_served};
 use super::shared::Shared;
 use crate::kind::{Kind, Subresource, Verb};
 use crate::store::Status;
+pub(super) use read::list_behind;
 
 /// What a request is about.
 pub(super) struct Target<'a> {

@@ -21,6 +21,8 @@ pub enum Route {
         group: String,
         version: String,
     },
+    /// `/debug/faults`: the rules by which requests go wrong.
+    Faults,
     OpenApiV2,
     OpenApiV3,
     /// `/openapi/v3/api/v1`, `/openapi/v3/apis/apps/v1`
@@ -61,6 +63,7 @@ pub fn parse(path: &str) -> Option<Route> {
             Route::Health
         }
         ["version"] => Route::Version,
+        ["debug", "faults"] => Route::Faults,
         ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3"] => Route::OpenApiV3,
         ["openapi", "v3", document @ ..] => Route::OpenApiV3Document(document.join("/")),
@@ -139,6 +142,7 @@ mod tests {
             ("/apis/apps/v1/daemonsets", resource("apps v1 - daemonsets - -")),
             ("/apis/apps/v1/namespaces/a/daemonsets/d", resource("apps v1 a daemonsets d -")),
             ("/api/v1/nodes/a%2Fb", resource("- v1 - nodes a/b -")),
+            ("/debug/faults", Route::Faults),
             ("/livez/etcd", Route::Unknown),
             ("/metrics", Route::Unknown),
         ];

@@ -11,11 +11,13 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::link::{Link, State};
 use super::respond::Body;
 use super::stall::StallGuard;
 
@@ -51,14 +53,19 @@ impl Default for Limits {
     }
 }
 
+/// A connection that carries nothing any more is let go then.
+const FROZEN: Duration = Duration::from_secs(15 * 60);
+
 /// Serves until `shutdown`, then lets requests that are under way end for a moment.
 ///
-/// `handle` answers every request, errors included.
+/// `handle` answers every request, errors included. Each new value of `outages` closes all connections at once, and
+/// refuses new ones until then.
 pub async fn serve<H, F>(
-    listener: TcpListener,
+    mut listener: TcpListener,
     tls: TlsAcceptor,
     limits: Limits,
     handle: H,
+    mut outages: watch::Receiver<Option<Instant>>,
     shutdown: CancellationToken,
 ) where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -66,15 +73,25 @@ pub async fn serve<H, F>(
 {
     let slots = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
+    let mut ends = Ends { shutdown, outage: CancellationToken::new() };
     loop {
         let accepted = tokio::select! {
-            () = shutdown.cancelled() => break,
+            () = ends.shutdown.cancelled() => break,
+            // The sender lives as long as the handler.
+            Ok(()) = outages.changed() => {
+                ends.outage.cancel();
+                let until = outages.borrow_and_update().unwrap_or_else(Instant::now);
+                let Some(reopened) = reopen(listener, until, &ends.shutdown).await else { break };
+                listener = reopened;
+                ends.outage = CancellationToken::new();
+                continue;
+            }
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
-        let (tls, handle, shutdown) = (tls.clone(), handle.clone(), shutdown.clone());
+        let (tls, handle, ends) = (tls.clone(), handle.clone(), ends.clone());
         connections.spawn(async move {
-            if let Err(error) = connection(stream, tls, limits, handle, shutdown).await {
+            if let Err(error) = connection(stream, tls, limits, handle, ends).await {
                 tracing::debug!(error, "connection ended");
             }
             drop(slot);
@@ -82,6 +99,42 @@ pub async fn serve<H, F>(
     }
     connections.close();
     let _ = tokio::time::timeout(Duration::from_secs(1), connections.wait()).await;
+}
+
+/// What ends a connection from our side.
+#[derive(Clone)]
+struct Ends {
+    /// Requests that are under way may end.
+    shutdown: CancellationToken,
+    /// At once, as if the process had been killed.
+    outage: CancellationToken,
+}
+
+/// Closes the listener, and opens one at the same address at that moment. None: it is not wanted any more.
+async fn reopen(
+    listener: TcpListener,
+    at: Instant,
+    shutdown: &CancellationToken,
+) -> Option<TcpListener> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let address = listener.local_addr();
+    drop(listener);
+    let mut wake_at = at;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return None,
+            () = tokio::time::sleep_until(wake_at) => {}
+        }
+        let opened = match &address {
+            Ok(address) => TcpListener::bind(address).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match opened {
+            Ok(listener) => return Some(listener),
+            Err(error) => tracing::warn!(error, "listen again"),
+        }
+        wake_at = Instant::now() + PAUSE;
+    }
 }
 
 /// The next connection, and the slot that it holds for as long as it lives.
@@ -106,7 +159,7 @@ async fn connection<H, F>(
     tls: TlsAcceptor,
     limits: Limits,
     handle: H,
-    shutdown: CancellationToken,
+    ends: Ends,
 ) -> Result<(), String>
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -114,12 +167,19 @@ where
 {
     // Small frames must not wait for an acknowledgement: watches consist of them.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    let stream = tokio::time::timeout(limits.tls_handshake, tls.accept(stream))
-        .await
+    let handshake = tokio::time::timeout(limits.tls_handshake, tls.accept(stream));
+    let stream = tokio::select! {
+        stream = handshake => stream,
+        () = ends.outage.cancelled() => return Ok(()),
+    };
+    let stream = stream
         .map_err(|_| "TLS handshake timed out".to_owned())?
         .map_err(|error| format!("TLS handshake: {error}"))?;
     let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.request_head));
-    let service = hyper::service::service_fn(move |request| {
+    let link = Link::default();
+    let of_requests = link.clone();
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(of_requests.clone());
         let answer = handle(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
@@ -127,12 +187,29 @@ where
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        () = shutdown.cancelled() => {
+        () = ends.shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = ends.outage.cancelled() => return Ok(()),
+        state = link.broken() => {
+            if state == State::Frozen {
+                frozen(&link, &ends).await;
+            }
+            return Ok(());
+        }
     };
     result.map_err(|error| error.to_string())
+}
+
+/// For as long as this lasts nobody works on the connection, and it stays open.
+async fn frozen(link: &Link, ends: &Ends) {
+    tokio::select! {
+        () = ends.shutdown.cancelled() => {}
+        () = ends.outage.cancelled() => {}
+        () = link.closed() => {}
+        () = tokio::time::sleep(FROZEN) => {}
+    }
 }
 
 fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {

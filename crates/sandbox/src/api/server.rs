@@ -1,6 +1,7 @@
 //! From a request to its answer: who asks, what for, and who answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -10,6 +11,8 @@ use super::access;
 use super::authentication::Authenticator;
 use super::body;
 use super::discovery;
+use super::faults::{self, Faults};
+use super::link::Link;
 use super::negotiate;
 use super::openapi::OpenApi;
 use super::query;
@@ -28,6 +31,7 @@ use crate::store::{Details, Reason, Status};
 pub struct Server {
     pub shared: Arc<Shared>,
     pub limits: Limits,
+    pub faults: Faults,
     authenticator: Authenticator,
     /// `127.0.0.1:6443`, as discovery tells it.
     address: String,
@@ -40,12 +44,38 @@ pub struct Call {
     pub headers: HeaderMap,
     pub parameters: query::Parameters,
     pub body: bytes::Bytes,
+    pub reading: Reading,
+}
+
+/// What is peculiar about how a request is read, of those that faults happen to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Number of the latest writes that the state lacks which is shown.
+    pub writes_behind: Option<u64>,
+    /// When the bookmark comes that ends the initial events.
+    pub bookmark_after: Option<Duration>,
+}
+
+/// A call, with what it is about and who makes it.
+pub struct Asked {
+    pub route: Route,
+    pub path: String,
+    /// None: nobody that is known.
+    pub user: Option<User>,
+    pub call: Call,
+    pub link: Link,
 }
 
 impl Server {
-    pub fn new(shared: Arc<Shared>, limits: Limits, token: String, address: String) -> Server {
+    pub fn new(
+        shared: Arc<Shared>,
+        limits: Limits,
+        faults: Faults,
+        token: String,
+        address: String,
+    ) -> Server {
         let authenticator = Authenticator::new(token);
-        Server { shared, limits, authenticator, address, openapi: OpenApi::default() }
+        Server { shared, limits, faults, authenticator, address, openapi: OpenApi::default() }
     }
 
     /// Answers any request; a refusal is an answer too.
@@ -56,7 +86,10 @@ impl Server {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Status> {
+    async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Status> {
         let (parts, body) = request.into_parts();
         let route = route::parse(parts.uri.path())
             .ok_or_else(|| Status::bad_request("the path is not valid UTF-8"))?;
@@ -72,11 +105,22 @@ impl Server {
             None => return Err(unauthorized()),
         }
         let body = body::read(&parts.headers, body, &self.limits).await?;
-        let Parts { method, headers, .. } = parts;
-        let call = Call { method, headers, parameters, body };
-        match (route, user) {
-            (Route::Resource(target), Some(user)) => self.on_resource(&target, &user, &call),
-            (route, _) => self.describe(&route, &path, &call),
+        let Parts { method, headers, extensions, .. } = parts;
+        let call = Call { method, headers, parameters, body, reading: Reading::default() };
+        let link = extensions.get::<Link>().cloned().unwrap_or_default();
+        let asked = Asked { route, path, user, call, link };
+        match self.faults.decide(&asked) {
+            None => self.serve(&asked),
+            Some(fault) => faults::serve(self, asked, fault).await,
+        }
+    }
+
+    /// Answers a call that may be made.
+    pub fn serve(&self, asked: &Asked) -> Result<Response<Body>, Status> {
+        match (&asked.route, &asked.user) {
+            (Route::Resource(target), Some(user)) => self.on_resource(target, user, &asked.call),
+            (Route::Faults, _) => self.faults.answer(&asked.call),
+            (route, _) => self.describe(route, &asked.path, &asked.call),
         }
     }
 
@@ -128,7 +172,7 @@ impl Server {
                 let document = self.openapi.v3_document(&kinds, path).ok_or_else(missing)?;
                 Ok(respond::full(StatusCode::OK, respond::JSON, document))
             }
-            Route::Resource(_) | Route::Unknown => Err(missing()),
+            Route::Resource(_) | Route::Faults | Route::Unknown => Err(missing()),
         }
     }
 
@@ -216,7 +260,9 @@ fn root(kinds: &Kinds) -> serde_json::Value {
             paths.push(format!("/apis/{}", known.name()));
         }
     }
-    for path in ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+    for path in
+        ["/debug/faults", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+    {
         paths.push(path.to_owned());
     }
     paths.sort();

@@ -18,7 +18,9 @@ use tokio::time::Instant;
 use super::negotiate::Form;
 use super::query::{IncludeObject, Parameters};
 use super::render::{self, Header};
+use super::resource::list_behind;
 use super::respond::{self, Body};
+use super::server::Reading;
 use super::shared::Shared;
 use crate::kind::Kind;
 use crate::selector::Selector;
@@ -35,6 +37,7 @@ pub struct Request {
     pub start: Start,
     pub bookmarks: bool,
     pub timeout_seconds: Option<u64>,
+    pub reading: Reading,
 }
 
 /// Where a watch begins.
@@ -128,8 +131,8 @@ pub struct Watcher {
     news: tokio::sync::watch::Receiver<u64>,
     /// What there was at the start and has not been sent yet.
     initial: VecDeque<Arc<Object>>,
-    /// The bookmark after the initial events is still to be sent.
-    owes_mark: bool,
+    /// When the bookmark after the initial events is to be sent, if it is still to be.
+    mark_at: Option<Instant>,
     /// Everything up to this resourceVersion has been seen.
     position: u64,
     header: Header,
@@ -148,7 +151,9 @@ impl Watcher {
             Start::Everything { .. } => {
                 let options =
                     ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
-                let list = shared.read(|store| store.list(request.kind, &options))?;
+                let behind = request.reading.writes_behind;
+                let list =
+                    shared.read(|store| list_behind(store, request.kind, &options, behind))?;
                 (list.resource_version, list.items.into())
             }
         };
@@ -159,7 +164,8 @@ impl Watcher {
             shared: Arc::clone(shared),
             news,
             initial,
-            owes_mark: request.start == Start::Everything { marked: true } && request.bookmarks,
+            mark_at: (request.start == Start::Everything { marked: true } && request.bookmarks)
+                .then(|| now + request.reading.bookmark_after.unwrap_or_default()),
             position,
             header: Header::Shown,
             deadline: now + Duration::from_secs(seconds),
@@ -186,6 +192,7 @@ impl Watcher {
                 changed = self.news.changed() => changed.ok()?,
                 () = shared.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
+                () = tokio::time::sleep_until(self.mark_at.unwrap_or(self.deadline)), if self.mark_at.is_some() => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.request.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
                     self.bookmark(&mut chunk, false);
@@ -202,7 +209,7 @@ impl Watcher {
                 return true;
             }
         }
-        if std::mem::take(&mut self.owes_mark) {
+        if self.mark_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.bookmark(chunk, true);
         }
         loop {

@@ -1,4 +1,6 @@
-//! A client of few words: bytes over TLS, so that a test can send what no client would.
+//! A client of few words, of which no test uses all: bytes over TLS, so that a test can send what no client would.
+
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ pub struct Server {
 
 pub struct Answer {
     pub code: u16,
+    pub head: String,
     pub body: String,
 }
 
@@ -101,6 +104,24 @@ impl Server {
         self.send(&[head.as_bytes(), body].concat()).await
     }
 
+    /// The head of a request without a body, the only one on its connection.
+    pub fn head(&self, method: &str, path: &str) -> Vec<u8> {
+        let token = &self.token;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        head.into()
+    }
+
+    /// Asks for an answer that is read bit by bit.
+    pub async fn open(&self, path: &str) -> Stream {
+        let mut stream = self.connect().await;
+        stream.write_all(&self.head("GET", path)).await.expect("a connection");
+        stream.flush().await.expect("a connection");
+        Stream { stream, text: String::new() }
+    }
+
     /// Sends bytes and reads one answer.
     pub async fn send(&self, bytes: &[u8]) -> Answer {
         let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, true));
@@ -109,7 +130,7 @@ impl Server {
         let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
         let body = if is_chunked { unchunk(body) } else { body.to_owned() };
-        Answer { code, body }
+        Answer { code, head: head.to_owned(), body }
     }
 
     /// Sends bytes and reads until the server closes.
@@ -153,6 +174,35 @@ impl Server {
             }
         }
         String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+/// An answer that goes on.
+pub struct Stream {
+    stream: TlsStream<TcpStream>,
+    text: String,
+}
+
+impl Stream {
+    /// All that has come.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Reads until this has come.
+    pub async fn until(&mut self, wanted: &str) {
+        while !self.text.contains(wanted) {
+            assert!(self.more().await, "it ends before {wanted}: {}", self.text);
+        }
+    }
+
+    /// Reads what comes next; false if the connection is closed.
+    pub async fn more(&mut self) -> bool {
+        let mut buffer = vec![0; 64 * 1024];
+        let read = tokio::time::timeout(DEADLINE, read(&mut self.stream, &mut buffer));
+        let length = read.await.expect("something in time");
+        self.text.push_str(&String::from_utf8_lossy(&buffer[..length.unwrap_or(0)]));
+        length.is_some()
     }
 }
 

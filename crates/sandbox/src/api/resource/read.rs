@@ -12,8 +12,9 @@ use crate::api::respond::Body;
 use crate::api::server::Call;
 use crate::api::shared::Shared;
 use crate::api::watch;
+use crate::kind::Kind;
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
-use crate::store::{ListOptions, ResourceVersionMatch, Status};
+use crate::store::{List, ListOptions, Object, ResourceVersionMatch, Status, Store};
 
 pub fn get(
     shared: &Arc<Shared>,
@@ -22,7 +23,10 @@ pub fn get(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
-    let object = shared.read(|store| store.get(target.kind, target.namespace(), name))?;
+    let object = shared.read(|store| match call.reading.writes_behind {
+        None => store.get(target.kind, target.namespace(), name),
+        Some(behind) => find_behind(store, target, name, behind),
+    })?;
     let include = call.parameters.include_object;
     Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
 }
@@ -34,7 +38,8 @@ pub fn list(
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
     let options = list_options(target, &call.parameters)?;
-    let list = shared.read(|store| store.list(target.kind, &options))?;
+    let list = shared
+        .read(|store| list_behind(store, target.kind, &options, call.reading.writes_behind))?;
     Ok(render::list(target.kind, &list, form, call.parameters.include_object))
 }
 
@@ -58,8 +63,43 @@ pub fn watch(
             start,
             bookmarks: parameters.allow_watch_bookmarks,
             timeout_seconds: parameters.timeout_seconds,
+            reading: call.reading,
         },
     )
+}
+
+/// A list that lacks the latest writes, as far back as the store's log goes and the options allow.
+pub fn list_behind(
+    store: &Store,
+    kind: &'static Kind,
+    options: &ListOptions,
+    writes_behind: Option<u64>,
+) -> Result<List, Status> {
+    let Some(behind) = writes_behind else { return store.list(kind, options) };
+    let at = store.resource_version().saturating_sub(behind);
+    let at = at.max(options.resource_version.unwrap_or(0));
+    let exact = ListOptions {
+        resource_version: Some(at),
+        resource_version_match: Some(ResourceVersionMatch::Exact),
+        ..options.clone()
+    };
+    store.list(kind, &exact).or_else(|_| store.list(kind, options))
+}
+
+fn find_behind(
+    store: &Store,
+    target: &Target<'_>,
+    name: &str,
+    behind: u64,
+) -> Result<Arc<Object>, Status> {
+    let fields = FieldSelector::parse(&format!("metadata.name={name}"))
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let namespace = Some(target.namespace()).filter(|namespace| !namespace.is_empty());
+    let selector =
+        Selector { namespace: namespace.map(str::to_owned), fields, ..Selector::default() };
+    let options = ListOptions { selector, ..ListOptions::default() };
+    let list = list_behind(store, target.kind, &options, Some(behind))?;
+    list.items.into_iter().next().ok_or_else(|| Status::not_found(target.kind, name))
 }
 
 pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<ListOptions, Status> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::{Admit, Error, Failure, Pull, Ready, Run, Span, Start, Stop};
+use crate::duration::Duration;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,34 +105,6 @@ outcomes! {
     ReadyOutcome { Ready, Never }
     RunOutcome { Forever, Exit }
     StopOutcome { Stops, Ignores }
-}
-
-/// `300ms`, `1.5s`, `2m`, `1h`; in milliseconds.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Duration(pub i64);
-
-impl TryFrom<String> for Duration {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Duration, String> {
-        let wrong = || format!("{text:?} is no duration such as 300ms, 1.5s or 2m");
-        let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-        let (number, unit) = text.split_at(at);
-        let unit_ms = match unit {
-            "ms" => 1.0,
-            "s" => 1000.0,
-            "m" => 60_000.0,
-            "h" => 3_600_000.0,
-            _ => return Err(wrong()),
-        };
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        if !(0.0..=1e6).contains(&number) {
-            return Err(wrong());
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "at most 3.6e12")]
-        Ok(Duration((number * unit_ms).round() as i64))
-    }
 }
 
 impl Stage {

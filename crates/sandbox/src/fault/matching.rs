@@ -1,0 +1,230 @@
+//! Which requests a rule is about: in the words of RBAC, and who asks.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+
+/// What a request must be. A list that is empty lets everything pass; a trailing `*` stands for any rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Match {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; `watchlist` is a watch that
+    /// begins with the list (`sendInitialEvents=true`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verbs: Vec<String>,
+    /// `pods`, `daemonsets/status`; `*` is all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// As in RBAC: names in the path. A creation has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_names: Vec<String>,
+    /// Paths that name no resource: `/readyz`, `/openapi/*`.
+    #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
+    pub non_resource_urls: Vec<String>,
+    /// `system:serviceaccount:kube-system:everynode`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
+    /// The header `User-Agent`: `kubectl/*`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub user_agents: Vec<String>,
+    /// Whether a list goes on from another page (`continue=…`).
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub continues: Option<bool>,
+}
+
+/// A request, as far as rules look at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request<'a> {
+    pub verb: &'a str,
+    /// A watch with `sendInitialEvents=true`.
+    pub is_watchlist: bool,
+    /// A list with a token of another page.
+    pub continues: bool,
+    /// Empty for a path that names no resource.
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// Of a path that names no resource.
+    pub path: &'a str,
+    pub user: &'a str,
+    pub user_agent: &'a str,
+}
+
+/// The verbs that a rule may name.
+pub const VERBS: [&str; 12] = [
+    "get",
+    "list",
+    "watch",
+    "watchlist",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "head",
+    "post",
+    "put",
+];
+
+impl Match {
+    pub fn matches(&self, request: &Request<'_>) -> bool {
+        self.has_verb(request)
+            && self.has_target(request)
+            && has(&self.users, request.user)
+            && has(&self.user_agents, request.user_agent)
+            && self.continues.is_none_or(|continues| continues == request.continues)
+    }
+
+    fn has_verb(&self, request: &Request<'_>) -> bool {
+        self.verbs.is_empty()
+            || self
+                .verbs
+                .iter()
+                .any(|verb| verb == request.verb || (verb == "watchlist" && request.is_watchlist))
+    }
+
+    fn has_target(&self, request: &Request<'_>) -> bool {
+        if request.resource.is_empty() {
+            let asks_for_resources = !self.resources.is_empty()
+                || !self.namespaces.is_empty()
+                || !self.resource_names.is_empty()
+                || self.continues.is_some();
+            return !asks_for_resources && has(&self.non_resource_urls, request.path);
+        }
+        let asks_for_paths = self.resources.is_empty() && !self.non_resource_urls.is_empty();
+        !asks_for_paths
+            && self.has_resource(request)
+            && has(&self.namespaces, request.namespace)
+            && has(&self.resource_names, request.name)
+    }
+
+    fn has_resource(&self, request: &Request<'_>) -> bool {
+        self.resources.is_empty()
+            || self.resources.iter().any(|known| match known.split_once('/') {
+                None => {
+                    known == "*" || (known == request.resource && request.subresource.is_empty())
+                }
+                Some((of, part)) => {
+                    (of == "*" || of == request.resource)
+                        && !request.subresource.is_empty()
+                        && (part == "*" || part == request.subresource)
+                }
+            })
+    }
+
+    /// The first verb that is named although the fault can't happen to it.
+    pub(super) fn impossible_verb(&self, fault: &Fault) -> Option<&str> {
+        let is_possible = |verb: &str| match verb {
+            "watchlist" => fault.can_happen_to("watch", true),
+            // Some watches are streaming lists.
+            "watch" => fault.can_happen_to("watch", true),
+            verb => fault.can_happen_to(verb, false),
+        };
+        self.verbs.iter().map(String::as_str).find(|verb| !is_possible(verb))
+    }
+
+    /// All that the rule names, for checks of its size.
+    pub(super) fn lists(&self) -> [(&'static str, &[String]); 7] {
+        [
+            ("verbs", &self.verbs),
+            ("resources", &self.resources),
+            ("namespaces", &self.namespaces),
+            ("resourceNames", &self.resource_names),
+            ("nonResourceURLs", &self.non_resource_urls),
+            ("users", &self.users),
+            ("userAgents", &self.user_agents),
+        ]
+    }
+}
+
+fn has(known: &[String], value: &str) -> bool {
+    known.is_empty() || known.iter().any(|known| is_alike(known, value))
+}
+
+fn is_alike(known: &str, value: &str) -> bool {
+    match known.strip_suffix('*') {
+        Some(start) => value.starts_with(start),
+        None => known == value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> Vec<String> {
+        text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn pod_deletion() -> Request<'static> {
+        Request {
+            verb: "delete",
+            resource: "pods",
+            namespace: "default",
+            name: "a-1",
+            user: "system:serviceaccount:kube-system:everynode",
+            user_agent: "everynode/0.1.0 (linux/amd64)",
+            ..Request::default()
+        }
+    }
+
+    /// S17: a rule matches in the words of RBAC; what it does not name matches whatever it is.
+    #[test]
+    fn a_rule_matches_what_it_names() {
+        let pods_of =
+            |verbs: &str| Match { verbs: list(verbs), resources: list("pods"), ..Match::default() };
+        let cases = [
+            (Match::default(), true),
+            (pods_of("delete"), true),
+            (pods_of("get,delete"), true),
+            (pods_of("create"), false),
+            (Match { resources: list("*"), ..Match::default() }, true),
+            (Match { resources: list("pods/status"), ..Match::default() }, false),
+            (Match { resources: list("nodes"), ..Match::default() }, false),
+            (Match { namespaces: list("default"), ..Match::default() }, true),
+            (Match { namespaces: list("kube-*"), ..Match::default() }, false),
+            (Match { resource_names: list("a-*"), ..Match::default() }, true),
+            (Match { resource_names: list("a-2"), ..Match::default() }, false),
+            (Match { users: list("system:serviceaccount:*"), ..Match::default() }, true),
+            (Match { users: list("ann"), ..Match::default() }, false),
+            (Match { user_agents: list("everynode/*"), ..Match::default() }, true),
+            (Match { user_agents: list("kubectl/*"), ..Match::default() }, false),
+            (Match { non_resource_urls: list("/readyz"), ..Match::default() }, false),
+            (Match { continues: Some(true), ..Match::default() }, false),
+        ];
+        for (rule, expected) in cases {
+            assert_eq!(rule.matches(&pod_deletion()), expected, "{rule:?}");
+        }
+    }
+
+    /// S17: subresources, streaming lists, pages and paths that name no resource are told apart.
+    #[test]
+    fn what_looks_alike_is_told_apart() {
+        let status = Request { subresource: "status", ..pod_deletion() };
+        let of = |resources: &str| Match { resources: list(resources), ..Match::default() };
+        assert!(!of("pods").matches(&status));
+        assert!(of("pods/status").matches(&status) && of("*/status").matches(&status));
+        assert!(of("*").matches(&status) && of("pods/*").matches(&status));
+
+        let watch = Request { verb: "watch", resource: "pods", ..Request::default() };
+        let watchlist = Request { is_watchlist: true, ..watch };
+        let of = |verbs: &str| Match { verbs: list(verbs), ..Match::default() };
+        assert!(of("watch").matches(&watch) && of("watch").matches(&watchlist));
+        assert!(!of("watchlist").matches(&watch) && of("watchlist").matches(&watchlist));
+
+        let page = Request { verb: "list", resource: "pods", ..Request::default() };
+        let second = Request { continues: true, ..page };
+        let continued = Match { continues: Some(true), ..Match::default() };
+        assert!(!continued.matches(&page) && continued.matches(&second));
+
+        let path = Request { verb: "get", path: "/readyz", ..Request::default() };
+        let of = |urls: &str| Match { non_resource_urls: list(urls), ..Match::default() };
+        assert!(Match::default().matches(&path) && of("/ready*").matches(&path));
+        assert!(!of("/livez").matches(&path));
+        let pods = Match { resources: list("*"), ..Match::default() };
+        assert!(!pods.matches(&path));
+    }
+}

@@ -1,0 +1,348 @@
+//! The form that rules have in a file and on `/debug/faults`, and what is wrong with one that can't be read.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::matching::VERBS;
+use super::{Fault, Match, RULES_MAX, Refusal, Window};
+use crate::duration::Duration;
+use crate::yaml;
+
+/// Maximum length of a file of rules: a hundred rules are far shorter.
+pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Maximum number of entries in a list of a rule.
+const LIST_MAX: usize = 100;
+/// Nobody waits longer for an answer.
+const DURATION_MAX: Duration = Duration(3_600_000);
+
+/// Why rules can't be used; the message names the rule and its field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+/// One rule: which requests, how often, and what happens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Rule {
+    #[serde(rename = "match", default, skip_serializing_if = "is_default")]
+    pub matching: Match,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub when: Window,
+    pub fault: Fault,
+    /// What was counted when the rule was printed; not read.
+    #[serde(rename = "status", default, skip_serializing)]
+    _status: Ignored,
+}
+
+/// Something that is there and of no account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ignored;
+
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Ignored)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    faults: Vec<Rule>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Reads rules: YAML or JSON, `faults:` with a list.
+///
+/// # Errors
+/// The first thing that is wrong, by rule and field: `faults[2].fault.error.code: …`.
+pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error(format!("faults: longer than {TEXT_BYTES_MAX} bytes")));
+    }
+    let document: Value =
+        yaml::document(text).map_err(|error| Error(format!("faults: {}", first_line(&error))))?;
+    let file: File = serde_path_to_error::deserialize(document).map_err(|error| {
+        let path = error.path().to_string();
+        match path.as_str() {
+            "." => Error(format!("faults: {}", error.inner())),
+            path => Error(format!("{path}: {}", error.inner())),
+        }
+    })?;
+    if file.faults.len() > RULES_MAX {
+        let count = file.faults.len();
+        return Err(Error(format!("faults: too many rules: {count}, the most is {RULES_MAX}")));
+    }
+    for (index, rule) in file.faults.iter().enumerate() {
+        check(rule).map_err(|error| Error(format!("faults[{index}].{error}")))?;
+    }
+    Ok(file.faults)
+}
+
+/// Parsers show the place in lines of their own.
+fn first_line(error: &impl std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+fn check(rule: &Rule) -> Result<(), String> {
+    check_match(rule)?;
+    let Window { times, every, probability, from, until } = rule.when;
+    if times == Some(0) {
+        return Err("when.times: must be at least 1".to_owned());
+    }
+    if every == Some(0) {
+        return Err("when.every: must be at least 1".to_owned());
+    }
+    if probability.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
+        return Err("when.probability: must be between 0 and 1".to_owned());
+    }
+    if let (Some(from), Some(until)) = (from, until)
+        && from >= until
+    {
+        return Err(format!("when.until: must be later than when.from ({from})"));
+    }
+    check_fault(&rule.fault)
+}
+
+fn check_match(rule: &Rule) -> Result<(), String> {
+    for (field, list) in rule.matching.lists() {
+        if list.len() > LIST_MAX {
+            return Err(format!("match.{field}: too many entries, the most is {LIST_MAX}"));
+        }
+        if list.iter().any(String::is_empty) && field != "namespaces" {
+            return Err(format!("match.{field}: an entry is empty"));
+        }
+    }
+    let unknown = rule.matching.verbs.iter().find(|verb| !VERBS.contains(&verb.as_str()));
+    if let Some(verb) = unknown {
+        let known = VERBS.join(", ");
+        return Err(format!("match.verbs: unknown verb {verb:?}, expected one of {known}"));
+    }
+    if let Some(verb) = rule.matching.impossible_verb(&rule.fault) {
+        let name = rule.fault.name();
+        return Err(format!("match.verbs: the fault {name} can't happen to the verb {verb}"));
+    }
+    Ok(())
+}
+
+fn check_fault(fault: &Fault) -> Result<(), String> {
+    let name = fault.name();
+    let bounded = |field: &str, duration: Duration| {
+        if duration <= DURATION_MAX {
+            return Ok(());
+        }
+        Err(format!("fault.{name}.{field}: must not be longer than {DURATION_MAX}"))
+    };
+    let takes_effect = |field: &str, refusal: &Refusal| {
+        if !refusal.after_commit {
+            return Ok(());
+        }
+        Err(format!("fault.{name}.{field}.afterCommit: only the fault error has it"))
+    };
+    match fault {
+        Fault::Error(_) | Fault::LoseAnswer(_) | Fault::StaleRead(_) => Ok(()),
+        Fault::Cut(point) | Fault::Freeze(point) => bounded("time", point.time.unwrap_or_default()),
+        Fault::CommitLate(late) => {
+            bounded("after", late.after)?;
+            late.error.as_ref().map_or(Ok(()), |error| takes_effect("error", error))
+        }
+        Fault::Stall(stall) => {
+            bounded("lasts", stall.lasts)?;
+            bounded("at.time", stall.at.time.unwrap_or_default())
+        }
+        Fault::Delay(delay) => bounded("lasts", delay.lasts),
+        Fault::WatchError(end) if end.at.bytes.is_some() => {
+            Err(format!("fault.{name}.at.bytes: an event comes between others, not within one"))
+        }
+        Fault::WatchError(end) => {
+            bounded("at.time", end.at.time.unwrap_or_default())?;
+            takes_effect("error", &end.error)
+        }
+        Fault::LateBookmark(late) => bounded("after", late.after),
+        Fault::InvalidUtf8(object) if object.text.is_empty() => {
+            Err(format!("fault.{name}.text: must not be empty"))
+        }
+        Fault::InvalidUtf8(_) => Ok(()),
+        Fault::Restart(restart) => {
+            bounded("down", restart.down)?;
+            bounded("forbidden", restart.forbidden)
+        }
+    }
+}
+
+/// An error's code: what is not 4xx or 5xx is none.
+pub fn error_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let code = u16::deserialize(deserializer)?;
+    if (400..600).contains(&code) {
+        return Ok(code);
+    }
+    Err(serde::de::Error::custom(format!("{code} is no error: expected 400 to 599")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refused(rule: &str) -> String {
+        let good = "{fault: {error: {code: 500}}}";
+        let text = format!("faults:\n- {good}\n- {rule}\n");
+        parse(&text).expect_err(rule).to_string()
+    }
+
+    /// S17: every fault has a form in YAML; what is left out has a default.
+    #[test]
+    fn every_fault_can_be_written() {
+        let text = "
+faults:
+- match: {verbs: [delete], resources: [pods], users: ['system:serviceaccount:*']}
+  when: {times: 1}
+  fault: {error: {code: 500, afterCommit: true}}
+- fault: {loseAnswer: {}}
+- fault: {commitLate: {after: 500ms, error: {code: 504}}}
+- fault: {cut: {objects: 3}}
+- fault: {freeze: {bytes: 100}}
+- fault: {stall: {lasts: 10s, at: {time: 1s}}}
+- fault: {delay: {lasts: 1s}}
+- match: {verbs: [watchlist]}
+  fault: {watchError: {error: {code: 500, message: broken}}}
+- fault: {lateBookmark: {after: 2s}}
+- fault: {staleRead: {writesBehind: 10}}
+- fault: {invalidUtf8: {namespace: other, name: a, text: pause}}
+- when: {from: 10s, until: 1m}
+  fault: {restart: {down: 3s, forbidden: 500ms}}
+";
+        let rules = parse(text).expect("good rules");
+        let names: Vec<_> = rules.iter().map(|rule| rule.fault.name()).collect();
+        assert_eq!(names.len(), 12);
+        for rule in rules {
+            let name = rule.fault.name();
+            let printed = serde_json::to_value(&rule).expect("JSON");
+            assert!(printed["fault"].get(name).is_some(), "{name}: {printed}");
+        }
+    }
+
+    /// Rules, and how their errors begin.
+    const REFUSED: &[(&str, &str)] = &[
+        (
+            "{fault: {error: {code: abc}}}",
+            "faults[1].fault.error.code: invalid type: string \"abc\", expected u16",
+        ),
+        (
+            "{fault: {error: {code: 200}}}",
+            "faults[1].fault.error.code: 200 is no error: expected 400 to 599",
+        ),
+        ("{fault: {error: {}}}", "faults[1].fault.error: missing field `code`"),
+        (
+            "{fault: {error: {code: 500, body: x}}}",
+            "faults[1].fault.error.body: unknown field `body`",
+        ),
+        ("{fault: {explode: {}}}", "faults[1].fault: unknown variant `explode`"),
+        ("{matches: {}, fault: {cut: {}}}", "faults[1].matches: unknown field `matches`"),
+        ("{match: {verb: [get]}, fault: {cut: {}}}", "faults[1].match.verb: unknown field `verb`"),
+        (
+            "{match: {verbs: [fetch]}, fault: {cut: {}}}",
+            "faults[1].match.verbs: unknown verb \"fetch\", expected one of get, list",
+        ),
+        (
+            "{match: {verbs: [list]}, fault: {watchError: {error: {code: 500}}}}",
+            "faults[1].match.verbs: the fault watchError can't happen to the verb list",
+        ),
+        (
+            "{match: {verbs: [get]}, fault: {loseAnswer: {afterCommit: true}}}",
+            "faults[1].match.verbs: the fault loseAnswer can't happen to the verb get",
+        ),
+        (
+            "{match: {resources: ['']}, fault: {cut: {}}}",
+            "faults[1].match.resources: an entry is empty",
+        ),
+        ("{when: {times: 0}, fault: {cut: {}}}", "faults[1].when.times: must be at least 1"),
+        (
+            "{when: {times: -1}, fault: {cut: {}}}",
+            "faults[1].when.times: invalid value: integer `-1`",
+        ),
+        ("{when: {every: 0}, fault: {cut: {}}}", "faults[1].when.every: must be at least 1"),
+        (
+            "{when: {probability: 2}, fault: {cut: {}}}",
+            "faults[1].when.probability: must be between 0 and 1",
+        ),
+        (
+            "{when: {from: 2s, until: 1s}, fault: {cut: {}}}",
+            "faults[1].when.until: must be later than when.from (2s)",
+        ),
+        (
+            "{when: {from: soon}, fault: {cut: {}}}",
+            "faults[1].when.from: \"soon\" is no duration such as 300ms, 1.5s or 2m",
+        ),
+        (
+            "{fault: {delay: {lasts: 2h}}}",
+            "faults[1].fault.delay.lasts: must not be longer than 1h",
+        ),
+        (
+            "{fault: {watchError: {error: {code: 500}, at: {bytes: 3}}}}",
+            "faults[1].fault.watchError.at.bytes: an event comes between others, not within one",
+        ),
+        (
+            "{fault: {invalidUtf8: {name: a, text: ''}}}",
+            "faults[1].fault.invalidUtf8.text: must not be empty",
+        ),
+        (
+            "{fault: {commitLate: {after: 1s, error: {code: 504, afterCommit: true}}}}",
+            "faults[1].fault.commitLate.error.afterCommit: only the fault error has it",
+        ),
+        ("{}", "faults[1]: missing field `fault`"),
+    ];
+
+    /// S17: what is wrong with a rule is named by its index and field.
+    #[test]
+    fn what_is_wrong_is_named_by_rule_and_field() {
+        for (rule, expected) in REFUSED {
+            let message = refused(rule);
+            assert!(message.starts_with(expected), "{rule}: {message}");
+        }
+        for (text, expected) in [
+            ("", "faults: "),
+            ("fault: []", "fault: unknown field `fault`"),
+            ("faults: 3", "faults: invalid type: integer `3`"),
+            ("faults: [", "faults: "),
+        ] {
+            let message = parse(text).expect_err(text).to_string();
+            assert!(message.starts_with(expected), "{text}: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+
+    /// S17: a file of rules is bounded, in its length and in what it can stand for.
+    #[test]
+    fn hostile_rules_are_refused() {
+        let long = format!("faults: [] #{}", "x".repeat(TEXT_BYTES_MAX));
+        assert_eq!(parse(&long), Err(Error("faults: longer than 262144 bytes".to_owned())));
+        let many = "- {fault: {cut: {}}}\n".repeat(RULES_MAX + 1);
+        let error = parse(&format!("faults:\n{many}")).expect_err("too many").to_string();
+        assert_eq!(error, "faults: too many rules: 101, the most is 100");
+        let verbs = "get, ".repeat(LIST_MAX + 1);
+        let error = refused(&format!("{{match: {{verbs: [{verbs}]}}, fault: {{cut: {{}}}}}}"));
+        assert_eq!(error, "faults[1].match.verbs: too many entries, the most is 100");
+        assert!(parse(&"[".repeat(100_000)).is_err());
+        let mut aliases = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for (name, of) in
+            ["a", "b", "c", "d", "e", "f", "g", "h"].windows(2).map(|pair| (pair[1], pair[0]))
+        {
+            aliases.push_str(&format!(
+                "{name}: &{name} [*{of}, *{of}, *{of}, *{of}, *{of}, *{of}, *{of}]\n"
+            ));
+        }
+        assert!(parse(&aliases).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_rules_make_it_panic(text in "\\PC*", value in "[a-z0-9:{}\\[\\], -]*") {
+            let _ = parse(&text);
+            let _ = parse(&format!("faults: [{{fault: {{{value}}}}}]"));
+        }
+    }
+}
