@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use everynode_controller::api::{Api, Content, Server};
-use everynode_controller::client::{self, Location};
+use everynode_controller::client::{self, Location, Pings};
 use everynode_controller::lease::Fence;
 use everynode_core::name::Uid;
 use everynode_core::plan::{NewPod, ScheduleBy};
@@ -51,7 +51,7 @@ async fn measure(nodes: u32) -> anyhow::Result<f64> {
     let sandbox = Sandbox::start(&["--no-controller", "--nodes", &nodes.to_string()])?;
     let location =
         Location { kubeconfig: Some(sandbox.kubeconfig().to_owned()), ..Location::default() };
-    let client = client::client(&client::config(&location).await?)?;
+    let client = client::client(&client::config(&location)?, Pings::default())?;
     let api = Api::new(client.clone(), Fence::open(), None);
     let list: Value = serde_json::from_slice(&api.get("/api/v1/nodes").await?)?;
     let names = list["items"].as_array().context("no list of nodes")?.iter();
@@ -89,6 +89,7 @@ fn pod() -> String {
     let uid = Uid::new("0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f");
     let owner = Owner { namespace: "default", name: "agent", uid: &uid };
     let new = NewPod {
+        name: None,
         node: NODE.into(),
         hash: "5d8f6c9b7c".into(),
         template_generation: None,

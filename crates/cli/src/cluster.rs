@@ -9,10 +9,9 @@ mod resource;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use everynode_controller::client::{self, Location};
+use everynode_controller::client::{self, Location, Pings};
 use http::{Method, Request, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::config::Kubeconfig;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,7 +28,6 @@ const PAGE_LIMIT: u32 = 500;
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// Who changed an object, in its `managedFields`.
 const FIELD_MANAGER: &str = "everynode";
-const USER_AGENT: &str = concat!("everynode/", env!("CARGO_PKG_VERSION"));
 
 pub struct Cluster {
     client: kube::Client,
@@ -56,21 +54,11 @@ impl Cluster {
                 return Err(Error::UnknownContext { context: context.clone(), known });
             }
         }
-        let location = Location {
-            kubeconfig: arguments.kubeconfig.clone(),
-            context: arguments.context.clone(),
-        };
-        let mut config = client::config(&location).await?;
-        if let Some(user) = &arguments.impersonate {
-            config.auth_info.impersonate = Some(user.clone());
-        }
-        let client = client::client(&config)?;
+        let config = client::config(&location(arguments))?;
+        let client = client::client(&config, Pings::default())?;
         let namespace = arguments.namespace.clone();
-        Ok(Cluster {
-            client,
-            server: config.cluster_url.to_string().trim_end_matches('/').to_owned(),
-            namespace: namespace.unwrap_or(config.default_namespace),
-        })
+        let namespace = namespace.unwrap_or_else(|| config.default_namespace().to_owned());
+        Ok(Cluster { client, server: config.server(), namespace })
     }
 
     /// That of `--namespace`, else of the context, else `default`.
@@ -220,12 +208,17 @@ impl Cluster {
     }
 }
 
+fn location(arguments: &ConnectionArguments) -> Location {
+    Location {
+        kubeconfig: arguments.kubeconfig.clone(),
+        context: arguments.context.clone(),
+        impersonate: arguments.impersonate.clone(),
+    }
+}
+
 /// The contexts of the kubeconfig; none if it can't be read.
 pub fn contexts(arguments: &ConnectionArguments) -> BTreeSet<String> {
-    let kubeconfig = match &arguments.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
+    let kubeconfig = client::kubeconfig(&location(arguments));
     let contexts = kubeconfig.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
     contexts.into_iter().map(|context| context.name).collect()
 }
@@ -294,7 +287,6 @@ fn request(
         .uri(path)
         .header(header::ACCEPT, form.media_types())
         .header(header::CONTENT_TYPE, content_type)
-        .header(header::USER_AGENT, USER_AGENT)
         .body(body)
         .map_err(|error| Error::Refused { message: format!("{path}: {error}") })
 }

@@ -16,6 +16,8 @@ pub fn start(arguments: &LogArguments, default: LogLevel) {
     let library = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     let filter = tracing_subscriber::filter::Targets::new()
         .with_default(library)
+        // It warns of an unverified certificate at every handshake; `run` does so once.
+        .with_target("kube_client::client::tls", library.min(LevelFilter::ERROR))
         .with_target("everynode", level)
         .with_target("everynode_controller", level)
         .with_target("everynode_sandbox", level)

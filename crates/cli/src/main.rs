@@ -12,6 +12,7 @@ mod complete;
 mod invocation;
 mod log;
 mod output;
+mod panic;
 mod signal;
 mod survey;
 
@@ -57,7 +58,7 @@ fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Arguments, clap
 
 fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     let done = match command {
-        Command::Run(arguments) => operate(cmd::run::execute(*arguments)),
+        Command::Run(arguments) => return operate(cmd::run::execute(*arguments)),
         Command::Sandbox(arguments) => {
             block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments))
         }

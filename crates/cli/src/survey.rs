@@ -119,7 +119,7 @@ fn optional(snapshot: &mut Snapshot, kind: Kind, listed: Listed) -> Result<(), E
             let lost = match kind {
                 Kind::Pod => "what pods are doing is not known",
                 Kind::ControllerRevision => "which pods are up to date is not known",
-                Kind::Namespace => "a node selector of the namespace is not heeded",
+                Kind::Namespace => "whether the namespace has a node selector is not known",
                 Kind::Node | Kind::DaemonSet | Kind::Event => "it is left out",
             };
             snapshot.unread.insert(kind);

@@ -16,9 +16,9 @@ use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use crate::client::one_line;
+use crate::connection::{self, Connection, Sign};
 use crate::lease::Fence;
 
 /// Why a request failed.
@@ -52,6 +52,17 @@ impl Error {
         matches!(self, Self::Refused { causes, .. } if causes.iter().any(|c| c == "NamespaceTerminating"))
     }
 
+    /// Whether a write may have been done in spite of this, or may be done yet (C35).
+    pub fn may_have_happened(&self) -> bool {
+        match self {
+            Self::Refused { code: 429, .. } => false,
+            Self::Refused { code: 408, .. } | Self::Transport(_) | Self::Fenced => true,
+            Self::Refused { code: 500.., message, .. } => !is_of_admission(message),
+            // What has no reason is no `Status`: it comes from a proxy, which may have passed the write on.
+            Self::Refused { reason, .. } => reason.is_empty(),
+        }
+    }
+
     /// In one word, for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -62,6 +73,11 @@ impl Error {
             Self::Fenced => "fenced",
         }
     }
+}
+
+/// Whether a webhook failed or refused: admission comes before storage.
+fn is_of_admission(message: &str) -> bool {
+    message.contains("failed calling webhook") || message.contains("admission webhook")
 }
 
 /// How a write's body is to be understood.
@@ -82,7 +98,7 @@ impl Content {
     }
 }
 
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A list may take the server long.
 const LIST_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRIES_MAX: u32 = 5;
@@ -122,6 +138,7 @@ pub struct Api {
     fence: Fence,
     requests: Arc<Semaphore>,
     limit: Option<Arc<Mutex<RateLimit>>>,
+    connection: Connection,
 }
 
 /// What executing plans needs of an API server. The simulation has one of its own.
@@ -145,7 +162,7 @@ impl Server for Api {
     async fn get(&self, path: &str) -> Result<Bytes, Error> {
         let send = || Box::pin(self.exchange(Method::GET, path, Content::Json, Bytes::new()));
         let _turn = self.turn().await;
-        within(LIST_TIMEOUT, repeated(send)).await
+        self.noted(repeated(LIST_TIMEOUT, send).await)
     }
 
     async fn write(
@@ -165,14 +182,38 @@ impl Server for Api {
             })
         };
         let _turn = self.turn().await;
-        within(REQUEST_TIMEOUT, self.while_permitted(repeated(send))).await
+        self.noted(self.while_permitted(repeated(REQUEST_TIMEOUT, send)).await)
     }
 }
 
 impl Api {
     pub fn new(client: Client, fence: Fence, limit: Option<RateLimit>) -> Self {
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
-        Self { client, fence, requests, limit: limit.map(|limit| Arc::new(Mutex::new(limit))) }
+        let limit = limit.map(|limit| Arc::new(Mutex::new(limit)));
+        Self { client, fence, requests, limit, connection: Connection::default() }
+    }
+
+    /// Reports there whether the server answers.
+    #[must_use]
+    pub fn reporting_to(mut self, connection: Connection) -> Self {
+        self.connection = connection;
+        self
+    }
+
+    /// What is refused is reported by whoever asked; that nobody answers is the same for all.
+    fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        let subject = "requests";
+        match &result {
+            Ok(_) => self.connection.answered(),
+            Err(Error::Transport(cause)) => self.connection.failed(subject, Sign::Away, cause),
+            Err(Error::Refused { code, message, .. })
+                if connection::sign(Some(*code)) == Sign::Away =>
+            {
+                self.connection.failed(subject, Sign::Away, message);
+            }
+            Err(Error::Refused { .. } | Error::Fenced) => {}
+        }
+        result
     }
 
     /// Waits for our own limits.
@@ -201,7 +242,7 @@ impl Api {
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
-        self.client.send(request).await.map_err(|error| Error::Transport(one_line(&error)))
+        self.client.send(request).await.map_err(|error| Error::Transport(connection::cause(&error)))
     }
 
     /// Gives a write up when the fence closes under it.
@@ -232,19 +273,30 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Repeats what the server refused to look at: it asked for that (429), and it has not happened.
-async fn repeated<T, F>(mut send: impl FnMut() -> F) -> Result<T, Error>
+/// Repeats what the server refused to look at: it asked for that (429), and it has not happened. So when time is up while
+/// it is to be left in peace, that is what there is to report.
+async fn repeated<T, F>(limit: Duration, mut send: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Refusal>>,
 {
-    for _ in 0..RETRIES_MAX {
-        match send().await {
+    let deadline = Instant::now() + limit;
+    let mut retries_left = RETRIES_MAX;
+    loop {
+        let Ok(answer) = timeout_at(deadline, send()).await else {
+            return Err(Error::Transport(format!("no answer within {limit:?}")));
+        };
+        let Refusal { error, retry_after } = match answer {
             Ok(answer) => return Ok(answer),
-            Err(Refusal { retry_after: Some(pause), .. }) => sleep(pause).await,
-            Err(Refusal { error, retry_after: None }) => return Err(error),
+            Err(refusal) => refusal,
+        };
+        let Some(pause) = retry_after.filter(|_| retries_left > 0) else { return Err(error) };
+        retries_left -= 1;
+        let at = Instant::now() + pause;
+        sleep_until(at.min(deadline)).await;
+        if at >= deadline {
+            return Err(error);
         }
     }
-    send().await.map_err(|refusal| refusal.error)
 }
 
 fn retry_after(parts: &http::response::Parts) -> Option<Duration> {
@@ -256,14 +308,6 @@ fn retry_after(parts: &http::response::Parts) -> Option<Duration> {
     Some(pause.unwrap_or(RETRY_AFTER_DEFAULT).min(RETRY_AFTER_MAX))
 }
 
-async fn within<T>(
-    limit: Duration,
-    request: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let timed_out = |_| Error::Transport(format!("no answer within {limit:?}"));
-    timeout(limit, request).await.map_err(timed_out)?
-}
-
 fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request<Body> {
     let has_body = !body.is_empty();
     let accept = if method == Method::GET { OBJECT } else { METADATA };
@@ -272,7 +316,6 @@ fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request
     *request.uri_mut() = path.parse().expect("paths are made of checked names and encoded queries");
     let headers = request.headers_mut();
     headers.insert(header::ACCEPT, header::HeaderValue::from_static(accept));
-    headers.insert(header::USER_AGENT, header::HeaderValue::from_static(USER_AGENT));
     if has_body {
         let media_type = header::HeaderValue::from_static(content.media_type());
         headers.insert(header::CONTENT_TYPE, media_type);
@@ -285,10 +328,8 @@ const OBJECT: &str = "application/json";
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-const USER_AGENT: &str = concat!("everynode/", env!("CARGO_PKG_VERSION"));
-
 async fn collected(body: Body) -> Result<Bytes, Error> {
-    let body = body.collect().await.map_err(|error| Error::Transport(one_line(&error)))?;
+    let body = body.collect().await.map_err(|error| Error::Transport(connection::cause(&error)))?;
     Ok(body.to_bytes())
 }
 

@@ -1,18 +1,20 @@
 //! How the API server is found and spoken to.
-//!
-//! kube's own stack speaks HTTP/1.1, which costs a connection for every write in flight. This one offers
-//! HTTP/2 too, with pings, so that a dead connection under a watch is noticed.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod connection;
+mod credentials;
+mod kubeconfig;
+mod proxy;
 
-use hyper_rustls::FixedServerNameResolver;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Client, Config};
-use tower::{BoxError, ServiceBuilder};
+use std::path::PathBuf;
+
+use http::HeaderValue;
+use kube::Client;
+use kube::config::{Kubeconfig, KubeconfigError};
+
+pub use connection::Pings;
+use credentials::Renewing;
+pub use kubeconfig::kubeconfig;
+use proxy::Proxy;
 
 /// Where to find the API server.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +23,19 @@ pub struct Location {
     pub kubeconfig: Option<PathBuf>,
     /// Else the kubeconfig's current context.
     pub context: Option<String>,
+    /// User to impersonate.
+    pub impersonate: Option<String>,
+}
+
+/// A cluster, and what a client of it needs.
+#[derive(Clone)]
+pub struct Config {
+    location: Location,
+    kube: kube::Config,
+    proxy: Option<Proxy>,
+    user_agent: HeaderValue,
+    /// What it was read from, for messages.
+    source: String,
 }
 
 /// Why there is no client.
@@ -36,98 +51,140 @@ pub enum Error {
     Client { server: String, cause: String },
 }
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// More than all watches can leave unread, so that none of them holds up another stream.
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-
 /// Finds out which cluster is meant.
 ///
 /// # Errors
-/// If the kubeconfig can't be read, or lacks the context, or there is none at all.
-pub async fn config(location: &Location) -> Result<Config, Error> {
-    let options = KubeConfigOptions { context: location.context.clone(), ..Default::default() };
-    if let Some(path) = &location.kubeconfig {
-        return from_file(path, &options).await;
-    }
-    match Config::from_kubeconfig(&options).await {
-        Ok(config) => Ok(config),
-        Err(error) if is_missing(&error) && location.context.is_none() => {
-            let kubeconfig = error.to_string();
-            Config::incluster()
-                .map_err(|e| Error::NoConfig { kubeconfig, in_cluster: e.to_string() })
+/// If the kubeconfig can't be read, or lacks the context, or names a proxy that can't be used, or there is none at all.
+pub fn config(location: &Location) -> Result<Config, Error> {
+    let mut config = match kubeconfig::read(location) {
+        Ok(found) => Config::of(location, found)?,
+        Err(error) if location.may_be_a_pod() && kubeconfig::is_missing(&error) => {
+            Config::of_pod(location, &error)?
         }
-        Err(error) => Err(kubeconfig_error(default_path(), &error)),
-    }
-}
-
-async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, Error> {
-    let failed = |error: KubeconfigError| kubeconfig_error(path.display().to_string(), &error);
-    let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
-    Config::from_custom_kubeconfig(kubeconfig, options).await.map_err(failed)
-}
-
-fn is_missing(error: &KubeconfigError) -> bool {
-    match error {
-        KubeconfigError::FindPath => true,
-        KubeconfigError::ReadConfig(error, _) => error.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-fn kubeconfig_error(path: String, error: &KubeconfigError) -> Error {
-    let cause = match error {
-        KubeconfigError::ReadConfig(error, _) => error.to_string(),
-        KubeconfigError::LoadContext(context) => format!("it has no context \"{context}\""),
-        other => one_line(other),
+        Err(error) => return Err(kubeconfig::explained(location, &error)),
     };
-    Error::Kubeconfig { path, cause }
+    if let Some(user) = &location.impersonate {
+        config.kube.auth_info.impersonate = Some(user.clone());
+    }
+    Ok(config)
 }
 
-fn default_path() -> String {
-    std::env::var("KUBECONFIG").unwrap_or_else(|_| "~/.kube/config".to_owned())
+impl Location {
+    /// Whoever names a file or a context means no other.
+    fn may_be_a_pod(&self) -> bool {
+        self.kubeconfig.is_none() && self.context.is_none()
+    }
 }
 
-/// A client with a connection of its own.
+impl Config {
+    fn of(location: &Location, mut found: Kubeconfig) -> Result<Self, Error> {
+        found.current_context = location.context.clone().or(found.current_context);
+        let field = kubeconfig::cluster(&found).and_then(|cluster| cluster.proxy_url.clone());
+        let kube = kube::Config::try_from(found).map_err(|error| match error {
+            // It reads the environment itself, but does not say so.
+            KubeconfigError::ParseProxyUrl(_) => {
+                let cause = proxy::Error::NoUrl(proxy::name_of_what_kube_reads(field.as_deref()));
+                kubeconfig::failed(location, cause.to_string())
+            }
+            other => kubeconfig::explained(location, &other),
+        })?;
+        let source = format!("kubeconfig {}", kubeconfig::name(location));
+        Self::new(location, kube, field.as_deref(), source)
+    }
+
+    fn of_pod(location: &Location, missing: &KubeconfigError) -> Result<Self, Error> {
+        let kube = kube::Config::incluster().map_err(|error| Error::NoConfig {
+            kubeconfig: missing.to_string(),
+            in_cluster: error.to_string(),
+        })?;
+        Self::new(location, kube, None, "the pod's ServiceAccount".to_owned())
+    }
+
+    fn new(
+        location: &Location,
+        kube: kube::Config,
+        proxy_url: Option<&str>,
+        source: String,
+    ) -> Result<Self, Error> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let proxy = Proxy::to(&kube.cluster_url, proxy_url, environment).map_err(|error| {
+            Error::Client { server: kube.cluster_url.to_string(), cause: error.to_string() }
+        })?;
+        Ok(Self { location: location.clone(), kube, proxy, user_agent: user_agent(), source })
+    }
+
+    /// The same cluster with what its kubeconfig or pod says of it now.
+    fn again(&self) -> Result<Self, String> {
+        let again = config(&self.location).map_err(|error| error.to_string())?;
+        if again.kube.cluster_url == self.kube.cluster_url {
+            return Ok(Self { user_agent: self.user_agent.clone(), ..again });
+        }
+        // What is known is known of the one, and must not be done to the other.
+        Err(format!("{} names another server now, {}", self.source, again.server()))
+    }
+
+    /// Whose credentials these are, and of which kind.
+    fn credentials(&self) -> String {
+        format!("{} ({})", self.source, kubeconfig::kind_of_credentials(&self.kube.auth_info))
+    }
+
+    /// The same cluster, asked under another name.
+    #[must_use]
+    pub fn with_user_agent(self, name: &'static str) -> Self {
+        Self { user_agent: HeaderValue::from_static(name), ..self }
+    }
+
+    /// The address of the API server.
+    pub fn server(&self) -> String {
+        self.kube.cluster_url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    /// Whether anybody could pretend to be the API server: `insecure-skip-tls-verify`.
+    pub fn skips_verification(&self) -> bool {
+        self.kube.accept_invalid_certs
+    }
+
+    /// That of the context, else `default`.
+    pub fn default_namespace(&self) -> &str {
+        &self.kube.default_namespace
+    }
+}
+
+#[cfg(test)]
+impl Config {
+    /// A server that needs no credentials, and whose certificate proves nothing.
+    pub(crate) fn of_test(url: &str) -> Self {
+        let mut kube = kube::Config::new(url.parse().expect("tests name URLs"));
+        kube.accept_invalid_certs = true;
+        let (location, source) = (Location::default(), "a test".to_owned());
+        Self { location, kube, proxy: None, user_agent: user_agent(), source }
+    }
+}
+
+/// A client with a connection of its own. An exec plugin is run, and waited for.
 ///
 /// # Errors
-/// If certificates, keys or credentials in the config can't be used, or it asks for a proxy.
-pub fn client(config: &Config) -> Result<Client, Error> {
-    let failed = |cause: String| Error::Client { server: config.cluster_url.to_string(), cause };
-    if let Some(proxy) = &config.proxy_url {
-        return Err(failed(format!("proxy-url {proxy} is not supported")));
+/// If certificates, keys or credentials in the config can't be used.
+pub fn client(config: &Config, pings: Pings) -> Result<Client, Error> {
+    let http = connection::http(config, pings)
+        .map_err(|cause| Error::Client { server: config.server(), cause })?;
+    if let Some(proxy) = &config.proxy {
+        tracing::debug!(server = config.server(), %proxy, "requests go through a proxy");
     }
-    let tls = config.rustls_client_config().map_err(|e| failed(one_line(&e)))?;
-    let mut builder =
-        hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = &config.tls_server_name {
-        let name = name.clone().try_into();
-        let name = name.map_err(|_| failed("tls-server-name is no DNS name".to_owned()))?;
-        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
-    }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    tcp.set_keepalive(Some(PING_INTERVAL));
-    let connector = builder.enable_http1().enable_http2().wrap_connector(tcp);
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .build::<_, Body>(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(|e| failed(one_line(&e)))?)
-        .layer(config.extra_headers_layer().map_err(|e| failed(one_line(&e)))?)
-        .map_err(BoxError::from)
-        .service(http);
-    Ok(Client::new(service, config.default_namespace.clone()))
+    let service = Renewing::new(config.clone(), pings, http);
+    Ok(Client::new(service, config.kube.default_namespace.clone()))
+}
+
+/// What every request says of its sender, as Kubernetes' own programs do.
+fn user_agent() -> HeaderValue {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let (version, system) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS);
+    let text = format!("everynode/{version} ({system}/{architecture})");
+    HeaderValue::try_from(text).expect("it is made of letters, digits and dots")
 }
 
 /// The innermost cause of an error: what a user can do something about.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use everynode_core::name::{DaemonSetKey, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
@@ -12,6 +12,7 @@ use everynode_core::time::Timestamp;
 use everynode_k8s::convert::RawDaemonSet;
 use tokio::sync::watch;
 
+use crate::connection::{Connection, Sign};
 use crate::event::{Event, Observation};
 use crate::index::{Effects, Index, OrphanList};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
@@ -22,6 +23,10 @@ use crate::write::regarding;
 
 /// DaemonSets looked at before events are taken again.
 const SYNCS_MAX: usize = 64;
+
+/// A write whose outcome is unknown is sent again after this time at the latest, whatever the back-off: it may hold up the
+/// rest of a rollout, and an API server that was away does not say when it is back (C35, C72).
+const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
 
 /// Kinds whose lists have to be complete before anything is decided (C1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +54,8 @@ pub struct Control {
     pub index: Index,
     pub recorder: Recorder,
     pub metrics: Arc<Metrics>,
+    /// For the log.
+    pub connection: Connection,
     /// Kinds not listed yet. Pods come last, so that orphans which somebody selects are known as such.
     pub unlisted: BTreeSet<Kind>,
     pub synced: watch::Sender<bool>,
@@ -83,26 +90,37 @@ impl Control {
                 let effects = self.index.observe(observation);
                 self.follow(effects, now);
             }
+            Event::Connected => self.queue.retry_all(now),
             Event::Orphans(orphans) => {
                 let effects = self.index.observe_orphans(orphans);
                 self.follow(effects, now);
             }
             Event::Written { key, uid, result } => {
-                if let Outcome::Failed { message } | Outcome::Unknown { message, .. } =
-                    &result.outcome
-                {
-                    tracing::warn!(daemonset = %key, error = %message, "a write failed");
-                    self.queue.failed(&key);
-                }
+                self.note_outcome(&key, &result.outcome, now);
                 self.index.written(&key, &uid, result, now);
             }
             Event::Executed { key, was_waiting } => self.executed(&key, was_waiting, now),
         }
     }
 
+    fn note_outcome(&mut self, key: &DaemonSetKey, outcome: &Outcome, now: Timestamp) {
+        let (Outcome::Failed { message } | Outcome::Unknown { message }) = outcome else { return };
+        self.connection.failed(&subject(key), Sign::Refuses, message);
+        self.queue.failed(key);
+        if matches!(outcome, Outcome::Unknown { .. }) {
+            self.queue.add_at(key.clone(), now + UNKNOWN_RETRY_MAX);
+        }
+    }
+
     fn follow(&mut self, effects: Effects, now: Timestamp) {
+        if let Some(resource) = effects.restored {
+            tracing::warn!(
+                "the API server lists {resource} of an older state than it has shown before, as after a restore of etcd"
+            );
+        }
         for key in &effects.gone {
             self.metrics.forget(key);
+            self.connection.forget(&subject(key));
             self.queue.remove(key);
         }
         for key in effects.changed {
@@ -129,6 +147,7 @@ impl Control {
         } else {
             if !was_waiting {
                 self.queue.forget_failures(key);
+                self.connection.works(&subject(key));
             }
             self.add(key.clone(), now);
         }
@@ -161,7 +180,7 @@ impl Control {
             self.tasks.push(Task::WatchPods);
         }
         if self.unlisted.is_empty() {
-            tracing::info!(nodes = self.index.nodes().len(), "all lists are complete");
+            tracing::info!("all lists are complete: {} nodes", self.index.nodes().len());
             self.synced.send_replace(true);
         }
     }
@@ -194,10 +213,11 @@ impl Control {
         if plan.writes.is_empty() {
             if plan.waiting.is_none() {
                 self.queue.forget_failures(key);
+                self.connection.forget(&subject(key));
             }
             self.finish(key, metrics::Outcome::success);
         } else {
-            tracing::debug!(daemonset = %raw.key, writes = ?plan.summary(), "plan");
+            tracing::debug!("daemonset {key}: plan: {}", summary(&plan));
             self.tasks.push(Task::Execute { plan, raw });
         }
     }
@@ -227,10 +247,10 @@ impl Control {
     fn record(&self, key: &DaemonSetKey, uid: &Uid, notice: &Notice) {
         let (reason, note) = (notice.reason(), notice.to_string());
         let severity = if notice.is_warning() {
-            tracing::warn!(daemonset = %key, reason, "{note}");
+            tracing::warn!("daemonset {key}: {reason}: {note}");
             Severity::Warning
         } else {
-            tracing::debug!(daemonset = %key, reason, "{note}");
+            tracing::debug!("daemonset {key}: {reason}: {note}");
             Severity::Normal
         };
         let regarding = regarding(key, uid);
@@ -240,3 +260,19 @@ impl Control {
         }
     }
 }
+
+/// What writes are made for, in the log.
+fn subject(key: &DaemonSetKey) -> String {
+    format!("daemonset {key}")
+}
+
+/// `create pod: 3, update status: 1`.
+fn summary(plan: &Plan) -> String {
+    let counts = plan.summary();
+    let parts: Vec<String> =
+        counts.iter().map(|(verb, count)| format!("{verb}: {count}")).collect();
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,10 @@ impl Decode for Nodes {
     fn decode(&mut self, json: &[u8]) -> Result<Node, Error> {
         convert::node(json, &mut self.0)
     }
+
+    fn key(node: &Node) -> String {
+        node.name.to_string()
+    }
 }
 
 impl Decode for Namespaces {
@@ -42,6 +46,10 @@ impl Decode for Namespaces {
 
     fn decode(&mut self, json: &[u8]) -> Result<NamespaceObject, Error> {
         convert::namespace(json, &mut self.0)
+    }
+
+    fn key(namespace: &NamespaceObject) -> String {
+        namespace.name.to_string()
     }
 }
 
@@ -58,6 +66,13 @@ impl Decode for Pods {
             PodObject::Foreign { .. } => true,
         }
     }
+
+    fn key(pod: &PodObject) -> String {
+        match pod {
+            PodObject::Pod(pod) => pod.uid.to_string(),
+            PodObject::Foreign { uid, .. } => uid.to_string(),
+        }
+    }
 }
 
 impl Decode for Revisions {
@@ -71,6 +86,13 @@ impl Decode for Revisions {
         match revision {
             RevisionObject::Revision { .. } => false,
             RevisionObject::Foreign { .. } => true,
+        }
+    }
+
+    fn key(revision: &RevisionObject) -> String {
+        match revision {
+            RevisionObject::Revision { revision, .. } => revision.uid.to_string(),
+            RevisionObject::Foreign { uid, .. } => uid.to_string(),
         }
     }
 }
@@ -89,5 +111,9 @@ impl Decode for DaemonSets {
         }
         self.0.insert(daemon_set.raw.key.clone(), daemon_set.clone());
         Ok(daemon_set)
+    }
+
+    fn key(daemon_set: &DaemonSetObject) -> String {
+        daemon_set.raw.uid.to_string()
     }
 }

@@ -18,6 +18,8 @@ pub enum Event {
     /// All writes of a plan have been reported. `was_waiting`: it was a plan of the status alone, because
     /// something is yet to be seen.
     Executed { key: DaemonSetKey, was_waiting: bool },
+    /// A watch has contact with the server, for the first time or again.
+    Connected,
     /// The orphan pods that a new DaemonSet may adopt, read live.
     Orphans(Orphans),
 }

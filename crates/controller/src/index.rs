@@ -32,6 +32,8 @@ pub struct Effects {
     pub gone: BTreeSet<DaemonSetKey>,
     /// Orphan pods that have to be read live: they may have been dropped when nobody selected them (C3).
     pub orphan_lists: Vec<OrphanList>,
+    /// The resource of which the API server has listed an older state than it had shown.
+    pub restored: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -86,20 +88,37 @@ impl Index {
             Observation::Node(change) => self.observe_node(change, &mut effects),
             Observation::Namespace(change) => self.observe_namespace(change, &mut effects),
             Observation::DaemonSet(change) => {
-                advance(&mut self.watermarks.daemon_sets, change.version());
+                if reach(&mut self.watermarks.daemon_sets, &change) {
+                    self.restored("daemonsets", &mut effects);
+                }
                 self.observe_daemon_set(change, &mut effects);
             }
             Observation::Pod(change) => {
-                advance(&mut self.watermarks.pods, change.version());
+                if reach(&mut self.watermarks.pods, &change) {
+                    self.restored("pods", &mut effects);
+                    // The list has all orphans; those that were read live are of a version that may never come.
+                    self.listed.clear();
+                    self.spaces.values_mut().for_each(Space::forget_listing);
+                }
                 self.observe_pod(change, &mut effects);
                 self.take_listed(&mut effects);
             }
             Observation::Revision(change) => {
-                advance(&mut self.watermarks.revisions, change.version());
+                if reach(&mut self.watermarks.revisions, &change) {
+                    self.restored("controllerrevisions", &mut effects);
+                }
                 self.observe_revision(change, &mut effects);
             }
         }
         effects
+    }
+
+    /// Everything of this resource begins anew with the list that is about to be taken, and which has all of it.
+    fn restored(&mut self, resource: &'static str, effects: &mut Effects) {
+        effects.restored = Some(resource);
+        for space in self.spaces.values_mut() {
+            space.restored(&mut effects.changed);
+        }
     }
 
     /// The DaemonSets that waited for a watch to catch up, if one has moved since this was last asked.
@@ -233,17 +252,27 @@ impl Index {
         let mut gone: BTreeSet<DaemonSetKey> = self.keys().collect();
         for daemon_set in daemon_sets {
             gone.remove(&daemon_set.raw.key);
-            self.apply_daemon_set(daemon_set, effects);
+            self.take_daemon_set(daemon_set, effects);
         }
         for key in gone {
             self.delete_daemon_set(&key, effects);
         }
     }
 
+    /// A watch that breaks off may repeat what it has told, even of a predecessor of the same name.
     fn apply_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
+        let known = self.state(&daemon_set.raw.key).map(|state| state.daemon_set());
+        let version = daemon_set.daemon_set.resource_version;
+        if known.is_none_or(|known| known.resource_version <= version) {
+            self.take_daemon_set(daemon_set, effects);
+        }
+    }
+
+    /// Takes a DaemonSet as it is, whatever was known of it.
+    fn take_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
         let key = daemon_set.raw.key.clone();
         let space = self.spaces.entry(key.namespace.clone()).or_default();
-        let is_new = space.apply_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
+        let is_new = space.take_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
         if is_new
             && self.has_pods
             && let Some(list) = space.begin_listing(&key)
@@ -363,9 +392,20 @@ impl Index {
     }
 }
 
-/// A watch only ever moves on.
-fn advance(watermark: &mut ResourceVersion, version: ResourceVersion) {
-    *watermark = version.max(*watermark);
+/// Notes how far a watch has come, and returns whether a list has taken it back.
+///
+/// Lists are read at the newest state (`watch/machine.rs`), by all rules of the API never before what the watch of the same
+/// resource has shown. So a list of an older resourceVersion is not stale: the server's own state was taken back, etcd
+/// restored from a backup, and resourceVersions are given out a second time (C1). Such a list replaces what was known
+/// as any list does, and the watermark with it: one that stayed would have writes taken for seen that are not (C60).
+fn reach<T>(watermark: &mut ResourceVersion, change: &Change<T>) -> bool {
+    let (known, version) = (*watermark, change.version());
+    *watermark = match change {
+        Change::Reset { .. } => version,
+        // A watch only ever moves on; one that breaks off may repeat what it has told.
+        Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => version.max(known),
+    };
+    *watermark < known
 }
 
 #[cfg(test)]

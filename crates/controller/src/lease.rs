@@ -13,9 +13,11 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::client::Pings;
+use crate::connection::{self, Connection, Sign};
 pub use clock::Clock;
 pub use election::Timing;
 use election::{Election, Record, Verdict};
@@ -28,6 +30,18 @@ pub struct Config {
     /// Different for every process that ever competes.
     pub identity: String,
     pub timing: Timing,
+    /// For the log.
+    pub connection: Connection,
+}
+
+impl Timing {
+    /// For a connection that carries nothing but the lease: a dead one is noticed, and replaced, before an attempt on it is
+    /// given up.
+    pub fn pings(&self) -> Pings {
+        let (interval, timeout) =
+            (self.renew_deadline.mul_f64(0.15), self.renew_deadline.mul_f64(0.3));
+        Pings { interval, timeout, while_idle: true }
+    }
 }
 
 /// What a replica knows of its own role.
@@ -39,6 +53,16 @@ pub enum Leadership {
     /// Another replica leads; this one waits.
     Standby,
     Leading,
+}
+
+impl Leadership {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Unknown => "nobody knows who leads",
+            Self::Standby => "another replica leads",
+            Self::Leading => "this replica leads",
+        }
+    }
 }
 
 /// Leadership was lost while leading: the process must stop deciding.
@@ -91,6 +115,11 @@ impl Fence {
         }
     }
 
+    /// From now on no write begins, and those that wait for an answer are given up.
+    pub fn close(&self) {
+        self.set(State::Closed);
+    }
+
     fn set(&self, state: State) {
         *self.state() = state;
     }
@@ -99,6 +128,9 @@ impl Fence {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+/// Attempts to release the lease. There is at most one renewal that they can meet.
+const RELEASES_MAX: usize = 3;
 
 /// Competes for the Lease and keeps it, until `release` is cancelled (then it is given up for others to take at once) or
 /// it is lost. `role` and `fence` tell the rest of the process.
@@ -116,7 +148,7 @@ pub async fn hold(
     let leases = Api::namespaced(client, &config.namespace);
     let mut candidate = Candidate { leases, election, config, fence };
     let result = release.run_until_cancelled(candidate.lead(&role)).await;
-    candidate.fence.set(State::Closed);
+    candidate.fence.close();
     let was_leading = role.send_replace(Leadership::Unknown) == Leadership::Leading;
     match result {
         Some(lost) => Err(lost),
@@ -143,34 +175,46 @@ impl Candidate {
         let mut renewed: Option<Clock> = None;
         loop {
             let sent = Clock::now();
-            match timeout(renew_deadline, self.attempt()).await {
+            let mut failing_since = Some(Instant::now());
+            match timeout(self.patience(renewed), self.attempt()).await {
                 Ok(Ok(true)) => {
+                    self.answered();
                     self.fence.set(State::Until { sent, lasts: renew_deadline });
-                    renewed = Some(sent);
+                    (renewed, failing_since) = (Some(sent), None);
                     self.announce(role, Leadership::Leading);
                 }
                 Ok(Ok(false)) if renewed.is_some() => return self.lost(),
-                Ok(Ok(false)) => self.announce(role, Leadership::Standby),
+                Ok(Ok(false)) => {
+                    self.answered();
+                    self.announce(role, Leadership::Standby);
+                }
                 Ok(Err(error)) => {
                     self.doubt(role);
-                    tracing::warn!(lease = %self.lease(), %error, "can't acquire or renew the lease");
+                    let (sign, cause) = connection::failure(&error);
+                    self.config.connection.failed(&self.subject(), sign, &cause);
                 }
                 Err(_) => {
                     self.doubt(role);
-                    tracing::warn!(lease = %self.lease(), "the API server does not answer");
+                    let cause = "no answer in time";
+                    self.config.connection.failed(&self.subject(), Sign::Away, cause);
                 }
             }
             if renewed.is_some_and(|at| Clock::now().since(at) >= renew_deadline) {
                 return self.lost();
             }
-            sleep(self.pause(renewed)).await;
+            sleep(self.pause(renewed, failing_since)).await;
         }
     }
 
     fn announce(&self, role: &watch::Sender<Leadership>, now: Leadership) {
         if role.send_replace(now) != now {
-            tracing::info!(lease = %self.lease(), identity = %self.config.identity, role = ?now, "role changed");
+            tracing::info!("{}: {} ({})", self.subject(), now.words(), self.config.identity);
         }
+    }
+
+    fn answered(&self) {
+        self.config.connection.answered();
+        self.config.connection.works(&self.subject());
     }
 
     /// A leader leads on until its deadline; a standby that can't read the Lease knows nothing.
@@ -180,14 +224,23 @@ impl Candidate {
         }
     }
 
-    /// The next attempt comes a retry period later, but not after the renew deadline. Candidates that wait spread out by
-    /// a fifth, so that they don't all knock at once.
-    fn pause(&self, renewed: Option<Clock>) -> Duration {
+    /// How long an attempt may take: there is time for another one before the renew deadline, by a connection that works.
+    fn patience(&self, renewed: Option<Clock>) -> Duration {
+        let renew_deadline = self.config.timing.renew_deadline;
+        let left = renewed.map(|at| renew_deadline.saturating_sub(Clock::now().since(at)));
+        (renew_deadline / 2).min(left.unwrap_or(renew_deadline))
+    }
+
+    /// The next attempt comes a retry period later, but not after the renew deadline; what an attempt that failed has taken is
+    /// part of that period. Candidates that wait spread out by a fifth, so that they don't all knock at once.
+    fn pause(&self, renewed: Option<Clock>, failing_since: Option<Instant>) -> Duration {
         let Timing { renew_deadline, retry_period, .. } = self.config.timing;
-        match renewed {
-            Some(at) => retry_period.min(renew_deadline.saturating_sub(Clock::now().since(at))),
-            None => retry_period.mul_f64(1.0 + 0.2 * rand::random::<f64>()),
-        }
+        let Some(at) = renewed else {
+            return retry_period.mul_f64(1.0 + 0.2 * rand::random::<f64>());
+        };
+        let spent = failing_since.map(|since| since.elapsed()).unwrap_or_default();
+        let left = renew_deadline.saturating_sub(Clock::now().since(at));
+        retry_period.saturating_sub(spent).min(left)
     }
 
     /// One round: read, judge, write. `Ok(true)`: the lease is ours as of now. `Ok(false)`: it is another's.
@@ -234,8 +287,18 @@ impl Candidate {
 
     /// Lets others take over at once. A failure costs them the rest of the lease, nothing more.
     async fn give_up(&mut self) {
-        if let Err(error) = self.try_give_up().await {
-            tracing::warn!(lease = %self.lease(), %error, "can't release the lease");
+        let mut result = self.try_give_up().await;
+        for _ in 1..RELEASES_MAX {
+            match &result {
+                // A renewal of ours that was under way has been written meanwhile.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Ok(()) | Err(_) => break,
+            }
+            result = self.try_give_up().await;
+        }
+        if let Err(error) = result {
+            let (_, cause) = connection::failure(&error);
+            tracing::warn!("{}: can't be released: {cause}", self.subject());
         }
     }
 
@@ -249,7 +312,7 @@ impl Candidate {
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
         self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?;
-        tracing::info!(lease = %self.lease(), "released the lease");
+        tracing::info!("{}: released", self.subject());
         Ok(())
     }
 
@@ -261,8 +324,9 @@ impl Candidate {
         }
     }
 
-    fn lease(&self) -> String {
-        format!("{}/{}", self.config.namespace, self.config.name)
+    /// What requests are made for, in the log.
+    fn subject(&self) -> String {
+        format!("lease {}/{}", self.config.namespace, self.config.name)
     }
 }
 
@@ -290,21 +354,4 @@ fn seconds(duration: Duration) -> i32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// C63: writes stop at the renew deadline after the last renewal was sent, which is before the lease can expire.
-    #[test]
-    fn the_fence_closes_before_the_lease_could_have_expired() {
-        let Timing { lease_duration, renew_deadline, .. } = Timing::default();
-        let sent = Clock::start();
-        let fence = Fence::closed();
-        assert!(!fence.permits_at(sent));
-        fence.set(State::Until { sent, lasts: renew_deadline });
-        assert!(fence.permits_at(sent));
-        assert!(fence.permits_at(sent + (renew_deadline - Duration::from_millis(1))));
-        assert!(!fence.permits_at(sent + renew_deadline));
-        assert!(!fence.permits_at(sent + lease_duration));
-        assert!(Fence::open().permits_at(sent + lease_duration));
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod client;
+pub mod connection;
 pub mod control;
 pub mod decode;
 pub mod event;
@@ -18,6 +19,7 @@ pub mod queue;
 pub mod recorder;
 mod run;
 pub mod serve;
+mod supervisor;
 pub mod watch;
 mod work;
 pub mod write;

@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use everynode_core::name::ResourceVersion;
 use everynode_k8s::convert::{self, Interner, PodObject, label_selector_text};
+use everynode_k8s::go_json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::api::{Error, Server};
+use crate::connection::{self, Connection, Sign};
 use crate::event::Event;
 use crate::index::{OrphanList, Orphans};
 
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
+/// A list of one selector's pods costs the server little, and a DaemonSet waits for it (C64).
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Deserialize)]
 struct WireList<'a> {
@@ -37,18 +40,30 @@ struct WireMetadata<'a> {
 
 /// Lists until that succeeds: until then the index keeps every orphan of the namespace, and plans
 /// nothing for the DaemonSet.
-pub(crate) async fn list(api: impl Server, list: OrphanList, events: mpsc::Sender<Event>) {
+pub(crate) async fn list(
+    api: impl Server,
+    list: OrphanList,
+    events: mpsc::Sender<Event>,
+    connection: Connection,
+) {
+    let subject = format!("list of orphan pods for daemonset {}", list.key);
     let mut pause = PAUSE;
     let orphans = loop {
         match read(&api, &list).await {
             Ok(orphans) => break orphans,
             Err(error) => {
-                tracing::warn!(daemonset = %list.key, %error, "can't list orphan pods");
+                let sign = match &error {
+                    Error::Transport(_) => Sign::Away,
+                    Error::Refused { code, .. } => connection::sign(Some(*code)),
+                    Error::Fenced => Sign::Refuses,
+                };
+                connection.failed(&subject, sign, &error.to_string());
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
         }
     };
+    connection.works(&subject);
     if events.send(Event::Orphans(orphans)).await.is_err() {
         tracing::debug!("orphan pods were not reported: the loop has ended");
     }
@@ -63,8 +78,9 @@ pub async fn read(api: &impl Server, list: &OrphanList) -> Result<Orphans, Error
     let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
     let path = format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", list.key.namespace);
     let body = api.get(&path).await?;
+    let text = go_json::text(&body);
     let wire: WireList =
-        serde_json::from_slice(&body).map_err(|error| Error::Transport(error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| Error::Transport(error.to_string()))?;
     let mut interner = Interner::default();
     let mut orphans =
         Orphans { key: list.key.clone(), pods: Vec::new(), version: ResourceVersion::default() };
@@ -73,7 +89,7 @@ pub async fn read(api: &impl Server, list: &OrphanList) -> Result<Orphans, Error
         match convert::pod(item.get().as_bytes(), &mut interner) {
             Ok(PodObject::Pod(pod)) => orphans.pods.push(*pod),
             Ok(PodObject::Foreign { .. }) => {}
-            Err(error) => tracing::error!(%error, "object passed over"),
+            Err(error) => tracing::error!("orphan pods: {error}; it is passed over"),
         }
     }
     Ok(orphans)

@@ -11,6 +11,10 @@ use everynode_core::time::Timestamp;
 
 const BACKOFF_BASE: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_secs(1000);
+/// Longest back-off for [`LENIENT_FOR`] after the server is back.
+const BACKOFF_LENIENT: Duration = Duration::from_secs(2);
+/// For so long after it is back a server may still refuse what it will grant (403, while its caches are cold).
+const LENIENT_FOR: Duration = Duration::from_secs(60);
 const BUCKET_SIZE: u32 = 100;
 const BUCKET_REFILL: Duration = Duration::from_millis(100);
 
@@ -28,6 +32,7 @@ pub struct Queue {
     /// Of those that are worked on, the ones for which something has failed.
     failing: BTreeSet<DaemonSetKey>,
     bucket: Bucket,
+    lenient_until: Timestamp,
     /// The time by which it was last looked at.
     seen: Timestamp,
 }
@@ -60,12 +65,23 @@ impl Queue {
     /// To be looked at again after a failure: later with each that the key has had, and not more than ten
     /// a second of all keys after the first hundred (C72). Returns when.
     pub fn add_after_failure(&mut self, key: DaemonSetKey, now: Timestamp) -> Timestamp {
+        let max = if now < self.lenient_until { BACKOFF_LENIENT } else { BACKOFF_MAX };
         let failures = self.failures.entry(key.clone()).or_default();
-        let backoff = backoff(*failures);
+        let backoff = backoff(*failures).min(max);
         *failures += 1;
         let at = now + backoff.max(self.bucket.take(now));
         self.add_at(key, at);
         at
+    }
+
+    /// The server is back: what failed because it was away need not wait any longer, and the next failures count as the
+    /// first ones (C64). The limit over all keys holds.
+    pub fn retry_all(&mut self, now: Timestamp) {
+        self.lenient_until = now + LENIENT_FOR;
+        for key in std::mem::take(&mut self.failures).into_keys() {
+            let at = now + self.bucket.take(now);
+            self.add_at(key, at);
+        }
     }
 
     /// Something failed while the key is being worked on.
@@ -132,6 +148,7 @@ impl Queue {
         }
         self.timers = self.due.iter().map(|(key, at)| (*at, key.clone())).collect();
         self.bucket.full_at = self.bucket.full_at - by;
+        self.lenient_until = self.lenient_until - by;
     }
 
     fn ripen(&mut self, now: Timestamp) {
@@ -244,6 +261,56 @@ mod tests {
         queue.forget_failures(&key("a"));
         let again = queue.add_after_failure(key("a"), at(0));
         assert!(again >= at(5));
+    }
+
+    /// C64, C72: when the server is back, what failed while it was away is retried at once, whether that took 21 s or 3
+    /// minutes; all together under the limit for retries.
+    #[test]
+    fn what_failed_while_the_server_was_away_is_retried_when_it_is_back() {
+        for away in [21_000, 180_000] {
+            let mut queue = Queue::default();
+            let mut next = 0;
+            while next < away {
+                next = queue.add_after_failure(key("a"), at(next)).0;
+                queue.remove_timer(&key("a"));
+            }
+            queue.add_at(key("a"), at(next));
+            assert!(next - away > 5_000, "it waits for {next} by itself");
+            queue.retry_all(at(away));
+            assert_eq!(popped(&mut queue, away).as_deref(), Some("a"));
+            queue.done(&key("a"));
+            let again = queue.add_after_failure(key("a"), at(away));
+            assert_eq!(again, at(away + 5));
+        }
+        let mut queue = Queue::default();
+        for key in (0..150).map(|i| key(&i.to_string())) {
+            for _ in 0..18 {
+                queue.remove_timer(&key);
+                queue.add_after_failure(key.clone(), at(0));
+            }
+        }
+        assert_eq!(popped(&mut queue, 300_000), None);
+        queue.retry_all(at(300_000));
+        let retried = (0..150).filter(|_| popped(&mut queue, 300_000).is_some()).count();
+        assert_eq!(retried, 100);
+        let retried = (0..150).filter(|_| popped(&mut queue, 305_000).is_some()).count();
+        assert_eq!(retried, 50);
+    }
+
+    /// C64: for a minute after the server is back no retry is later than 2 s, so that a server that refuses for a while
+    /// (403) is asked again within 5 s of its first good answer.
+    #[test]
+    fn retries_stay_close_for_a_while_after_the_server_is_back() {
+        let mut queue = Queue::default();
+        queue.retry_all(at(0));
+        let mut now = at(0);
+        while now < at(60_000) {
+            let next = queue.add_after_failure(key("a"), now);
+            queue.remove_timer(&key("a"));
+            assert!(next.since(now) <= Duration::from_secs(2), "{now:?}: {next:?}");
+            now = next;
+        }
+        assert!(queue.add_after_failure(key("a"), now).since(now) > Duration::from_secs(60));
     }
 
     /// C72: over all DaemonSets a hundred retries at once, then ten a second.

@@ -14,6 +14,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::{self, Connection};
 use aggregate::{Aggregator, EventWrite};
 pub use aggregate::{Occurrence, Regarding, Severity};
 
@@ -21,6 +22,8 @@ pub use aggregate::{Occurrence, Regarding, Severity};
 pub const REPORTING_CONTROLLER: &str = "everynode";
 /// Occurrences that wait to be written; more are dropped, and counted by [`Recorder::record`]'s answer.
 const WAITING_MAX: usize = 1024;
+/// What requests are made for, in the log.
+const SUBJECT: &str = "events";
 /// On shutdown the last events get so long.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -46,16 +49,18 @@ impl Recorder {
 pub fn recorder(
     client: kube::Client,
     instance: String,
+    connection: Connection,
     shutdown: CancellationToken,
 ) -> (Recorder, impl Future<Output = ()> + Send) {
     let (recorder, receiver) = Recorder::channel();
-    let writer = Writer { client, instance, aggregator: Aggregator::default() };
+    let writer = Writer { client, instance, connection, aggregator: Aggregator::default() };
     (recorder, writer.run(receiver, shutdown))
 }
 
 struct Writer {
     client: kube::Client,
     instance: String,
+    connection: Connection,
     aggregator: Aggregator,
 }
 
@@ -102,20 +107,30 @@ impl Writer {
         let events: Api<Event> =
             Api::namespaced(self.client.clone(), &occurrence.regarding.namespace);
         let event = self.event(name, at, occurrence);
-        if let Err(error) = events.create(&PostParams::default(), &event).await {
-            let name = event.metadata.name.unwrap_or_default();
-            tracing::warn!(event = %name, note = ?event.note, %error, "can't write an event");
-            self.aggregator.forget(&name);
-        }
+        let written = events.create(&PostParams::default(), &event).await;
+        let name = event.metadata.name.unwrap_or_default();
+        self.note(&name, written.map(drop));
     }
 
     async fn raise(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let series = EventSeries { count, last_observed_time: micro_time(last) };
         let patch = Patch::Merge(BTreeMap::from([("series", series)]));
-        if let Err(error) = events.patch(name, &PatchParams::default(), &patch).await {
-            tracing::debug!(event = %name, %error, "can't raise an event's count");
-            self.aggregator.forget(name);
+        let written = events.patch(name, &PatchParams::default(), &patch).await;
+        self.note(name, written.map(drop));
+    }
+
+    fn note(&mut self, name: &str, written: kube::Result<()>) {
+        match written {
+            Ok(()) => {
+                self.connection.answered();
+                self.connection.works(SUBJECT);
+            }
+            Err(error) => {
+                let (sign, cause) = connection::failure(&error);
+                self.connection.failed(SUBJECT, sign, &cause);
+                self.aggregator.forget(name);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! From options to a running controller, and back to none.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, RateLimit, Server};
-use crate::client::{self, Location};
+use crate::api::{Api, RateLimit};
+use crate::client::{self, Location, Pings};
+use crate::connection::Connection;
 use crate::control::{Control, Kind};
 use crate::event::{Event, Observation};
 use crate::index::Index;
@@ -23,9 +25,10 @@ use crate::lease::{self, Fence, Leadership, Timing};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::serve::{self, Health};
-use crate::watch::{Change, Decode, Resource, Watch};
+use crate::supervisor::{self, Supervisor};
+use crate::watch::{Change, Contact, Decode, Resource, Watch};
 use crate::work::Work;
-use crate::write::Executor;
+use crate::write::{Executor, PodNames};
 use crate::{decode, recorder};
 
 /// All that can be told to a controller.
@@ -41,12 +44,16 @@ pub struct Options {
     /// At most so many pods are created, and so many deleted, in one sync (C28).
     pub burst_replicas: usize,
     pub schedule_by: ScheduleBy,
+    /// Whether the cluster's admission restricts pods by their namespace's annotation (C15). Namespaces are read only then.
+    pub namespace_node_selectors: bool,
     /// Requests per second; `None`: as many as the server takes.
     pub kube_api_qps: Option<f64>,
     /// Requests beyond that at once.
     pub kube_api_burst: u32,
     /// Where `/livez`, `/readyz` and `/metrics` are served.
     pub http: Option<SocketAddr>,
+    /// How soon a dead connection is noticed. That of the lease goes by the lease's own timing.
+    pub pings: Pings,
 }
 
 impl Default for Options {
@@ -59,9 +66,11 @@ impl Default for Options {
             leader_election: None,
             burst_replicas,
             schedule_by,
+            namespace_node_selectors: false,
             kube_api_qps: None,
             kube_api_burst: 30,
             http: None,
+            pings: Pings::default(),
         }
     }
 }
@@ -99,6 +108,8 @@ pub enum Error {
     Listen(#[from] serve::ListenError),
     #[error(transparent)]
     LostLease(#[from] lease::Lost),
+    #[error(transparent)]
+    Ended(#[from] supervisor::Ended),
 }
 
 /// How long the first request may take.
@@ -108,8 +119,6 @@ const FIRST_ANSWER: Duration = Duration::from_secs(8);
 const WRITES_FINISH: Duration = Duration::from_millis(2000);
 const LEASE_RELEASE: Duration = Duration::from_millis(1200);
 const FAREWELL: Duration = Duration::from_millis(800);
-/// Between two attempts to find out whether namespaces may be read.
-const PAUSE: Duration = Duration::from_secs(1);
 /// While counts go on changing, the status is written at most this often: people don't see the difference, and
 /// during a rollout most writes would be of the status else.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
@@ -119,7 +128,7 @@ const EVENTS_WAITING_MAX: usize = 1024;
 /// Runs a controller until `shutdown`.
 ///
 /// # Errors
-/// If there is no cluster to run against, or the lease is lost.
+/// If there is no cluster to run against, or the lease is lost, or a part of the controller has died.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let replica = Replica::start(options, &shutdown).await?;
     let result = replica.work(&shutdown).await;
@@ -141,6 +150,7 @@ enum Ended {
 struct Replica {
     options: Options,
     client: Client,
+    connection: Connection,
     metrics: Arc<Metrics>,
     fence: Fence,
     role: watch::Receiver<Leadership>,
@@ -151,6 +161,7 @@ struct Replica {
     /// Cancelled when the lease may be given up.
     release: CancellationToken,
     lost: watch::Receiver<bool>,
+    supervisor: Supervisor,
     election: Option<JoinHandle<Result<(), lease::Lost>>>,
     helpers: TaskTracker,
 }
@@ -160,34 +171,46 @@ impl Replica {
         if let Some(election) = &options.leader_election {
             election.timing.check().map_err(Error::Option)?;
         }
-        let location =
-            Location { kubeconfig: options.kubeconfig.clone(), context: options.context.clone() };
-        let config = client::config(&location).await?;
+        options.pings.check().map_err(Error::Option)?;
+        let location = Location {
+            kubeconfig: options.kubeconfig.clone(),
+            context: options.context.clone(),
+            impersonate: None,
+        };
+        let config = client::config(&location)?;
         let listener = match options.http {
             Some(address) => Some(serve::listen(address).await?),
             None => None,
         };
-        let client = client::client(&config)?;
-        let server = config.cluster_url.to_string();
+        if config.skips_verification() {
+            let server = config.server();
+            tracing::warn!(
+                "the certificate of {server} is not verified: insecure-skip-tls-verify is set"
+            );
+        }
+        let client = client::client(&config, options.pings)?;
+        let server = config.server();
         if let Some(answer) = shutdown.run_until_cancelled(greet(&client, &server)).await {
             answer?;
         }
-        let metrics = Arc::new(Metrics::new());
+        let (metrics, connection) = (Arc::new(Metrics::new()), Connection::default());
         let helpers = TaskTracker::new();
-        let farewell = CancellationToken::new();
+        let (supervisor, farewell) = (Supervisor::default(), CancellationToken::new());
+        let stop = farewell.child_token();
         let (recorder, writer) =
-            recorder::recorder(client.clone(), identity(), farewell.child_token());
-        helpers.spawn(writer);
+            recorder::recorder(client.clone(), identity(), connection.clone(), stop);
+        helpers.spawn(supervisor.until(farewell.clone(), "the writer of events", writer));
         let (synced, is_synced) = watch::channel(false);
         let (role_sender, role) = watch::channel(Leadership::Unknown);
         if let Some(listener) = listener {
             let role = options.leader_election.is_some().then(|| role.clone());
             let health = Health { synced: is_synced, role };
             let page = serve::serve(listener, health, metrics.clone(), farewell.child_token());
-            helpers.spawn(page);
+            helpers.spawn(supervisor.until(farewell.clone(), "the server of --http", page));
         }
         let mut replica = Self {
             client,
+            connection,
             metrics,
             fence: Fence::open(),
             role,
@@ -196,13 +219,15 @@ impl Replica {
             farewell,
             release: CancellationToken::new(),
             lost: watch::channel(false).1,
+            supervisor,
             election: None,
             helpers,
             options,
         };
         if let Some(election) = replica.options.leader_election.clone() {
             // Renewals have a connection of their own, so that nothing else can hold them up.
-            replica.compete(client::client(&config)?, election, role_sender);
+            let client = client::client(&config, election.timing.pings())?;
+            replica.compete(client, election, role_sender);
         } else {
             role_sender.send_replace(Leadership::Leading);
         }
@@ -221,15 +246,17 @@ impl Replica {
             name: election.name,
             identity: identity(),
             timing: election.timing,
+            connection: self.connection.clone(),
         };
         let (lost_sender, lost) = watch::channel(false);
         self.lost = lost;
         let held = lease::hold(client, config, self.fence.clone(), role, self.release.clone());
-        self.election = Some(tokio::spawn(async move {
+        let task = async move {
             let result = held.await;
             lost_sender.send_replace(result.is_err());
             result
-        }));
+        };
+        self.election = Some(tokio::spawn(self.supervisor.to_its_end("leader election", task)));
     }
 
     /// Waits to lead, then leads until `shutdown` or the loss of the lease.
@@ -237,18 +264,29 @@ impl Replica {
         let mut role = self.role.clone();
         let mut lost = self.lost.clone();
         tokio::select! {
+            // Whoever leads stops in order, also at once.
+            biased;
             leads = role.wait_for(|role| *role == Leadership::Leading) => {
-                leads.map_err(|_| self.loss())?;
+                leads.map_err(|_| self.failure())?;
             }
+            ended = self.supervisor.failed() => return Err(ended.into()),
             () = shutdown.cancelled() => return Ok(Ended::Clean),
         }
         self.metrics.leader.set(1);
         let stop = shutdown.child_token();
         let stopped = stop.clone();
-        let watchdog = async move {
+        let is_lost = async move {
             let Ok(_) = lost.wait_for(|lost| *lost).await else {
                 return std::future::pending().await;
             };
+        };
+        let watchdog = async move {
+            tokio::select! {
+                () = is_lost => {}
+                _ = self.supervisor.failed() => {}
+            }
+            // Nothing more is written before others may lead.
+            self.fence.close();
             stopped.cancel();
         };
         let ended = tokio::select! {
@@ -257,10 +295,15 @@ impl Replica {
         };
         self.metrics.leader.set(0);
         self.synced.send_replace(false);
-        if *self.lost.borrow() { Err(self.loss()) } else { Ok(ended) }
+        let is_over = *self.lost.borrow() || self.supervisor.failure().is_some();
+        if is_over { Err(self.failure()) } else { Ok(ended) }
     }
 
-    fn loss(&self) -> Error {
+    /// Why this replica can't go on: a task that has ended, else the loss of the lease.
+    fn failure(&self) -> Error {
+        if let Some(ended) = self.supervisor.failure() {
+            return ended.into();
+        }
         let LeaderElection { namespace, name, timing } =
             self.options.leader_election.clone().unwrap_or_default();
         lease::Lost { namespace, name, renew_deadline: timing.renew_deadline }.into()
@@ -270,16 +313,18 @@ impl Replica {
         let (sender, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
         let tasks = TaskTracker::new();
         let watches = CancellationToken::new();
-        let work = stop.run_until_cancelled(self.work_with(sender.clone(), &tasks, stop));
-        let Some(mut work) = work.await else { return Ended::Clean };
+        let _stopped_with_this = watches.clone().drop_guard();
+        let mut work = self.work_with(sender.clone(), &tasks, stop);
         let watcher = Watcher {
             client: self.client.clone(),
             sender,
+            connection: self.connection.clone(),
             metrics: self.metrics.clone(),
+            supervisor: self.supervisor.clone(),
             namespace: self.options.namespace.clone(),
             stop: watches.clone(),
         };
-        watcher.watch_all_but_pods(work.control.unlisted.contains(&Kind::Namespace));
+        watcher.watch_all_but_pods(self.options.namespace_node_selectors);
         work.watch_pods = Some(Box::new(move || watcher.watch_pods()));
         work.run(&mut events, stop).await;
         watches.cancel();
@@ -294,7 +339,7 @@ impl Replica {
         }
     }
 
-    async fn work_with(
+    fn work_with(
         &self,
         events: mpsc::Sender<Event>,
         tasks: &TaskTracker,
@@ -302,10 +347,15 @@ impl Replica {
     ) -> Work {
         let limit = self.options.kube_api_qps;
         let limit = limit.map(|qps| RateLimit::new(qps, self.options.kube_api_burst));
-        let api = Api::new(self.client.clone(), self.fence.clone(), limit);
-        let mut unlisted = [Kind::Node, Kind::DaemonSet, Kind::Revision, Kind::Pod].into();
-        if may_read_namespaces(&api, self.options.namespace.as_deref()).await {
-            std::collections::BTreeSet::insert(&mut unlisted, Kind::Namespace);
+        let api = Api::new(self.client.clone(), self.fence.clone(), limit)
+            .reporting_to(self.connection.clone());
+        let mut unlisted: BTreeSet<Kind> =
+            [Kind::Node, Kind::DaemonSet, Kind::Revision, Kind::Pod].into();
+        if self.options.namespace_node_selectors {
+            unlisted.insert(Kind::Namespace);
+            tracing::info!(
+                "--namespace-node-selectors is set: nothing is done before namespaces are listed, which takes the right to list and watch them"
+            );
         }
         let config = Config {
             burst_replicas: self.options.burst_replicas,
@@ -313,18 +363,21 @@ impl Replica {
             status_interval: STATUS_INTERVAL,
         };
         let (recorder, metrics) = (self.recorder.clone(), self.metrics.clone());
+        let names = Arc::new(PodNames::seeded(rand::random()));
         Work {
             control: Control {
                 index: Index::new(config),
                 recorder: recorder.clone(),
                 metrics: metrics.clone(),
+                connection: self.connection.clone(),
                 unlisted,
                 synced: self.synced.clone(),
                 queue: Queue::default(),
                 tasks: Vec::new(),
             },
-            executor: Executor { api, events, recorder, metrics, stop: stop.clone() },
+            executor: Executor { api, events, recorder, metrics, names, stop: stop.clone() },
             tasks: tasks.clone(),
+            supervisor: self.supervisor.clone(),
             watch_pods: None,
         }
     }
@@ -332,6 +385,7 @@ impl Replica {
     /// Gives up the lease, then says goodbye. While writes of ours may still land nobody else may lead:
     /// then the lease is left to expire (C63).
     async fn end(mut self, is_clean: bool) {
+        self.fence.close();
         match self.election.take() {
             Some(election) if is_clean => {
                 self.release.cancel();
@@ -354,7 +408,9 @@ impl Replica {
 struct Watcher {
     client: Client,
     sender: mpsc::Sender<Event>,
+    connection: Connection,
     metrics: Arc<Metrics>,
+    supervisor: Supervisor,
     namespace: Option<String>,
     stop: CancellationToken,
 }
@@ -408,11 +464,22 @@ impl Watcher {
             decoder,
             sender: self.sender.clone(),
             wrap,
-            contact: |_| None,
+            contact: |contact| match contact {
+                Contact::Made(_) => Some(Event::Connected),
+                Contact::Lost(_) => None,
+            },
+            connection: self.connection.clone(),
             metrics: self.metrics.clone(),
         };
         let stop = self.stop.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(watch.run()).await });
+        let task = async move {
+            stop.run_until_cancelled(watch.run()).await;
+        };
+        tokio::spawn(self.supervisor.until(
+            self.stop.clone(),
+            format!("the watch of {name}"),
+            task,
+        ));
     }
 }
 
@@ -420,27 +487,6 @@ fn namespaces_path(namespace: Option<&str>) -> String {
     match namespace {
         Some(name) => format!("/api/v1/namespaces?fieldSelector=metadata.name%3D{name}"),
         None => "/api/v1/namespaces".to_owned(),
-    }
-}
-
-/// C15: namespaces are watched only if we may.
-async fn may_read_namespaces(api: &Api, namespace: Option<&str>) -> bool {
-    let path = namespaces_path(namespace);
-    let separator = if path.contains('?') { '&' } else { '?' };
-    loop {
-        let error = match api.get(&format!("{path}{separator}limit=1")).await {
-            Ok(_) => return true,
-            Err(error) => error,
-        };
-        if matches!(error.code(), Some(401 | 403 | 404)) {
-            tracing::warn!(
-                %error,
-                "namespaces can't be read: their node selectors are not taken into account"
-            );
-            return false;
-        }
-        tracing::warn!(%error, "can't find out whether namespaces may be read");
-        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -470,3 +516,6 @@ fn identity() -> String {
         .unwrap_or_else(|| "everynode".to_owned());
     format!("{host}_{:016x}", rand::random::<u64>())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,34 +1,45 @@
 //! Follows one resource of the cluster: lists it, watches it, and begins anew where it must. The steps are those of
-//! [`machine`]; here are the requests and the decoding, straight from the bytes of an object's line.
+//! [`machine`], the decoding is [`read`]'s; here are the requests.
 
 mod backoff;
+mod error;
 pub mod machine;
+pub mod read;
 mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use everynode_k8s::convert;
-use futures::{AsyncBufRead, AsyncBufReadExt};
+use futures::{AsyncBufRead, AsyncBufReadExt, TryStreamExt};
+use http::{Request as HttpRequest, Response, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::client::one_line;
+use crate::connection::{Connection, Sign};
 use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use backoff::Backoff;
+use error::Error;
 pub use machine::Change;
-use machine::{End, Line, Machine, Page, Request};
-use wire::{Envelope, EventType, List};
+use machine::{End, Machine, Request};
+use wire::Status;
 
-/// Objects on a page of a list.
-const PAGE_LIMIT: u32 = 500;
 /// The server ends a watch after so long, or up to twice that, so that watches don't all come back at once.
 const WATCH_LASTS: Duration = Duration::from_secs(300);
 /// A server that has not ended the watch so long after that is not there any more.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
 /// Longest wait for a page, or for the beginning of a watch.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// A watch that brings nothing and ends sooner than this has failed.
+const WATCH_LASTS_MIN: Duration = Duration::from_secs(1);
+/// One that stays open for so long is of use, even if it brings nothing.
+const OF_USE_AFTER: Duration = Duration::from_secs(30);
+/// Longest pause that a server may ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
 /// What to follow.
 #[derive(Clone, Debug)]
@@ -45,6 +56,20 @@ impl Resource {
         let separator = if self.path.contains('?') { '&' } else { '?' };
         format!("{}{separator}", self.path)
     }
+
+    /// What to ask a page for.
+    fn page(&self, limit: Option<u32>, continue_token: Option<&str>) -> String {
+        let query = self.query();
+        let start = query.len();
+        let mut query = form_urlencoded::Serializer::for_suffix(query, start);
+        if let Some(limit) = limit {
+            query.append_pair("limit", &limit.to_string());
+        }
+        if let Some(token) = continue_token {
+            query.append_pair("continue", token);
+        }
+        query.finish()
+    }
 }
 
 /// Turns an object's JSON into what decisions read of it.
@@ -59,6 +84,9 @@ pub trait Decode: Send + Sync {
     fn is_foreign(_item: &Self::Item) -> bool {
         false
     }
+
+    /// The same for all states of an object, and for no other one of its kind.
+    fn key(item: &Self::Item) -> String;
 }
 
 /// One resource, followed.
@@ -72,13 +100,15 @@ pub struct Watch<D: Decode, E> {
     pub wrap: fn(Change<D::Item>) -> E,
     /// Makes the receiver's event of how the connection does, if it wants to hear of that. The log does.
     pub contact: fn(Contact) -> Option<E>,
+    /// For the log.
+    pub connection: Connection,
     pub metrics: Arc<Metrics>,
 }
 
 /// How the connection does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
-    /// The server answers; with the name of the [`Resource`].
+    /// The server answers, for the first time or again; with the name of the [`Resource`].
     Made(&'static str),
     /// It does not, and is asked again.
     Lost(Trouble),
@@ -94,136 +124,183 @@ pub struct Trouble {
     pub message: String,
 }
 
+/// What changes in the course of a watch.
+struct Progress<T> {
+    machine: Machine<T>,
+    backoff: Backoff,
+    has_contact: bool,
+}
+
 impl<D: Decode, E> Watch<D, E> {
-    /// Follows the resource until nobody listens any more. Whatever fails is logged and tried again, ever more slowly.
+    /// Follows the resource until nobody listens any more. Whatever fails is reported and tried again, ever more slowly.
     pub async fn run(mut self) {
         // Counted from zero, so that the first restart is seen as one.
         self.restarts();
-        let mut machine = Machine::new(D::is_foreign);
-        let mut backoff = Backoff::default();
+        let mut progress = Progress {
+            machine: Machine::new(D::is_foreign, D::key),
+            backoff: Backoff::default(),
+            has_contact: false,
+        };
         loop {
-            let Err(error) = self.round(&mut machine, &mut backoff).await else { continue };
-            if matches!(error, Error::Unheard) {
+            let Err(error) = self.round(&mut progress).await else { continue };
+            if matches!(error, Error::Unheard) || self.failed(&error, &mut progress).await.is_err()
+            {
                 return;
             }
-            let end = error.end();
-            machine.ended(end);
-            let pause = backoff.failed(rand::random());
-            self.report(&error, end, pause);
-            if self.tell_of_trouble(&error, end).await.is_err() {
-                return;
-            }
-            sleep(pause).await;
         }
+    }
+
+    /// Reports a failure, and waits until it is time to ask again.
+    async fn failed(&self, error: &Error, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+        let end = error.end();
+        let is_trouble = is_trouble(error, end, &progress.machine.request());
+        progress.machine.ended(end);
+        let pause = progress.backoff.failed(progress.machine.is_listing(), rand::random());
+        let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+        // That the server is away says nothing about watches.
+        if !matches!(end, End::Unavailable | End::Unreachable) {
+            self.restarts().inc();
+        }
+        if is_trouble {
+            let message = error.to_string();
+            self.connection.failed(&self.subject(), error.sign(), &message);
+            progress.has_contact = false;
+            let trouble = Trouble { resource: self.resource.name, code: error.code(), message };
+            self.tell_of_contact(Contact::Lost(trouble)).await?;
+        } else {
+            tracing::debug!("{}: {error}", self.subject());
+        }
+        sleep(pause.max(asked)).await;
+        Ok(())
     }
 
     /// One request and its answer.
-    async fn round(
-        &mut self,
-        machine: &mut Machine<D::Item>,
-        backoff: &mut Backoff,
-    ) -> Result<(), Error> {
-        match machine.request() {
-            Request::Page { continue_token } => {
-                let page = self.page(continue_token).await?;
-                backoff.succeeded();
-                self.tell_of_contact(Contact::Made(self.resource.name)).await?;
-                match machine.page(page) {
-                    Some(change) => self.tell(change).await,
-                    None => Ok(()),
-                }
+    async fn round(&mut self, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+        match progress.machine.request() {
+            Request::Page { limit, continue_token } => {
+                self.page(limit, continue_token, progress).await
             }
             Request::StreamingList => {
                 let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-                self.follow(query, machine, backoff).await
+                self.follow(query, progress).await
             }
             Request::Watch { since } => {
-                self.follow(&format!("resourceVersion={since}"), machine, backoff).await
+                self.follow(&format!("resourceVersion={since}"), progress).await
             }
         }
     }
 
-    async fn page(&mut self, continue_token: Option<String>) -> Result<Page<D::Item>, Error> {
-        let mut uri = format!("{}limit={PAGE_LIMIT}", self.resource.query());
-        if let Some(token) = continue_token {
-            let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-            uri.push_str("&continue=");
-            uri.push_str(&token);
+    async fn page(
+        &mut self,
+        limit: Option<u32>,
+        continue_token: Option<String>,
+        progress: &mut Progress<D::Item>,
+    ) -> Result<(), Error> {
+        let uri = self.resource.page(limit, continue_token.as_deref());
+        let body = timeout(ANSWER_WITHIN, self.body(&uri)).await??;
+        progress.backoff.list_began();
+        let mut problems = Vec::new();
+        let page = read::page(&mut self.decoder, &body, &mut problems);
+        self.report(&problems);
+        let page = page?;
+        self.has_contact(progress).await?;
+        match progress.machine.page(page) {
+            Some(change) => {
+                progress.backoff.list_completed();
+                self.tell(change).await
+            }
+            None => Ok(()),
         }
-        let text = timeout(ANSWER_WITHIN, self.client.request_text(get(&uri)?)).await??;
-        let list: List<'_> = serde_json::from_str(&text)?;
-        let objects = list.items.unwrap_or_default();
-        let items = objects.iter().filter_map(|object| self.decode(object.get())).collect();
-        Ok(Page {
-            items,
-            version: list.metadata.resource_version.unwrap_or_default(),
-            continue_token: list.metadata.continue_token.filter(|token| !token.is_empty()),
-        })
     }
 
     /// Reads a watch to its end, which is always an error of some kind.
-    async fn follow(
-        &mut self,
-        query: &str,
-        machine: &mut Machine<D::Item>,
-        backoff: &mut Backoff,
-    ) -> Result<(), Error> {
+    async fn follow(&mut self, query: &str, progress: &mut Progress<D::Item>) -> Result<(), Error> {
         let lasts = WATCH_LASTS.mul_f64(1.0 + rand::random::<f64>());
         let uri = format!(
             "{}watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{query}",
             self.resource.query(),
             lasts.as_secs()
         );
-        let until = Instant::now() + lasts + WATCH_GRACE;
-        let answer = timeout(ANSWER_WITHIN, self.client.request_stream(get(&uri)?)).await??;
-        self.tell_of_contact(Contact::Made(self.resource.name)).await?;
-        let mut lines = Box::pin(answer);
-        let mut line = Vec::new();
+        let opened = Instant::now();
+        let answer = timeout(ANSWER_WITHIN, self.answer(&uri)).await??;
+        let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
+        let mut has_lines = false;
+        if !progress.machine.is_listing() {
+            self.has_contact(progress).await?;
+        }
+        let until = opened + lasts + WATCH_GRACE;
+        let end = self.lines(body.into_async_read(), until, progress, &mut has_lines).await;
+        if !progress.machine.is_listing() && opened.elapsed() >= OF_USE_AFTER {
+            progress.backoff.watch_was_of_use();
+        }
+        match end {
+            Err(Error::Closed) if !has_lines && opened.elapsed() < WATCH_LASTS_MIN => {
+                Err(Error::ClosedAtOnce)
+            }
+            end => end,
+        }
+    }
+
+    async fn lines(
+        &mut self,
+        body: impl AsyncBufRead,
+        until: Instant,
+        progress: &mut Progress<D::Item>,
+        has_lines: &mut bool,
+    ) -> Result<(), Error> {
+        let mut body = Box::pin(body);
+        let (mut bytes, mut problems) = (Vec::new(), Vec::new());
         loop {
-            read_line(&mut lines, &mut line, until).await?;
-            backoff.succeeded();
-            if let Some(change) = self.line(&line)?.and_then(|line| machine.line(line)) {
-                self.tell(change).await?;
+            read_line(&mut body, &mut bytes, until).await?;
+            let line = read::line(&mut self.decoder, &bytes, &mut problems);
+            self.report(&problems);
+            problems.clear();
+            let line = line?;
+            *has_lines = true;
+            self.has_contact(progress).await?;
+            match progress.machine.line(line) {
+                None => progress.backoff.list_began(),
+                Some(change) => {
+                    match &change {
+                        Change::Reset { .. } => progress.backoff.list_completed(),
+                        Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => {
+                            progress.backoff.watch_was_of_use();
+                        }
+                    }
+                    self.tell(change).await?;
+                }
             }
         }
     }
 
-    /// `None`: a line whose object does not decode.
-    fn line(&mut self, json: &[u8]) -> Result<Option<Line<D::Item>>, Error> {
-        let (event, object) = match wire::split(json) {
-            Some(parts) => parts,
-            None => {
-                let Envelope { event, object } = serde_json::from_slice(json)?;
-                (event, object.get())
-            }
-        };
-        if event == EventType::Error {
-            return Err(Error::Status(Box::new(serde_json::from_str(object)?)));
-        }
-        let version = wire::version(object)?;
-        if event == EventType::Bookmark {
-            let ends_initial_events = wire::ends_initial_events(object);
-            return Ok(Some(Line::Bookmark { version, ends_initial_events }));
-        }
-        let item = self.decode(object);
-        Ok(item.map(|item| match event {
-            EventType::Added => Line::Added { item, version },
-            EventType::Deleted => Line::Deleted { item, version },
-            EventType::Modified | EventType::Bookmark | EventType::Error => {
-                Line::Modified { item, version }
-            }
-        }))
+    async fn body(&self, uri: &str) -> Result<Bytes, Error> {
+        Ok(collected(self.answer(uri).await?.into_body()).await?)
     }
 
-    fn decode(&mut self, json: &str) -> Option<D::Item> {
-        match self.decoder.decode(json.as_bytes()) {
-            Ok(item) => Some(item),
-            Err(error) => {
-                let reason = "Undecodable";
-                self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
-                tracing::error!(resource = self.resource.name, %error, "object passed over");
-                None
-            }
+    /// The answer to a request, unless it is a refusal.
+    async fn answer(&self, uri: &str) -> Result<Response<Body>, Error> {
+        let request = HttpRequest::get(uri).body(Body::empty()).map_err(kube::Error::HttpError)?;
+        let (parts, body) = self.client.send(request).await?.into_parts();
+        if parts.status.is_success() {
+            return Ok(Response::from_parts(parts, body));
+        }
+        // Of an answer that breaks off, the code is left.
+        let body = collected(body).await.unwrap_or_default();
+        let mut status: Status = serde_json::from_slice(&body).unwrap_or_default();
+        status.code = parts.status.as_u16();
+        let asked = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        if let Some(seconds) = asked.and_then(|seconds| seconds.parse().ok()) {
+            status.details.get_or_insert_default().retry_after_seconds = seconds;
+        }
+        Err(Error::Refused(status))
+    }
+
+    /// C4: what can't be read is logged and counted.
+    fn report(&self, problems: &[String]) {
+        for problem in problems {
+            let reason = "Undecodable";
+            self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
+            tracing::error!("{}: {problem}", self.resource.name);
         }
     }
 
@@ -236,17 +313,19 @@ impl<D: Decode, E> Watch<D, E> {
         self.metrics.watch_restarts.get_or_create_owned(&labels)
     }
 
-    /// That a watch ends or begins anew is no trouble.
-    async fn tell_of_trouble(&self, error: &Error, end: End) -> Result<(), Error> {
-        let trouble = match end {
-            End::Closed | End::Expired | End::Refused => return Ok(()),
-            End::Failed => Trouble {
-                resource: self.resource.name,
-                code: error.code(),
-                message: one_line(error),
-            },
-        };
-        self.tell_of_contact(Contact::Lost(trouble)).await
+    /// What requests are made for, in the log.
+    fn subject(&self) -> String {
+        format!("list and watch of {}", self.resource.name)
+    }
+
+    /// The server has sent something of use, or lets a watch go on.
+    async fn has_contact(&self, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+        if std::mem::replace(&mut progress.has_contact, true) {
+            return Ok(());
+        }
+        self.connection.answered();
+        self.connection.works(&self.subject());
+        self.tell_of_contact(Contact::Made(self.resource.name)).await
     }
 
     async fn tell_of_contact(&self, contact: Contact) -> Result<(), Error> {
@@ -255,71 +334,22 @@ impl<D: Decode, E> Watch<D, E> {
             None => Ok(()),
         }
     }
+}
 
-    fn report(&self, error: &Error, end: End, pause: Duration) {
-        let resource = self.resource.name;
-        self.restarts().inc();
-        match end {
-            End::Closed | End::Expired | End::Refused => {
-                tracing::debug!(resource, %error, "watch begins anew");
-            }
-            End::Failed => tracing::warn!(resource, %error, ?pause, "can't list or watch"),
+/// That a watch ends or begins anew is no trouble, nor that a list comes in pages because the server can't stream it.
+fn is_trouble(error: &Error, end: End, request: &Request) -> bool {
+    match end {
+        End::Closed | End::Expired | End::Refused => false,
+        End::Unavailable | End::Unreachable => true,
+        End::Failed => {
+            let is_streaming = *request == Request::StreamingList;
+            !is_streaming || error.sign() == Sign::Away || matches!(error.code(), Some(401 | 403))
         }
     }
 }
 
-/// Why a round ended.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("the server ended the watch")]
-    Closed,
-    #[error("no answer in time")]
-    Silent(#[from] tokio::time::error::Elapsed),
-    #[error("the connection broke: {0}")]
-    Read(#[from] std::io::Error),
-    #[error(transparent)]
-    Request(#[from] kube::Error),
-    #[error("{0}")]
-    Status(Box<kube::core::Status>),
-    #[error("unexpected JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("nobody listens")]
-    Unheard,
-}
-
-impl Error {
-    fn code(&self) -> Option<u16> {
-        match self {
-            Error::Status(status) | Error::Request(kube::Error::Api(status)) => Some(status.code),
-            Error::Closed
-            | Error::Silent(_)
-            | Error::Read(_)
-            | Error::Request(_)
-            | Error::Json(_)
-            | Error::Unheard => None,
-        }
-    }
-
-    fn end(&self) -> End {
-        match self {
-            Error::Closed | Error::Read(_) => End::Closed,
-            Error::Status(status) => end_of(status.code),
-            Error::Request(kube::Error::Api(status)) => end_of(status.code),
-            Error::Request(_) | Error::Silent(_) | Error::Json(_) | Error::Unheard => End::Failed,
-        }
-    }
-}
-
-fn end_of(code: u16) -> End {
-    match code {
-        410 => End::Expired,
-        400 | 422 => End::Refused,
-        _ => End::Failed,
-    }
-}
-
-fn get(uri: &str) -> Result<http::Request<Vec<u8>>, Error> {
-    http::Request::get(uri).body(Vec::new()).map_err(|error| kube::Error::HttpError(error).into())
+async fn collected(body: Body) -> Result<Bytes, kube::Error> {
+    Ok(body.collect().await?.to_bytes())
 }
 
 /// Reads into a buffer that keeps its memory from line to line.
@@ -333,3 +363,6 @@ async fn read_line(
     // What has no end of line was cut off in the middle.
     if line.ends_with(b"\n") { Ok(()) } else { Err(Error::Closed) }
 }
+
+#[cfg(test)]
+mod tests;

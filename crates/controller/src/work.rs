@@ -14,6 +14,7 @@ use crate::control::{Control, Task};
 use crate::event::Event;
 use crate::index::OrphanList;
 use crate::orphans;
+use crate::supervisor::Supervisor;
 use crate::write::Executor;
 
 /// Events taken at once.
@@ -30,6 +31,7 @@ pub struct Work {
     pub control: Control,
     pub executor: Executor,
     pub tasks: TaskTracker,
+    pub supervisor: Supervisor,
     /// Starts the watch of pods.
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -70,7 +72,8 @@ impl Work {
     fn start(&mut self, task: Task) {
         match task {
             Task::Execute { plan, raw } => {
-                self.tasks.spawn(self.executor.clone().execute(plan, raw));
+                let execution = self.executor.clone().execute(plan, raw);
+                self.tasks.spawn(self.supervisor.to_its_end("the execution of a plan", execution));
             }
             Task::ListOrphans(list) => self.list_orphans(list),
             Task::WatchPods => {
@@ -83,9 +86,11 @@ impl Work {
 
     fn list_orphans(&self, list: OrphanList) {
         let Executor { api, events, stop, .. } = self.executor.clone();
-        self.tasks.spawn(async move {
-            stop.run_until_cancelled(orphans::list(api, list, events)).await;
-        });
+        let connection = self.control.connection.clone();
+        let listing = async move {
+            stop.run_until_cancelled(orphans::list(api, list, events, connection)).await;
+        };
+        self.tasks.spawn(self.supervisor.to_its_end("the list of orphans", listing));
     }
 }
 

@@ -4,14 +4,17 @@
 //! holds up no other (C29), except that creations go in batches that grow only while they succeed (C28).
 
 mod answer;
+mod creation;
+mod name;
 mod request;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everynode_core::name::{DaemonSetKey, ResourceVersion, Uid};
-use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Write, WriteResult};
-use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject, resource_version};
+use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::plan::{NewRevision, Outcome, Plan, Write, WriteResult};
+use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject};
 use everynode_k8s::patch;
 use futures::StreamExt;
 use futures::stream;
@@ -23,6 +26,7 @@ use crate::api::{Api, Content, Error, Server};
 use crate::event::Event;
 use crate::metrics::{self, Metrics, WriteLabels};
 use crate::recorder::{Occurrence, Recorder, Regarding, Severity};
+pub use name::PodNames;
 use request::Request;
 
 /// The first batch of creations; each next one is twice as large (C28).
@@ -38,6 +42,8 @@ pub struct Executor<S = Api> {
     pub events: mpsc::Sender<Event>,
     pub recorder: Recorder,
     pub metrics: Arc<Metrics>,
+    /// Names for the pods that are created (C35).
+    pub names: Arc<PodNames>,
     /// Once cancelled, nothing more is begun.
     pub stop: CancellationToken,
 }
@@ -94,11 +100,11 @@ impl<S: Server> Execution<'_, S> {
     }
 
     /// Does one write and reports it. Returns whether it went as it should.
-    async fn perform(&self, write: Write) -> bool {
+    async fn perform(&self, mut write: Write) -> bool {
         let outcome = if self.executor.stop.is_cancelled() {
             Outcome::Skipped
         } else {
-            self.outcome(&write).await
+            self.outcome(&mut write).await
         };
         let went_well = match &outcome {
             Outcome::Written { .. } | Outcome::Gone | Outcome::RevisionExists { .. } => true,
@@ -117,7 +123,7 @@ impl<S: Server> Execution<'_, S> {
         self.executor.tell(Event::Written { key, uid, result }).await;
     }
 
-    async fn outcome(&self, write: &Write) -> Outcome {
+    async fn outcome(&self, write: &mut Write) -> Outcome {
         match write {
             Write::CreatePod(new) => self.create_pod(new).await,
             Write::CreateRevision(new) => self.create_revision(new).await,
@@ -137,47 +143,6 @@ impl<S: Server> Execution<'_, S> {
         }
     }
 
-    async fn create_pod(&self, new: &NewPod) -> Outcome {
-        let body = self.raw.pod(new);
-        let path = request::collection(&self.raw.key.namespace, "pods");
-        match self.send(Method::POST, &path, Content::Json, body.into()).await {
-            Ok(body) => {
-                let answer = convert::meta(&body);
-                let name = answer.as_ref().map_or("", |meta| &meta.name);
-                self.record(
-                    Severity::Normal,
-                    "SuccessfulCreate",
-                    "Create",
-                    format!("Created pod: {name}"),
-                );
-                answer::written(answer)
-            }
-            Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
-            Err(error) => {
-                // What is left to the next leader has not failed.
-                if !matches!(error, Error::Fenced) {
-                    let note = format!("Error creating: {error}");
-                    self.record(Severity::Warning, "FailedCreate", "Create", note);
-                }
-                let message = format!("create pod on {}: {error}", new.node);
-                match error {
-                    Error::Transport(_) => {
-                        let resource_version = self.newest_version(&path).await;
-                        Outcome::Unknown { message, resource_version }
-                    }
-                    Error::Refused { .. } | Error::Fenced => Outcome::Failed { message },
-                }
-            }
-        }
-    }
-
-    /// How far the collection's watch has to come to show everything that has happened until now (C34).
-    async fn newest_version(&self, collection: &str) -> Option<ResourceVersion> {
-        let list = self.executor.api.get(&format!("{collection}?limit=1")).await.ok()?;
-        let meta = convert::meta(&list).ok()?;
-        Some(resource_version(&meta.resource_version))
-    }
-
     fn tell_of_deletion(&self, write: &Write, outcome: &Outcome) {
         let Write::DeletePod(pod) = write else { return };
         match outcome {
@@ -185,7 +150,7 @@ impl<S: Server> Execution<'_, S> {
                 let note = format!("Deleted pod: {}", pod.name);
                 self.record(Severity::Normal, "SuccessfulDelete", "Delete", note);
             }
-            Outcome::Failed { message } | Outcome::Unknown { message, .. } => {
+            Outcome::Failed { message } | Outcome::Unknown { message } => {
                 let note = format!("Error deleting: {message}");
                 self.record(Severity::Warning, "FailedDelete", "Delete", note);
             }
@@ -254,7 +219,10 @@ impl<S: Server> Execution<'_, S> {
             return Outcome::Failed { message: format!("{} is no update", write.verb()) };
         };
         let (outcome, is_fenced) = match self.send_request(&request).await {
-            Ok(body) => (answer::written(convert::meta(&body)), false),
+            Ok(body) => match answer::written(convert::meta(&body)) {
+                Outcome::Failed { message } => (open(write, message), false),
+                outcome => (outcome, false),
+            },
             Err(error) => {
                 let is_fenced = matches!(error, Error::Fenced);
                 (self.settle(write, &request, error).await, is_fenced)
@@ -268,49 +236,28 @@ impl<S: Server> Execution<'_, S> {
 
     /// Finds out what a refusal means: the object may be gone, or another one by now (C61).
     async fn settle(&self, write: &Write, request: &Request, error: Error) -> Outcome {
-        let failed = |error: &Error| Outcome::Failed { message: format!("{write}: {error}") };
-        match (error.code(), write) {
-            (Some(404), _) => return Outcome::Gone,
-            (Some(409 | 422), _) => {}
-            (None, Write::DeletePod(_)) if !matches!(error, Error::Fenced) => {
-                return self.settle_deletion(write, request, &error).await;
-            }
-            (Some(_) | None, _) => return failed(&error),
+        match error.code() {
+            Some(404) if error.is_reason("NotFound") => return Outcome::Gone,
+            Some(409 | 422) => {}
+            Some(_) | None if error.may_have_happened() => return open(write, &error),
+            Some(_) | None => return failed(write, &error),
         }
         let live = match self.executor.api.get(&request.object).await {
             Ok(body) => convert::meta(&body),
-            Err(error) if error.code() == Some(404) => return Outcome::Gone,
-            Err(error) => return failed(&error),
+            Err(error) if error.is_reason("NotFound") => return Outcome::Gone,
+            // The pod that was to be deleted may be gone: then it must not be taken for running on.
+            Err(error) => return open(write, &error),
         };
         match live {
             Ok(live) if live.uid != request.uid => Outcome::Gone,
             Ok(live) => match request.repeated_with(&live.resource_version) {
                 Some(again) if error.code() == Some(409) => match self.send_request(&again).await {
                     Ok(body) => answer::written(convert::meta(&body)),
-                    Err(error) => failed(&error),
+                    Err(error) => failed(write, &error),
                 },
-                Some(_) | None => failed(&error),
+                Some(_) | None => failed(write, &error),
             },
-            Err(error) => Outcome::Failed { message: error.to_string() },
-        }
-    }
-
-    /// Finds out whether a deletion that was not answered took place: a pod taken for running on although
-    /// it is going would not count against maxUnavailable (C52).
-    async fn settle_deletion(&self, write: &Write, request: &Request, error: &Error) -> Outcome {
-        let message = format!("{write}: {error}");
-        let live = match self.executor.api.get(&request.object).await {
-            Ok(body) => convert::meta(&body),
-            Err(error) if error.code() == Some(404) => return Outcome::Gone,
-            Err(_) => return Outcome::Unknown { message, resource_version: None },
-        };
-        match live {
-            Ok(live) if live.uid != request.uid => Outcome::Gone,
-            Ok(live) if live.terminating => Outcome::Written {
-                resource_version: resource_version(&live.resource_version),
-                uid: live.uid,
-            },
-            Ok(_) | Err(_) => Outcome::Failed { message },
+            Err(error) => open(write, error),
         }
     }
 
@@ -343,6 +290,31 @@ impl<S: Server> Execution<'_, S> {
         if !self.executor.recorder.record(occurrence) {
             self.executor.metrics.events_dropped.inc();
         }
+    }
+}
+
+fn failed(write: &Write, cause: impl Display) -> Outcome {
+    Outcome::Failed { message: format!("{write}: {cause}") }
+}
+
+/// What becomes of a write that may have been done: a pod's deletion is sent again until that is known (C52). Of any
+/// other it need not be: planned again it does no harm.
+fn open(write: &Write, cause: impl Display) -> Outcome {
+    let message = format!("{write}: {cause}");
+    match write {
+        Write::DeletePod(_) => Outcome::Unknown { message },
+        Write::CreatePod(_)
+        | Write::AdoptPod(_)
+        | Write::ReleasePod(_)
+        | Write::AdoptRevision(_)
+        | Write::ReleaseRevision(_)
+        | Write::CreateRevision(_)
+        | Write::LabelRevision { .. }
+        | Write::RaiseRevision { .. }
+        | Write::RaiseCollisionCount { .. }
+        | Write::RelabelPod { .. }
+        | Write::DeleteRevision(_)
+        | Write::UpdateStatus { .. } => Outcome::Failed { message },
     }
 }
 

@@ -14,6 +14,7 @@ mod inspect;
 mod manage;
 mod observe;
 mod ownership;
+mod pending;
 mod refresh;
 mod rolling_update;
 mod slot;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::expectations::Expectations;
-use crate::name::{DaemonSetKey, PodName, Uid};
+use crate::name::{DaemonSetKey, NodeName, PodName, Uid};
 use crate::nodes::{NodeId, Nodes};
 use crate::object::{DaemonSet, Labels, NamespaceNodeSelector, Pod, Revision};
 use crate::placement::{self, Reason};
@@ -39,6 +40,7 @@ use candidates::Candidates;
 use carried::Carried;
 use draft::Draft;
 pub use inspect::{InspectedPod, Inspection};
+use pending::{PendingNames, Seen};
 use slot::{PodView, Slot};
 pub use tally::Tally;
 use turns::Turns;
@@ -80,6 +82,7 @@ pub struct DaemonSetState {
     tally: Tally,
     candidates: Candidates,
     turns: Turns,
+    pending_names: PendingNames,
     carried: Carried,
     /// Pods that are neither on a node nor aimed at one.
     unplaced: BTreeMap<Uid, PodView>,
@@ -109,6 +112,7 @@ impl DaemonSetState {
             tally: Tally::default(),
             candidates: Candidates::default(),
             turns: Turns::default(),
+            pending_names: PendingNames::default(),
             carried: Carried::default(),
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
@@ -154,12 +158,16 @@ impl DaemonSetState {
         selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
     }
 
-    /// Takes the DaemonSet as it is now; [`is_of`](Self::is_of) must hold.
+    /// Takes the DaemonSet as a watch shows it; [`is_of`](Self::is_of) must hold. A watch may repeat an older state, which
+    /// is of no account.
     pub fn apply_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &Nodes) -> bool {
+        let is_repeated = daemon_set.resource_version < self.daemon_set.resource_version;
+        !is_repeated && self.take_daemon_set(daemon_set, nodes)
+    }
+
+    /// Takes the DaemonSet as a list has it, which holds whatever was known before (C1); [`is_of`](Self::is_of) must hold.
+    pub fn take_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &Nodes) -> bool {
         debug_assert!(self.is_of(&daemon_set), "a DaemonSet of its own UID and selector");
-        if daemon_set.resource_version < self.daemon_set.resource_version {
-            return false;
-        }
         let old = std::mem::replace(&mut self.daemon_set, daemon_set);
         let new = &self.daemon_set;
         let changed = *new != old;
@@ -244,6 +252,10 @@ impl DaemonSetState {
 
     /// Takes a revision of the namespace as it is now: ours, an orphan, or one that was either (C46).
     pub fn apply_revision(&mut self, revision: Revision) -> bool {
+        !self.history.is_repeated(&revision) && self.take_revision(revision)
+    }
+
+    fn take_revision(&mut self, revision: Revision) -> bool {
         if revision.terminating || revision::is_foreign(&revision, &self.daemon_set) {
             self.expectations.saw_deletion(&revision.uid);
         }
@@ -265,7 +277,7 @@ impl DaemonSetState {
         let mut seen = BTreeSet::new();
         for revision in revisions {
             seen.insert(revision.uid.clone());
-            changed |= self.apply_revision(revision);
+            changed |= self.take_revision(revision);
         }
         for (name, uid) in self.history.except(&seen) {
             self.expectations.saw_deletion(&uid);
@@ -274,13 +286,19 @@ impl DaemonSetState {
         changed
     }
 
+    /// The server was restored from a backup: what was written since that, and is yet to be seen, may never be (C1, C60).
+    pub fn restored(&mut self) {
+        self.expectations.restored();
+    }
+
     /// Lets go of all nodes: the DaemonSet is gone.
     pub fn detach(mut self, nodes: &mut Nodes) {
         self.forget_pods_except(&BTreeSet::new(), nodes);
     }
 
     /// What is to be done now. Every write of it has to come back through [`observe`](Self::observe);
-    /// while some are out, only the status is refreshed.
+    /// while some are out, only the status is refreshed. While one has yet to be seen, there may besides be
+    /// deletions that were planned before and whose outcome is unknown.
     pub fn plan(&mut self, now: Timestamp, watermarks: &Watermarks, nodes: &Nodes) -> Plan {
         let mut draft = Draft::new(self.config.burst_replicas);
         if self.daemon_set.terminating {
@@ -291,7 +309,10 @@ impl DaemonSetState {
             return draft.plan;
         }
         self.refresh(now, nodes);
+        self.give_up_deletions(now);
+        self.look_for_pending_names(now, nodes);
         if self.still_waiting(now, watermarks, &mut draft.plan) {
+            self.repeat_deletions(now, nodes, &mut draft);
             self.plan_status(None, now, &mut draft);
         } else {
             self.plan_writes(now, &mut draft);
@@ -321,9 +342,19 @@ impl DaemonSetState {
         self.slots_assessed
     }
 
-    /// C33, and C4: whether there is a selector to go by.
+    /// C33, and C4: whether there are a selector and a template to go by. Without the present template nothing is done by
+    /// the one before, either: whoever has changed it does not want that one any more, and is told by an event why nothing
+    /// happens.
     fn may_act(&mut self, plan: &mut Plan) -> bool {
         let Some(selector) = &self.daemon_set.selector else { return false };
+        if self
+            .daemon_set
+            .problems
+            .iter()
+            .any(|problem| matches!(problem, Problem::Template { .. }))
+        {
+            return false;
+        }
         if selector.is_empty() && !self.told_selecting_all {
             self.told_selecting_all = true;
             plan.notices.push(Notice::SelectingAll);
@@ -334,6 +365,7 @@ impl DaemonSetState {
     /// C56, C60: whether something written is yet to be seen.
     fn still_waiting(&mut self, now: Timestamp, watermarks: &Watermarks, plan: &mut Plan) -> bool {
         plan.waiting = self.expectations.waiting(watermarks);
+        self.expectations.begin_restored(now);
         if plan.waiting.is_some()
             && let Some(lapsed) = self.expectations.lapse(now)
         {
@@ -341,6 +373,21 @@ impl DaemonSetState {
             plan.waiting = None;
         }
         plan.waiting.is_some()
+    }
+
+    /// A pod whose creation was not answered is seen: the creation succeeded (C35). Its successor has to wait for the name,
+    /// unless it may be beside it.
+    fn look_for_pending_names(&mut self, now: Timestamp, nodes: &Nodes) {
+        let surges = self.daemon_set.update_strategy.surges();
+        let Self { pending_names, slots, .. } = self;
+        let sees = |node: &NodeName, name: &PodName| {
+            let slot = nodes.id(node).and_then(|id| slots.get(id.index()))?;
+            let pod = slot.pods.as_slice().iter().find(|pod| pod.name == *name)?;
+            Some(if pod.terminating && !surges { Seen::Leaving } else { Seen::Staying })
+        };
+        for node in pending_names.look(sees, now) {
+            self.turns.forget(&node);
+        }
     }
 
     fn plan_writes(&mut self, now: Timestamp, draft: &mut Draft) {
@@ -364,7 +411,14 @@ impl DaemonSetState {
     fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
-        let others = [self.no_creations_before, lapse, self.backoff.collect_at()];
+        let surge_room_free_at = self.pending_names.surge_room_free_at(now);
+        let others = [
+            self.no_creations_before,
+            lapse,
+            self.backoff.collect_at(),
+            self.expectations.gives_up_at(),
+            surge_room_free_at.filter(|_| self.daemon_set.update_strategy.surges()),
+        ];
         let others = others.into_iter().chain(self.history.due_at());
         timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
     }

@@ -8,11 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::name::{ResourceVersion, Uid};
-use crate::plan::{Kind, Notice, Waiting, Watermarks};
+use crate::plan::{Kind, Notice, PodReference, Waiting, Watermarks};
 use crate::time::Timestamp;
+
+/// How long to wait after a restore. What was written before it is lost, or in the list that has shown it. It can't be told
+/// from what was written after that list was read and its result in before the list: dropped at once, that would be
+/// written twice (C34). A watch that has just begun shows it well within this time.
+const LAPSE_AFTER_RESTORE: Duration = Duration::from_secs(30);
 
 /// How long to wait for what was written to be seen.
 pub const LAPSE_AFTER: Duration = Duration::from_secs(5 * 60);
+
+/// How long a deletion of unknown outcome is sent again before it counts as failed (C52).
+pub const DELETION_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub struct Expectations {
@@ -23,8 +31,29 @@ pub struct Expectations {
     gone: BTreeSet<Uid>,
     creations: BTreeMap<Uid, ResourceVersion>,
     deletions: BTreeSet<Uid>,
+    /// Those of the deletions whose outcome is unknown.
+    unanswered: BTreeMap<Uid, Unanswered>,
     written: BTreeMap<Kind, ResourceVersion>,
     /// When the last result came in.
+    since: Timestamp,
+    restore: Restore,
+}
+
+/// Whether the server was restored from a backup while something was to be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Restore {
+    #[default]
+    No,
+    /// Since the last plan.
+    Just,
+    NoticedAt(Timestamp),
+}
+
+/// A pod's deletion of unknown outcome.
+#[derive(Debug)]
+struct Unanswered {
+    pod: PodReference,
+    /// When it was first sent without a definite answer.
     since: Timestamp,
 }
 
@@ -80,9 +109,56 @@ impl Expectations {
     pub(crate) fn saw_deletion(&mut self, uid: &Uid) {
         self.creations.remove(uid);
         self.deletions.remove(uid);
+        self.unanswered.remove(uid);
         if self.in_flight > 0 {
             self.gone.insert(uid.clone());
         }
+    }
+
+    /// No answer tells whether this pod's deletion has been done. If it has been seen meanwhile, there is no need for one.
+    pub(crate) fn deletion_is_unanswered(&mut self, pod: &PodReference, now: Timestamp) {
+        if self.deletions.contains(&pod.uid) {
+            let unanswered = || Unanswered { pod: pod.clone(), since: now };
+            self.unanswered.entry(pod.uid.clone()).or_insert_with(unanswered);
+        }
+    }
+
+    /// This object's deletion has been done: it is only to be seen.
+    pub(crate) fn deletion_is_answered(&mut self, uid: &Uid) {
+        self.unanswered.remove(uid);
+    }
+
+    pub(crate) fn is_unanswered(&self, uid: &Uid) -> bool {
+        self.unanswered.contains_key(uid)
+    }
+
+    /// The pods whose deletions are to be sent again; none while their results are out.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &PodReference> {
+        let pods = self.unanswered.values().map(|unanswered| &unanswered.pod);
+        pods.filter(|_| self.in_flight == 0)
+    }
+
+    /// Takes deletions that have been without a definite answer for too long for failed, and returns their pods.
+    pub(crate) fn give_up_deletions(&mut self, now: Timestamp) -> Vec<PodReference> {
+        if self.in_flight > 0 {
+            return Vec::new();
+        }
+        for unanswered in self.unanswered.values_mut() {
+            // The clock may have been set back.
+            unanswered.since = unanswered.since.min(now);
+        }
+        let is_over = |_: &Uid, lost: &mut Unanswered| lost.since + DELETION_GIVEN_UP_AFTER <= now;
+        let given_up: Vec<_> = self.unanswered.extract_if(.., is_over).collect();
+        for (uid, _) in &given_up {
+            self.deletions.remove(uid);
+        }
+        given_up.into_iter().map(|(_, unanswered)| unanswered.pod).collect()
+    }
+
+    /// When the next deletion without an answer counts as failed.
+    pub(crate) fn gives_up_at(&self) -> Option<Timestamp> {
+        let since = self.unanswered.values().map(|unanswered| unanswered.since).min()?;
+        Some(since + DELETION_GIVEN_UP_AFTER)
     }
 
     /// What is still to be seen, given how far the watches have come; nothing: `None`.
@@ -95,7 +171,23 @@ impl Expectations {
             deletions: self.deletions.len(),
             stale_kinds: self.written.len(),
         };
-        (waiting != Waiting::default()).then_some(waiting)
+        if waiting == Waiting::default() {
+            self.restore = Restore::No;
+            return None;
+        }
+        Some(waiting)
+    }
+
+    /// The server was restored from a backup.
+    pub(crate) fn restored(&mut self) {
+        self.restore = Restore::Just;
+    }
+
+    /// The first plan after a restore begins to count the time.
+    pub(crate) fn begin_restored(&mut self, now: Timestamp) {
+        if self.restore == Restore::Just {
+            self.restore = Restore::NoticedAt(now);
+        }
     }
 
     /// Whether the watch of this kind has yet to show what was written.
@@ -111,7 +203,13 @@ impl Expectations {
     /// When the wait is over if nothing more is seen. Results out are always waited for: a write that
     /// may still arrive must not be repeated.
     pub(crate) fn lapses_at(&self) -> Option<Timestamp> {
-        (self.in_flight == 0).then_some(self.since + LAPSE_AFTER)
+        let lapses_at = match self.restore {
+            Restore::No | Restore::Just => self.since + LAPSE_AFTER,
+            Restore::NoticedAt(at) => {
+                (at.max(self.since) + LAPSE_AFTER_RESTORE).min(self.since + LAPSE_AFTER)
+            }
+        };
+        (self.in_flight == 0).then_some(lapses_at)
     }
 
     /// Ends the wait if it is time (C60).
@@ -199,6 +297,36 @@ mod tests {
         assert_eq!(expectations.waiting(&pods_behind).map(|w| w.stale_kinds), Some(1));
         assert!(expectations.is_stale(Kind::Pod) && !expectations.is_stale(Kind::DaemonSet));
         assert_eq!(expectations.waiting(&watermarks(9)), None);
+    }
+
+    /// C52: a deletion without a definite answer is given up after a minute, also if the clock is set back meanwhile, but
+    /// not while it is under way; one that is seen, or answered, is not sent again.
+    #[test]
+    fn a_deletion_without_an_answer_is_given_up_after_a_minute() {
+        let pod = |uid: &str| PodReference { name: uid.into(), uid: uid.into(), node: None };
+        let mut expectations = Expectations::default();
+        for uid in ["done", "lost", "seen", "seen before"] {
+            expectations.expect_deletion(uid.into());
+        }
+        expectations.saw_deletion(&"seen before".into());
+        for uid in ["done", "lost", "seen", "seen before"] {
+            expectations.deletion_is_unanswered(&pod(uid), NOW);
+        }
+        expectations.saw_deletion(&"seen".into());
+        expectations.deletion_is_answered(&"done".into());
+        assert!(expectations.unanswered().eq([&pod("lost")]));
+        let earlier = NOW - Duration::from_secs(3_600);
+        assert_eq!(expectations.give_up_deletions(earlier), []);
+        let minute = earlier + DELETION_GIVEN_UP_AFTER;
+        assert_eq!(expectations.gives_up_at(), Some(minute));
+        assert_eq!(expectations.give_up_deletions(minute - Duration::from_millis(1)), []);
+        expectations.sent(1);
+        assert_eq!(expectations.give_up_deletions(minute), []);
+        assert_eq!(expectations.unanswered().count(), 0);
+        expectations.returned(minute);
+        assert_eq!(expectations.give_up_deletions(minute), [pod("lost")]);
+        // What is done is still to be seen.
+        assert_eq!(expectations.waiting(&watermarks(0)).map(|w| w.deletions), Some(1));
     }
 
     /// C60: the wait lapses after five minutes, but never while a write may still arrive.

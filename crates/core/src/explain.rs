@@ -35,7 +35,10 @@ impl fmt::Display for Write {
             }
             Self::RaiseCollisionCount { collision_count, .. } => write!(f, "to {collision_count}"),
             Self::RelabelPod { pod, hash } => write!(f, "{pod} {hash}"),
-            Self::CreatePod(new) => write!(f, "on {} of {}", new.node, new.hash),
+            Self::CreatePod(new) => {
+                write!(f, "on {} of {}", new.node, new.hash)?;
+                new.name.as_ref().map_or(Ok(()), |name| write!(f, " as {name}"))
+            }
             Self::UpdateStatus { status, .. } => write!(
                 f,
                 "desired {} current {} misscheduled {} ready {} available {} unavailable {} \
@@ -88,6 +91,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Selector { message } => write!(f, "spec.selector: {message}; nothing is done"),
+            Self::Template { message } => {
+                write!(f, "spec.template: {message}; nothing is done until it can be read")
+            }
             Self::NodeAffinity { field, message } => {
                 write!(f, "{field}: {message}; the term matches no node")
             }

@@ -188,13 +188,44 @@ pub enum UpdateStrategy {
     Malformed,
 }
 
+/// How many nodes a rolling update may work on at the same time (C51).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// The pod of so many nodes may be unavailable (C52).
+    Unavailable(usize),
+    /// So many nodes may have a new pod beside an available old one (C53).
+    Surge(usize),
+}
+
+impl Budget {
+    pub const fn nodes(self) -> usize {
+        match self {
+            Self::Unavailable(nodes) | Self::Surge(nodes) => nodes,
+        }
+    }
+}
+
 impl UpdateStrategy {
-    /// Whether a node may have two pods for a while. Upstream: `AllowsSurge`.
+    /// Whether a node may have two pods for a while. It does not depend on the number of nodes, so that
+    /// what a node's pods are to each other does not change with it. Upstream: `AllowsSurge`.
     pub fn surges(self) -> bool {
         match self {
             Self::OnDelete | Self::Malformed => false,
             Self::RollingUpdate { max_surge, .. } => max_surge.of(1) > 0,
         }
+    }
+
+    /// What the rolling update may do when `desired` nodes should run a pod (C51); `None` if there is no rolling update.
+    /// A strategy that [surges](Self::surges) has no surge budget where its percentage comes to nothing: with no
+    /// desired pod. Upstream: `updatedDesiredNodeCounts`.
+    pub fn budget(self, desired: usize) -> Option<Budget> {
+        let Self::RollingUpdate { max_unavailable, max_surge } = self else { return None };
+        let budget = match (max_surge.of(desired), max_unavailable.of(desired)) {
+            (0, 0) => Budget::Unavailable(desired.min(1)),
+            (0, max_unavailable) => Budget::Unavailable(max_unavailable),
+            (max_surge, _) => Budget::Surge(max_surge),
+        };
+        Some(budget)
     }
 }
 

@@ -77,7 +77,7 @@ pub enum Reason<'a> {
     NodeName { wanted: &'a NodeName },
     /// C12: `spec.nodeSelector` wants another value of this label.
     NodeSelector { key: &'a str, wanted: &'a str, found: Option<&'a str> },
-    /// C15: the namespace's node selector does.
+    /// C15: the namespace's node selector does; admission would pin the pod elsewhere.
     NamespaceNodeSelector { key: &'a str, wanted: &'a str, found: Option<&'a str> },
     /// C12: none of the terms of the required node affinity matches.
     NodeAffinity { terms: &'a [NodeSelectorTerm] },
@@ -86,13 +86,12 @@ pub enum Reason<'a> {
 }
 
 impl Reason<'_> {
-    /// Whether a pod that is there has to go, too (C13).
+    /// Whether a pod that is there has to go, too (C13, C15).
     pub fn evicts(&self) -> bool {
         match self {
-            Self::NodeName { .. }
-            | Self::NodeSelector { .. }
-            | Self::NamespaceNodeSelector { .. }
-            | Self::NodeAffinity { .. } => true,
+            Self::NodeName { .. } | Self::NodeSelector { .. } | Self::NodeAffinity { .. } => true,
+            // Admission acts on creations alone: what it lets run stays when the annotation changes (C15).
+            Self::NamespaceNodeSelector { .. } => false,
             Self::Taint(taint) => taint::evicts(taint),
         }
     }

@@ -80,6 +80,10 @@ pub struct NewRevision {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPod {
+    /// The name under which a creation for this node has been sent before, if that may still take effect: under the same
+    /// name both together make one pod at most (C35). `None`: whoever executes the write draws a name. In a
+    /// [`WriteResult`] it is the name that was sent last.
+    pub name: Option<PodName>,
     pub node: NodeName,
     pub hash: RevisionHash,
     pub template_generation: Option<i64>,
@@ -118,9 +122,9 @@ pub enum Outcome {
     Skipped,
     /// Refused. The message is for people.
     Failed { message: String },
-    /// There was no answer: it may have happened, and if so not after `resource_version`, which was read
-    /// live since then; `None` if that could not be read.
-    Unknown { message: String, resource_version: Option<ResourceVersion> },
+    /// `CreatePod` and `DeletePod` only: no answer tells whether it has been done, or will be. It is sent
+    /// again until one does (C35, C52); other writes may be planned again as if they had failed.
+    Unknown { message: String },
 }
 
 /// What there is to tell people, on the DaemonSet.
@@ -169,6 +173,10 @@ pub enum Problem {
     Selector {
         message: Arc<str>,
     },
+    /// The template can't be read at all: nothing is done for the DaemonSet.
+    Template {
+        message: Arc<str>,
+    },
     NodeAffinity {
         field: Arc<str>,
         message: Arc<str>,
@@ -198,6 +206,7 @@ impl Problem {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Selector { .. } => "InvalidSelector",
+            Self::Template { .. } => "InvalidTemplate",
             Self::NodeAffinity { .. } => "InvalidNodeAffinity",
             Self::Toleration { .. } => "InvalidToleration",
             Self::UpdateStrategy { .. } => "InvalidUpdateStrategy",

@@ -89,18 +89,18 @@ impl History {
         if is_foreign(&revision, daemon_set) {
             return self.revisions.remove(&revision.name).is_some();
         }
-        match self.revisions.get(&revision.name) {
-            Some(known) if *known == revision => return false,
-            Some(known)
-                if known.uid == revision.uid
-                    && known.resource_version > revision.resource_version =>
-            {
-                return false;
-            }
-            Some(_) | None => {}
+        if self.revisions.get(&revision.name) == Some(&revision) {
+            return false;
         }
         self.revisions.insert(revision.name.clone(), revision);
         true
+    }
+
+    /// Whether this is an older state of a known revision: a watch that breaks off may repeat it.
+    pub(crate) fn is_repeated(&self, revision: &Revision) -> bool {
+        self.revisions.get(&revision.name).is_some_and(|known| {
+            known.uid == revision.uid && known.resource_version > revision.resource_version
+        })
     }
 
     pub(crate) fn delete(

@@ -260,14 +260,22 @@ fn default_tolerations_are_added_once() {
     assert_eq!(once.clone().with_default_tolerations(), once);
 }
 
-/// C15: the namespace's node selector restricts like the template's own.
+/// C15: the namespace's node selector keeps pods from being created, and takes none away; what else speaks against a pod still
+/// does.
 #[test]
 fn the_namespace_restricts_its_daemon_sets() {
     let namespace = Labels::from_iter([("zone", "b")]);
     let placement = Placement::default();
     let node = node(&[]);
-    assert_eq!(eligibility(&placement, &namespace, &node), Neither);
+    assert_eq!(eligibility(&placement, &namespace, &node), ContinueRunning);
     let reasons: Vec<_> =
         reasons_against(&placement, &namespace, &node).map(|r| r.to_string()).collect();
     assert_eq!(reasons, ["the namespace's node selector wants label zone=b, the node has a"]);
+    let tainted = |effect| Node {
+        taints: vec![Taint { key: "k".into(), value: "".into(), effect }],
+        ..node.clone()
+    };
+    let of = |effect| eligibility(&placement, &namespace, &tainted(effect));
+    assert_eq!(of(TaintEffect::NoSchedule), ContinueRunning);
+    assert_eq!(of(TaintEffect::NoExecute), Neither);
 }

@@ -25,10 +25,17 @@ enum Step {
     Strategy(Update),
     MinReadySeconds(u8),
     Pod(Index, PodChange),
-    Stray { node: u8, number: u8, orphan: bool, hash: u8 },
+    Stray {
+        node: u8,
+        number: u8,
+        orphan: bool,
+        hash: u8,
+    },
     DeleteRevision(Index),
     DuplicateRevision(u8),
     Fault(&'static str),
+    /// The write is not answered; and whether it is done.
+    Unanswered(&'static str, bool),
     Hold(Kind),
     Release,
     Restart,
@@ -109,6 +116,11 @@ fn verb() -> impl Strategy<Value = &'static str> {
     ])
 }
 
+fn unanswered() -> impl Strategy<Value = Step> {
+    let verb = prop::sample::select(vec!["create pod", "delete pod"]);
+    (verb, any::<bool>()).prop_map(|(verb, is_done)| Step::Unanswered(verb, is_done))
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0..NODES).prop_map(Step::AddNode),
@@ -123,6 +135,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::DeleteRevision),
         1 => (0u8..4).prop_map(Step::DuplicateRevision),
         1 => verb().prop_map(Step::Fault),
+        1 => unanswered(),
         1 => kind().prop_map(Step::Hold),
         2 => Just(Step::Release),
         1 => Just(Step::Restart),
@@ -167,7 +180,12 @@ fn take(world: &mut World, step: Step) {
         }
         Step::Fault(verb) => {
             let outcome = Outcome::Failed { message: "refused".to_owned() };
-            world.faults.push_back(Fault { write: verb.to_owned(), outcome });
+            let write = verb.to_owned();
+            world.faults.push_back(Fault { write, outcome, is_done: false });
+        }
+        Step::Unanswered(verb, is_done) => {
+            let outcome = Outcome::Unknown { message: "no answer".to_owned() };
+            world.faults.push_back(Fault { write: verb.to_owned(), outcome, is_done });
         }
         Step::Hold(kind) => world.hold(kind),
         Step::Release => world.release(),
@@ -318,7 +336,7 @@ fn unavailable(world: &World) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// C23, C25, C34, C60, C62: events, faults, delays and restarts in any order end with one pod per eligible node.
+    /// C23, C25, C34, C35, C60, C62: events, faults, delays and restarts in any order end with one pod per eligible node.
     #[test]
     fn any_history_ends_with_one_pod_on_each_eligible_node(steps in prop::collection::vec(step(), 1..120)) {
         let mut world = World::new(daemon_set());
@@ -329,7 +347,7 @@ proptest! {
         assert_converged(&world);
     }
 
-    /// C34, C51, C52, C53: a rollout, however it is interrupted, keeps its budget and never doubles a pod.
+    /// C34, C35, C51, C52, C53: a rollout, however it is interrupted, keeps its budget and never doubles a pod.
     #[test]
     fn a_rollout_never_exceeds_its_budget(
         budget in 1u32..4,
@@ -341,6 +359,7 @@ proptest! {
                 2 => Just(Step::Release),
                 1 => kind().prop_map(Step::Hold),
                 1 => verb().prop_map(Step::Fault),
+                2 => unanswered(),
                 4 => Just(Step::Kubelets),
                 8 => Just(Step::Sync),
             ],
@@ -357,7 +376,7 @@ proptest! {
         let budget = budget as usize;
         for step in steps {
             // A pod that should have gone and could not makes a pair that is nobody's surge.
-            if surges && matches!(step, Step::Fault("delete pod")) {
+            if surges && matches!(step, Step::Fault("delete pod") | Step::Unanswered("delete pod", false)) {
                 continue;
             }
             take(&mut world, step);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use everynode_core::daemon_set::{Inspection, Tally};
 use everynode_core::name::{DaemonSetKey, NodeName, ResourceVersion, Uid};
-use everynode_core::object::DaemonSet;
+use everynode_core::object::{DaemonSet, NAMESPACE_NODE_SELECTOR_ANNOTATION};
 use everynode_core::plan::{Notice, Plan, Watermarks};
 use everynode_core::time::Timestamp;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use crate::known::Known;
 use crate::snapshot::{Kind, PodDetail, Snapshot};
 
 pub use node::{AffinityCheck, NodeStory, PodStory, ReasonStory, node};
-pub(crate) use rollout::{budget, strategy};
+pub(crate) use rollout::strategy;
 pub use situation::{Finding, Situation};
 
 /// A DaemonSet, and all nodes in groups.
@@ -100,6 +100,11 @@ impl<'a> View<'a> {
         self.known.state.tally()
     }
 
+    /// How many nodes use up the rolling update's budget.
+    pub fn budget_used(&self) -> usize {
+        self.known.state.budget_used()
+    }
+
     pub fn inspect(&self, node: &NodeName) -> Inspection {
         let id = self.known.nodes.id(node).expect("it is one of the snapshot's nodes");
         self.known.state.inspect(id, self.now, &self.known.nodes)
@@ -159,6 +164,7 @@ impl<'a> View<'a> {
         if daemon_set.terminating {
             problems.push("it is being deleted: nothing is done for it any more".to_owned());
         }
+        problems.extend(self.namespace_node_selector());
         let (observed, generation) = (daemon_set.status.observed_generation, daemon_set.generation);
         if observed < generation && self.is_applied() {
             problems.push(format!(
@@ -168,6 +174,22 @@ impl<'a> View<'a> {
         }
         problems.extend(self.snapshot.problems.iter().cloned());
         problems
+    }
+
+    /// C15: the annotation, if it is there and left out of the answer.
+    fn namespace_node_selector(&self) -> Option<String> {
+        let namespace = &self.daemon_set().key.namespace;
+        let selector = self.snapshot.namespace_node_selectors.get(namespace)?;
+        if self.snapshot.heeds_namespace_node_selectors {
+            return None;
+        }
+        let labels: Vec<String> =
+            selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        Some(format!(
+            "namespace {namespace} has the annotation {NAMESPACE_NODE_SELECTOR_ANNOTATION}: {}, which is not taken into account: \
+             everynode heeds it with --namespace-node-selectors only",
+            labels.join(",")
+        ))
     }
 }
 

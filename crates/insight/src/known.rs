@@ -20,7 +20,9 @@ impl Known {
         }
         let namespace = daemon_set.key.namespace.clone();
         let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
-        if let Some(selector) = snapshot.namespace_node_selectors.get(&namespace) {
+        if snapshot.heeds_namespace_node_selectors
+            && let Some(selector) = snapshot.namespace_node_selectors.get(&namespace)
+        {
             state.apply_namespace_node_selector(selector.clone().into(), &nodes);
         }
         for ((_, _), revision) in snapshot.revisions.iter().filter(|((of, _), _)| *of == namespace)

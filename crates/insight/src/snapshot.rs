@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub events: BTreeMap<(Namespace, String), EventDetail>,
     /// Of the namespaces that have one (C15).
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
+    /// Whether the controller heeds them, which nothing in the cluster tells.
+    pub heeds_namespace_node_selectors: bool,
     /// Objects, or parts of them, that could not be read, and why.
     pub problems: Vec<String>,
     /// Kinds that could not be read, or were not: nothing is said of them.

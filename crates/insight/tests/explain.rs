@@ -288,3 +288,36 @@ fn the_story_of_a_node_names_each_requirement() {
           "problems": []
         }"#]].assert_eq(&serde_json::to_string_pretty(&story).expect("it is plain data"));
 }
+
+/// C15: the annotation of the namespace is named, and keeps no pod away unless the controller is said to heed it; a pod that is
+/// there stays all the same.
+#[test]
+fn a_node_selector_of_the_namespace_is_named() {
+    let mut fixture = Fixture::with_nodes(2);
+    fixture.run(&daemon_set("v1"), [1]);
+    let annotations = json!({ "scheduler.alpha.kubernetes.io/node-selector": "disk=ssd,pool=a" });
+    let namespace = json!({ "metadata": { "name": "infra", "annotations": annotations } });
+    fixture.add(Kind::Namespace, &namespace);
+    check(
+        &fixture,
+        &expect![[r#"
+        2 nodes, 2 desired, 1 ready, 1 available, 1 updated; RollingUpdate, maxUnavailable 1
+        every pod is of the current revision; 1 of 2 nodes have none that is available
+        problem: namespace infra has the annotation scheduler.alpha.kubernetes.io/node-selector: disk=ssd,pool=a, which is not taken into account: everynode heeds it with --namespace-node-selectors only
+        Missing: no pod [node-02]
+          next: the controller creates it; if this stays, see the DaemonSet's events: kubectl describe ds
+        UpToDate: ready [node-01]
+    "#]],
+    );
+    fixture.snapshot.heeds_namespace_node_selectors = true;
+    check(
+        &fixture,
+        &expect![[r#"
+        2 nodes, 0 desired, 0 ready, 0 available, 0 updated; RollingUpdate, maxUnavailable 1
+        nothing to roll out: every node that should has an available pod of the current revision
+        Lingering: the namespace's node selector wants disk=ssd, the node has no such label; the namespace's node selector wants pool=a, the node has no such label [node-01]
+          next: its pod stays; no new one would be created
+        Excluded: the namespace's node selector wants disk=ssd, the node has no such label; the namespace's node selector wants pool=a, the node has no such label [node-02]
+    "#]],
+    );
+}

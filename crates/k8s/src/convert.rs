@@ -1,11 +1,12 @@
 //! From Kubernetes' JSON to the core's types: only what decisions read is kept (C3).
 //!
-//! Bytes are decoded straight into narrow structs. A part that does not parse becomes a
+//! Bytes are decoded straight into narrow structs; those that are no UTF-8 are read as Go reads them. A part that does not parse becomes a
 //! [`Problem`](everynode_core::plan::Problem) of its object, which is not lost (C4); only an object
 //! without a name, or of another shape altogether, is an [`Error`].
 
 mod daemon_set;
 mod intern;
+mod label;
 mod namespace;
 mod node;
 mod placement;

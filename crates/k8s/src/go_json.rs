@@ -4,6 +4,7 @@
 //! numbers have been `float64`, and `<`, `>`, `&`, U+2028 and U+2029 are escaped. Two controllers can
 //! hand a DaemonSet to each other without a restart only if they write the same bytes.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
@@ -92,10 +93,15 @@ fn write_string(out: &mut String, text: &str) {
 /// # Errors
 /// If it is no JSON.
 pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    match serde_json::from_slice(bytes) {
-        Err(error) if std::str::from_utf8(bytes).is_ok() => Err(error),
-        Err(_) => serde_json::from_str(&replace_invalid_utf8(bytes)),
-        Ok(value) => Ok(value),
+    serde_json::from_str(&text(bytes))
+}
+
+/// JSON as a text: Go does not mind bytes that are no UTF-8. Looked at once as a whole, its strings need not be looked at one
+/// by one.
+pub fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(replace_invalid_utf8(bytes)),
     }
 }
 

@@ -1,23 +1,24 @@
-//! The pods of a revision differ in nothing but their node: their JSON is made once, with a gap for the node's name.
+//! The pods of a revision differ in nothing but their name and their node: their JSON is made once, with gaps for both.
 
 use std::sync::{Mutex, PoisonError};
 
-use everynode_core::name::{RevisionHash, Uid};
+use everynode_core::name::{PodName, RevisionHash, Uid};
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::Value;
 
 use crate::patch::Owner;
 use crate::pod_template;
 
-/// The JSON of a pod up to the quotes of its node's name, and behind them.
+/// The JSON of a pod around the quotes of its name and of its node's name.
 #[derive(Debug)]
 struct PodForm {
     made_for: MadeFor,
-    before: Box<str>,
-    after: Box<str>,
+    before_name: Box<str>,
+    between: Box<str>,
+    after_node: Box<str>,
 }
 
-/// All that a pod depends on beside its template and its node.
+/// All that a pod depends on beside its template, its name and its node.
 #[derive(Debug, PartialEq, Eq)]
 struct MadeFor {
     owner: Uid,
@@ -31,8 +32,11 @@ struct MadeFor {
 pub struct PodForms(Mutex<Option<PodForm>>);
 
 impl PodForms {
-    /// The body of the request that creates the pod.
+    /// The body of the request that creates the pod. One without a name is built by itself.
     pub fn pod(&self, owner: &Owner, template: impl FnOnce() -> Value, new: &NewPod) -> String {
+        let Some(name) = &new.name else {
+            return pod_template::pod(owner, &template(), new).to_string();
+        };
         let made_for = MadeFor {
             owner: owner.uid.clone(),
             hash: new.hash.clone(),
@@ -44,27 +48,37 @@ impl PodForms {
             Some(form) => form,
             None => PodForm::new(owner, &template(), new, made_for),
         };
-        last.insert(form).filled(new.node.as_str())
+        last.insert(form).filled(name, new.node.as_str())
     }
 }
 
 impl PodForm {
     fn new(owner: &Owner, template: &Value, new: &NewPod, made_for: MadeFor) -> Self {
-        let on = |node: &str| {
-            let new = NewPod { node: node.into(), ..new.clone() };
+        let with = |name: &str, node: &str| {
+            let new = NewPod { name: Some(name.into()), node: node.into(), ..new.clone() };
             pod_template::pod(owner, template, &new).to_string()
         };
-        // Where pods on two nodes differ, there the node's name is, whatever else the template mentions.
-        let (one, other) = (on("a"), on("b"));
-        let differs = one.bytes().zip(other.bytes()).position(|(one, other)| one != other);
-        let name = differs.expect("a pod names its node");
-        debug_assert_eq!(one[name + 1..], other[name + 1..], "it names it once");
-        let (before, after) = (one[..name - 1].into(), one[name + 2..].into());
-        Self { made_for, before, after }
+        // Where two pods differ, there the name is, whatever else the template mentions.
+        let one = with("a", "a");
+        let gap = |other: &str| {
+            let gap = one.bytes().zip(other.bytes()).position(|(one, other)| one != other);
+            let gap = gap.expect("a pod has a name and names its node");
+            debug_assert_eq!(one[gap + 1..], other[gap + 1..], "each stands there once");
+            gap
+        };
+        let (name, node) = (gap(&with("b", "a")), gap(&with("a", "b")));
+        debug_assert!(name < node, "metadata comes before spec");
+        Self {
+            made_for,
+            before_name: one[..name - 1].into(),
+            between: one[name + 2..node - 1].into(),
+            after_node: one[node + 2..].into(),
+        }
     }
 
-    fn filled(&self, node: &str) -> String {
-        [&*self.before, &Value::from(node).to_string(), &*self.after].concat()
+    fn filled(&self, name: &PodName, node: &str) -> String {
+        let (name, node) = (Value::from(name.as_str()).to_string(), Value::from(node).to_string());
+        [&*self.before_name, &name, &self.between, &node, &self.after_node].concat()
     }
 }
 
@@ -77,6 +91,7 @@ mod tests {
 
     fn new_pod(node: &str, hash: &str) -> NewPod {
         NewPod {
+            name: Some(format!("d-{node}").into()),
             node: node.into(),
             hash: hash.into(),
             template_generation: Some(1),
@@ -84,15 +99,16 @@ mod tests {
         }
     }
 
-    /// A template that mentions nodes itself.
+    /// A template that mentions nodes and names itself.
     fn template() -> Value {
         json!({
-            "metadata": { "labels": { "app": "a", "b": "node-0" } },
+            "metadata": { "name": "d-node-0", "labels": { "app": "a", "b": "node-0", "c": "d-node-0" } },
             "spec": { "nodeSelector": { "a": "b" }, "hostname": "node-0" },
         })
     }
 
-    /// C30, C31: what the form is filled into is the pod that would have been built, for every node and whoever schedules.
+    /// C30, C31, C35: what the form is filled into is the pod that would have been built, for every name and node and whoever
+    /// schedules.
     #[test]
     fn a_filled_form_is_the_pod_that_is_built_of_the_template() {
         let forms = PodForms::default();
@@ -103,10 +119,12 @@ mod tests {
                 for (node, hash) in
                     [("node-0", "a"), ("node-3", "a"), ("say \"n\"", "a"), ("node-0", "b")]
                 {
-                    let new = NewPod { schedule_by, ..new_pod(node, hash) };
-                    let filled = forms.pod(&owner, template, &new);
-                    let built = pod_template::pod(&owner, &template(), &new).to_string();
-                    assert_eq!(filled, built, "{node} {hash}");
+                    let named = NewPod { schedule_by, ..new_pod(node, hash) };
+                    for new in [NewPod { name: None, ..named.clone() }, named] {
+                        let filled = forms.pod(&owner, template, &new);
+                        let built = pod_template::pod(&owner, &template(), &new).to_string();
+                        assert_eq!(filled, built, "{node} {hash}");
+                    }
                 }
             }
         }

@@ -11,6 +11,8 @@ use crate::patch::Owner;
 
 /// The longest name, and so the longest prefix of one, that an API server takes.
 const NAME_LENGTH_MAX: usize = 253;
+/// Length to which an API server cuts `generateName` before it appends characters of its own.
+const GENERATED_NAME_BASE_LENGTH_MAX: usize = 58;
 
 /// What the API server sets, or the controller does: never taken from the template.
 const METADATA_NOT_OF_TEMPLATE: &[&str] = &[
@@ -35,6 +37,9 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
         metadata.remove(*key);
     }
     metadata.insert("generateName".into(), generate_name(owner.name).into());
+    if let Some(name) = &new.name {
+        metadata.insert("name".into(), name.as_str().into());
+    }
     metadata.insert("ownerReferences".into(), Value::Array(vec![owner.reference()]));
     let labels = member(&mut metadata, "labels");
     labels.insert(HASH_LABEL.into(), new.hash.as_str().into());
@@ -56,6 +61,14 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
         ("metadata".to_owned(), metadata.into()),
         ("spec".to_owned(), spec.into()),
     ]))
+}
+
+/// What the names of a DaemonSet's pods begin with, cut as an API server cuts `generateName` (C35). Upstream:
+/// `simpleNameGenerator`.
+pub fn name_base(daemon_set: &str) -> String {
+    let mut base = generate_name(daemon_set);
+    base.truncate(base.floor_char_boundary(GENERATED_NAME_BASE_LENGTH_MAX));
+    base
 }
 
 fn object(value: Option<&Value>) -> Map<String, Value> {
@@ -135,7 +148,8 @@ mod tests {
     use everynode_core::name::Uid;
 
     fn new_pod(schedule_by: ScheduleBy, template_generation: Option<i64>) -> NewPod {
-        NewPod { node: "n1".into(), hash: "h4sh".into(), template_generation, schedule_by }
+        let (name, node, hash) = (None, "n1".into(), "h4sh".into());
+        NewPod { name, node, hash, template_generation, schedule_by }
     }
 
     fn pod_of(template: &Value, new: &NewPod) -> Value {
@@ -180,6 +194,17 @@ mod tests {
             })
         );
         assert_eq!(pod["spec"]["containers"], template["spec"]["containers"]);
+    }
+
+    /// C35: a name that was drawn stands beside generateName, whatever the template says.
+    #[test]
+    fn a_pod_has_the_name_that_was_drawn_for_it() {
+        let template = json!({ "metadata": { "name": "not this" } });
+        let new =
+            NewPod { name: Some("fluentd-bcdfg".into()), ..new_pod(ScheduleBy::Scheduler, None) };
+        let pod = pod_of(&template, &new);
+        assert_eq!(pod["metadata"]["name"], "fluentd-bcdfg");
+        assert_eq!(pod["metadata"]["generateName"], "fluentd-");
     }
 
     /// C2: a field that nobody has heard of reaches the pod, at whatever depth.
@@ -275,5 +300,14 @@ mod tests {
         assert_eq!(generate_name("a"), "a-");
         assert_eq!(generate_name(&"a".repeat(252)).len(), 253);
         assert_eq!(generate_name(&"a".repeat(253)).len(), 253);
+    }
+
+    /// C35: the base of a drawn name is cut to 58 characters, the hyphen included, as an API server cuts it.
+    #[test]
+    fn the_base_of_a_name_is_cut_as_an_api_server_cuts_it() {
+        assert_eq!(name_base("fluentd"), "fluentd-");
+        assert_eq!(name_base(&"a".repeat(57)), format!("{}-", "a".repeat(57)));
+        assert_eq!(name_base(&"a".repeat(58)), "a".repeat(58));
+        assert_eq!(name_base(&"a".repeat(253)), "a".repeat(58));
     }
 }

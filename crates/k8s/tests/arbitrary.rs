@@ -131,6 +131,7 @@ proptest! {
         let uid = "u".into();
         let owner = Owner { namespace: "ns", name: "d", uid: &uid };
         let new = NewPod {
+            name: None,
             node: "n1".into(),
             hash: "h".into(),
             template_generation: None,

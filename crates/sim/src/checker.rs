@@ -10,7 +10,7 @@ mod template;
 use std::collections::BTreeMap;
 
 use everynode_core::name::Uid;
-use everynode_core::object::{DaemonSet, UpdateStrategy};
+use everynode_core::object::{self, DaemonSet, UpdateStrategy};
 use everynode_core::placement::Placement;
 use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
@@ -96,6 +96,11 @@ pub struct Checks {
     relabelled: Times<Uid>,
     /// Pods and revisions that have lost their controller.
     let_go: Times<Uid>,
+    /// Names that pods have had, and those of pods that no DaemonSet controls.
+    names: Times<String>,
+    names_of_strangers: Times<String>,
+    /// Names of pods whose creation landed late: their replica may not have seen them yet.
+    landed_late: Times<String>,
     /// DaemonSets that are gone or going.
     ended: Times<Uid>,
     /// When somebody else last changed a revision: then it may be missing.
@@ -110,6 +115,8 @@ pub struct Before<'a> {
     pub target: &'a Target,
     pub body: &'a Value,
     pub now: Timestamp,
+    /// It takes effect seconds after nobody waits for it any more.
+    pub is_late: bool,
 }
 
 impl Before<'_> {
@@ -129,6 +136,14 @@ impl Before<'_> {
         self.request.method == http::Method::POST && self.target.kind.kind == kind.kind
     }
 
+    /// Whether it is to be created under a name that is taken: the server refuses it.
+    fn is_taken(&self) -> bool {
+        let Target { kind, namespace, .. } = self.target;
+        let name = self.body["metadata"]["name"].as_str();
+        let is_taken = |name| self.store.find(kind, namespace, name).is_some();
+        self.request.method == http::Method::POST && name.is_some_and(is_taken)
+    }
+
     fn deletes(&self, kind: &Kind) -> bool {
         self.request.method == http::Method::DELETE && self.target.kind.kind == kind.kind
     }
@@ -145,6 +160,12 @@ impl Checks {
         }
         for uid in self.truth.put_on_a_node.drain(..) {
             self.relabelled.note(uid, now);
+        }
+        for (name, is_stranger) in self.truth.names.drain(..) {
+            if is_stranger {
+                self.names_of_strangers.note(name.clone(), now);
+            }
+            self.names.note(name, now);
         }
         for ds in self.truth.daemon_sets() {
             self.told.entry(ds.uid.clone()).or_insert_with(|| Told::new(ds, now)).tell(ds, now);
@@ -175,11 +196,40 @@ impl Checks {
 
     pub fn before_write(&mut self, before: &Before) -> Option<Violation> {
         self.follow(before.store, before.now);
+        if before.is_taken() || self.is_echo(before) {
+            return None;
+        }
+        if before.is_late
+            && before.creates(&POD)
+            && let Some(name) = before.body["metadata"]["name"].as_str()
+        {
+            self.landed_late.note(name.to_owned(), before.now);
+        }
         duplicate::check(before, self)
             .or_else(|| foreign::check(before, self))
-            .or_else(|| revision::check(before, self))
-            .or_else(|| template::check(before, self))
+            .or_else(|| self.check_revisions(before))
             .or_else(|| self.check_budget(before))
+    }
+
+    /// A write that lands late was right about revisions when it was sent, and nobody can take it back: a template may have been
+    /// edited since, and its history cut. As upstream, the pod is then replaced, or the revision written again.
+    fn check_revisions(&self, before: &Before) -> Option<Violation> {
+        if before.is_late {
+            return None;
+        }
+        revision::check(before, self).or_else(|| template::check(before, self))
+    }
+
+    /// A creation that hangs may land when the pod that has its name is gone, although its sender has taken another name
+    /// for the next one (C35): that is in order if a stranger had the name, or if the next one came beside the first, by
+    /// surge.
+    fn is_echo(&self, before: &Before) -> bool {
+        let Some(name) = before.body["metadata"]["name"].as_str() else { return false };
+        let told = before.owner().and_then(|owner| self.told.get(&owner));
+        let may_surge = told.is_some_and(|told| told.may_surge(before.now));
+        before.creates(&POD)
+            && (self.names_of_strangers.is_recent(name, before.now)
+                || may_surge && self.names.is_recent(name, before.now))
     }
 
     fn check_budget(&mut self, before: &Before) -> Option<Violation> {
@@ -248,12 +298,9 @@ impl Spec {
 
     /// How many of so many nodes a rolling update may take down at once; none while it surges.
     fn max_unavailable(&self, nodes: usize) -> usize {
-        match self.strategy {
-            UpdateStrategy::OnDelete | UpdateStrategy::Malformed => 0,
-            strategy if strategy.surges() => 0,
-            UpdateStrategy::RollingUpdate { max_unavailable, .. } => {
-                max_unavailable.of(nodes).max(1)
-            }
+        match self.strategy.budget(nodes) {
+            Some(object::Budget::Unavailable(max_unavailable)) => max_unavailable,
+            Some(object::Budget::Surge(_)) | None => 0,
         }
     }
 }

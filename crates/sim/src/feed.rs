@@ -3,8 +3,9 @@
 use everynode_controller::event::Observation;
 use everynode_controller::watch::machine::{End, Line, Machine, Page, Request};
 use everynode_controller::watch::{Change, Decode};
+use everynode_sandbox::fault::Fault;
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{Action, ListOptions, Object, Store};
+use everynode_sandbox::store::{self, Action, ListOptions, Object, ResourceVersionMatch, Store};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -20,6 +21,9 @@ pub trait Follow {
 
     /// Delivers what comes next.
     fn poll(&mut self, store: &mut Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Observation>;
+
+    /// The server can't be reached, or refuses whatever is asked: an open watch ends, and no other one begins.
+    fn refuse(&mut self);
 
     /// Says how far an open watch is of which nothing is left to deliver.
     fn bookmark(&mut self, store: &Store) -> Option<Observation>;
@@ -44,7 +48,7 @@ const DELIVERIES_MAX: usize = 8;
 
 impl<D: Decode> Feed<D> {
     pub fn new(kind: &'static Kind, decoder: D, wrap: Wrap<D::Item>) -> Self {
-        let machine = Machine::new(D::is_foreign);
+        let machine = Machine::new(D::is_foreign, D::key);
         Self { kind, decoder, wrap, mutation: None, streams: true, machine, position: None }
     }
 
@@ -55,8 +59,8 @@ impl<D: Decode> Feed<D> {
                 Vec::new()
             }
             Request::StreamingList => self.stream(store, faults, rng).into_iter().collect(),
-            Request::Page { continue_token } => {
-                self.page(store, continue_token, faults, rng).into_iter().collect()
+            Request::Page { limit, continue_token } => {
+                self.page(store, limit, continue_token, faults, rng).into_iter().collect()
             }
             Request::Watch { since } => {
                 let since: u64 = since.parse().unwrap_or(0);
@@ -83,22 +87,60 @@ impl<D: Decode> Feed<D> {
         let (items, version) =
             (store.iter(self.kind, None).cloned().collect::<Vec<_>>(), store.resource_version());
         let half = happens(faults.half_list, rng).then(|| rng.random_range(0..=items.len()));
-        for object in items.iter().take(half.unwrap_or(items.len())) {
-            if let Some((item, version)) = self.decode(object) {
-                self.machine.line(Line::Added { item, version });
+        let fault = match half {
+            Some(_) => None,
+            None => faults.on_streaming_list(items.len(), rng),
+        };
+        if let Some(Fault::LateBookmark(_)) = fault {
+            self.stream_with_live_events(store, rng);
+        } else {
+            let broken = half.or_else(|| broken_at(fault.as_ref()));
+            for object in items.iter().take(broken.unwrap_or(items.len())) {
+                if let Some((item, version)) = self.decode(object) {
+                    self.machine.line(Line::Added { item, version });
+                }
             }
-        }
-        if half.is_some() {
-            self.machine.ended(End::Closed);
-            return None;
+            if broken.is_some() {
+                self.machine.ended(if half.is_some() { End::Closed } else { End::Failed });
+                return None;
+            }
         }
         let version = version.to_string();
         self.machine.line(Line::Bookmark { version, ends_initial_events: true })
     }
 
+    /// The list as it was a few writes ago, and what has happened since.
+    fn stream_with_live_events(&mut self, store: &Store, rng: &mut Pcg64Mcg) {
+        let now = store.resource_version();
+        let then = now.saturating_sub(rng.random_range(1..20));
+        let options = ListOptions {
+            resource_version: Some(then),
+            resource_version_match: Some(ResourceVersionMatch::Exact),
+            ..ListOptions::default()
+        };
+        let older = store.list(self.kind, &options).ok();
+        let since = store.changes_since(self.kind, then, usize::MAX).unwrap_or_default();
+        let (items, since) = match older {
+            Some(list) => (list.items, since),
+            // It is forgotten: there is nothing older to begin with.
+            None => (store.iter(self.kind, None).cloned().collect(), Vec::new()),
+        };
+        for object in &items {
+            if let Some((item, version)) = self.decode(object) {
+                self.machine.line(Line::Added { item, version });
+            }
+        }
+        for change in &since {
+            if let Some(line) = self.line(change) {
+                self.machine.line(line);
+            }
+        }
+    }
+
     fn page(
         &mut self,
         store: &Store,
+        limit: Option<u32>,
         continue_token: Option<String>,
         faults: &Faults,
         rng: &mut Pcg64Mcg,
@@ -107,7 +149,8 @@ impl<D: Decode> Feed<D> {
             self.machine.ended(End::Failed);
             return None;
         }
-        let options = ListOptions { limit: 2, continue_token, ..ListOptions::default() };
+        let limit = limit.map_or(0, |_| 2);
+        let options = ListOptions { limit, continue_token, ..ListOptions::default() };
         let Ok(list) = store.list(self.kind, &options) else {
             self.machine.ended(End::Expired);
             return None;
@@ -127,20 +170,26 @@ impl<D: Decode> Feed<D> {
         let mut seen = Vec::new();
         for change in &changes {
             self.position = Some(change.resource_version);
-            let shown = Mutation::sees(self.mutation, self.kind, change);
-            if shown == Seen::Hidden {
-                continue;
+            if let Some(line) = self.line(change) {
+                seen.extend(self.machine.line(line));
             }
-            let Some((item, version)) = self.decode(&change.object) else { continue };
-            let line = match change.action {
-                _ if shown == Seen::Deleted => Line::Deleted { item, version },
-                Action::Added => Line::Added { item, version },
-                Action::Modified => Line::Modified { item, version },
-                Action::Deleted => Line::Deleted { item, version },
-            };
-            seen.extend(self.machine.line(line));
         }
         seen
+    }
+
+    /// A change as a line of a watch. `None`: a deliberate bug hides it.
+    fn line(&mut self, change: &store::Change) -> Option<Line<D::Item>> {
+        let shown = Mutation::sees(self.mutation, self.kind, change);
+        if shown == Seen::Hidden {
+            return None;
+        }
+        let (item, version) = self.decode(&change.object)?;
+        Some(match change.action {
+            _ if shown == Seen::Deleted => Line::Deleted { item, version },
+            Action::Added => Line::Added { item, version },
+            Action::Modified => Line::Modified { item, version },
+            Action::Deleted => Line::Deleted { item, version },
+        })
     }
 
     fn decode(&mut self, object: &Object) -> Option<(D::Item, String)> {
@@ -181,6 +230,10 @@ impl<D: Decode> Follow for Feed<D> {
                 }
                 Vec::new()
             }
+            Some(_) if faults.on_watch(rng).is_some() => {
+                self.refuse();
+                Vec::new()
+            }
             Some(position) => {
                 let limit = rng.random_range(1..=DELIVERIES_MAX);
                 self.deliver(store, position, limit)
@@ -188,6 +241,12 @@ impl<D: Decode> Follow for Feed<D> {
         };
         changes.into_iter().map(self.wrap).collect()
     }
+
+    fn refuse(&mut self) {
+        self.position = None;
+        self.machine.ended(End::Failed);
+    }
+
     fn bookmark(&mut self, store: &Store) -> Option<Observation> {
         let newest = store.resource_version();
         if self.position? >= newest || self.has_news(store) {
@@ -197,4 +256,10 @@ impl<D: Decode> Follow for Feed<D> {
         let version = newest.to_string();
         self.machine.line(Line::Bookmark { version, ends_initial_events: false }).map(self.wrap)
     }
+}
+
+/// After how many objects the fault ends a list.
+fn broken_at(fault: Option<&Fault>) -> Option<usize> {
+    let Some(Fault::WatchError(end)) = fault else { return None };
+    Some(end.at.objects.map_or(0, |objects| usize::try_from(objects).unwrap_or(usize::MAX)))
 }

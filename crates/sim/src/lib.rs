@@ -14,5 +14,6 @@ mod serve;
 pub mod shrink;
 mod term;
 mod truth;
+mod watch_fault;
 pub mod workload;
 pub mod world;

@@ -2,7 +2,6 @@
 //! reported, what time it is): each has to be caught by the checker of its property.
 
 use bytes::Bytes;
-use everynode_controller::api::Error;
 use everynode_controller::event::Observation;
 use everynode_controller::watch::Change as SeenChange;
 use everynode_core::name::{ResourceVersion, RevisionHash};
@@ -25,6 +24,8 @@ pub enum Mutation {
     TerminatingIsGone,
     /// A creation that is not answered is taken for refused (C34).
     UnansweredCreationIsRefused,
+    /// A creation that is not answered is sent again under another name (C35).
+    AnotherName,
     /// One more than maxUnavailable (C52).
     BudgetOffByOne,
     /// Ready counts as available (C54).
@@ -83,10 +84,11 @@ pub enum Seen {
 
 impl Mutation {
     /// Each with the property that it violates.
-    pub const ALL: [(Self, Property); 26] = [
+    pub const ALL: [(Self, Property); 27] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
+        (Self::AnotherName, Property::Duplicate),
         (Self::BudgetOffByOne, Property::Budget),
         (Self::ForgetMinReadySeconds, Property::Budget),
         (Self::UnansweredDeletionIsRefused, Property::Budget),
@@ -197,6 +199,7 @@ impl Mutation {
     pub fn plan(self, plan: &mut Plan) {
         for write in &mut plan.writes {
             match (self, &mut *write) {
+                (Self::AnotherName, Write::CreatePod(new)) => new.name = None,
                 (Self::WrongHash, Write::CreatePod(new)) => new.hash = RevisionHash::new("none"),
                 (Self::DeleteInsteadOfRaise, Write::RaiseRevision { revision, .. }) => {
                     *write = Write::DeleteRevision(revision.clone());
@@ -222,7 +225,7 @@ impl Mutation {
             }
             (Self::UnansweredCreationIsRefused, Write::CreatePod(_), outcome)
             | (Self::UnansweredDeletionIsRefused, Write::DeletePod(_), outcome) => {
-                if let Outcome::Unknown { message, .. } = outcome {
+                if let Outcome::Unknown { message } = outcome {
                     *outcome = Outcome::Failed { message: message.clone() };
                 }
             }
@@ -243,9 +246,6 @@ impl Mutation {
                 if misscheduled(&body) == misscheduled(stored.value()) { None } else { done() }
             }
             (Self::LeavePods, "DELETE") if is_pod => done(),
-            (Self::UnansweredDeletionIsRefused, "GET") if is_pod => {
-                Some(Err(Error::Transport("no answer".to_owned())))
-            }
             (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
                 request.change(|body| {
                     body.as_object_mut().into_iter().for_each(|body| {

@@ -87,7 +87,7 @@ impl Shrinking {
     }
 
     fn drop_faults(&mut self) {
-        let rates: [fn(&mut Faults) -> &mut u32; 8] = [
+        let rates: [fn(&mut Faults) -> &mut u32; 15] = [
             |faults| &mut faults.delay,
             |faults| &mut faults.refuse,
             |faults| &mut faults.lose,
@@ -96,6 +96,13 @@ impl Shrinking {
             |faults| &mut faults.compact,
             |faults| &mut faults.repeat,
             |faults| &mut faults.half_list,
+            |faults| &mut faults.watch_error,
+            |faults| &mut faults.late_bookmark,
+            |faults| &mut faults.stall,
+            |faults| &mut faults.restart,
+            |faults| &mut faults.fail_after,
+            |faults| &mut faults.land_late,
+            |faults| &mut faults.fail_get,
         ];
         for rate in rates {
             self.try_with(|schedule| *rate(&mut schedule.faults) = 0);

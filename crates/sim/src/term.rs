@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 
+use everynode_controller::connection::Connection;
 use everynode_controller::control::{Control, Kind, Task};
 use everynode_controller::event::{Event, Observation};
 use everynode_controller::index::{Index, OrphanList};
 use everynode_controller::metrics::Metrics;
 use everynode_controller::queue::Queue;
 use everynode_controller::recorder::{Occurrence, Recorder};
-use everynode_controller::write::Executor;
+use everynode_controller::write::{Executor, PodNames};
 use everynode_controller::{decode, orphans};
 use everynode_core::daemon_set::Config;
 use everynode_core::time::Timestamp;
@@ -24,6 +25,7 @@ use crate::checker::{Property, Violation};
 use crate::feed::{Feed, Follow};
 use crate::mutation::Mutation;
 use crate::network::Network;
+use crate::watch_fault::Outage;
 
 /// What a term is set up with.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,8 @@ pub struct Setup {
     pub streams: bool,
     pub config: Config,
     pub mutation: Option<Mutation>,
+    /// Of the names that it gives to pods.
+    pub names_seed: u64,
 }
 
 pub struct Term {
@@ -46,6 +50,8 @@ pub struct Term {
     pub wake_at: Option<Timestamp>,
     /// For when a turn is on the agenda already.
     pub woken_at: Option<Timestamp>,
+    /// The last restart of its API server.
+    pub outage: Option<Outage>,
     setup: Setup,
     control: Control,
     executor: Executor<Network>,
@@ -67,6 +73,7 @@ impl Term {
             index: Index::new(setup.config),
             recorder: recorder.clone(),
             metrics: metrics.clone(),
+            connection: Connection::default(),
             unlisted: [Kind::Node, Kind::Namespace, Kind::DaemonSet, Kind::Revision, Kind::Pod]
                 .into(),
             synced: watch::channel(false).0,
@@ -78,6 +85,7 @@ impl Term {
             events: sender,
             recorder,
             metrics,
+            names: Arc::new(PodNames::seeded(setup.names_seed)),
             stop: CancellationToken::new(),
         };
         let feeds = feeds(&setup);
@@ -89,6 +97,7 @@ impl Term {
             feeds,
             wake_at: None,
             woken_at: None,
+            outage: None,
             setup,
             control,
             executor,

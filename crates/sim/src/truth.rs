@@ -25,6 +25,8 @@ pub struct Truth {
     pub let_go: Vec<Uid>,
     /// Pods that named no node until a scheduler put them on one, likewise.
     pub put_on_a_node: Vec<Uid>,
+    /// The names of pods, and whether no DaemonSet controls them, likewise.
+    pub names: Vec<(String, bool)>,
     interner: Interner,
     seen: u64,
 }
@@ -37,6 +39,7 @@ impl Truth {
         }
         let (seen, interner) = (self.seen, &mut self.interner);
         let (let_go, put_on_a_node) = (&mut self.let_go, &mut self.put_on_a_node);
+        let names = &mut self.names;
         follow(&mut self.nodes, store, &NODE, seen, |object, _| {
             Some(convert::node(&object.json(), interner).expect("the store's nodes are valid"))
         });
@@ -49,13 +52,17 @@ impl Truth {
                 PodObject::Pod(pod) => {
                     let had_controller = previous.is_some_and(|pod| pod.controller.is_some());
                     let_go.extend(lost(had_controller, pod.controller.as_ref(), &pod.uid));
+                    names.push((pod.name.to_string(), pod.controller.is_none()));
                     let was_nowhere = previous.is_some_and(|p| p.target_node_name().is_none());
                     if was_nowhere && pod.target_node_name().is_some() {
                         put_on_a_node.push(pod.uid.clone());
                     }
                     Some(*pod)
                 }
-                PodObject::Foreign { .. } => None,
+                PodObject::Foreign { .. } => {
+                    names.push((object.name().to_owned(), true));
+                    None
+                }
             }
         });
         follow(&mut self.revisions, store, &CONTROLLER_REVISION, seen, |object, previous| {

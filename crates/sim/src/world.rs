@@ -17,12 +17,14 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use crate::checker::{Before, Checks, Property, Violation};
-use crate::fault::{DELAY_MAX_MS, Fate, Faults};
+use crate::fault::{DELAY_MAX_MS, Fate, Faults, server_error};
 use crate::mutation::Mutation;
 use crate::network::{Answer, Reply, Request};
 use crate::serve::{self, Target};
 use crate::term::{Setup, Term};
 use crate::workload;
+
+mod outage;
 
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -51,6 +53,10 @@ enum Due {
         term: u64,
         reply: Reply,
         answer: Answer,
+    },
+    /// A write takes effect for which nobody waits any more.
+    Land {
+        request: Request,
     },
     Turn {
         term: u64,
@@ -82,6 +88,8 @@ pub enum Strike {
     Hide,
     /// The answer is lost.
     LoseAnswer,
+    /// The answer is a 5xx.
+    Committed5xx,
     /// Just before it lands, somebody else's object has taken the name of the one that it is meant for, or that is to be.
     Impostor,
 }
@@ -223,6 +231,7 @@ impl World {
 
     /// Makes the first replica lead.
     pub fn elect(&mut self) {
+        self.land_all();
         self.term_number += 1;
         let setup = Setup {
             skew_ms: self.rng.random_range(-900..=900),
@@ -232,6 +241,7 @@ impl World {
                 ..Config::default()
             },
             mutation: self.mutation,
+            names_seed: self.setting.seed.wrapping_add(self.term_number),
         };
         let number = self.term_number;
         self.terms.push(Term::new(number, setup));
@@ -282,7 +292,8 @@ impl World {
             }
         }
         for (term, feed) in polls {
-            let delay = self.faults.delay_ms(&mut self.rng);
+            let stall = self.faults.on_delivery(&mut self.rng).map(|delay| delay.lasts.0);
+            let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
             self.schedule(delay, Due::Poll { term, feed });
         }
     }
@@ -304,6 +315,7 @@ impl World {
                 let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
                 self.turn(term, Vec::new());
             }
+            Due::Land { request } => self.land(&request),
             Due::Elect if self.terms.iter().all(|term| term.network.is_fenced()) => self.elect(),
             Due::Elect => {}
             Due::End { term } => self.terms.retain(|known| known.number != term),
@@ -335,6 +347,10 @@ impl World {
         if self.frozen {
             return;
         }
+        if self.is_refused(number).is_some() {
+            return self.ask_again(number, feed);
+        }
+        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
         let (faults, store) = (self.faults, self.cluster.store_mut());
         let seen = term.feeds[feed].poll(store, &faults, &mut self.rng);
         let kind = term.feeds[feed].kind().kind;
@@ -379,9 +395,14 @@ impl World {
     }
 
     fn arrive(&mut self, term: u64, request: Request, reply: Reply) {
+        if let Some(error) = self.is_refused(term) {
+            let delay = self.faults.delay_ms(&mut self.rng);
+            self.say(|| format!("{} {}: {error}", request.method, request.path));
+            return self.schedule(delay, Due::Answer { term, reply, answer: Err(error) });
+        }
         let fate = match request.is_write() {
             true => self.faults.fate(&mut self.rng),
-            false => Fate::Served,
+            false => self.faults.failure_of_read(&mut self.rng).map_or(Fate::Served, Fate::Refused),
         };
         let next = (self.writes + 1, Strike::Impostor);
         if request.is_write() && self.strike.take_if(|strike| *strike == next).is_some() {
@@ -389,24 +410,35 @@ impl World {
         }
         let lost = || Err(Error::Transport("no answer".to_owned()));
         let mut answer = match fate {
-            Fate::Served | Fate::AnswerLost => self.serve(&request),
+            Fate::Served | Fate::AnswerLost | Fate::Committed5xx(_) => self.serve(&request, false),
             Fate::Refused(ref error) => Err(error.clone()),
-            Fate::Lost => lost(),
+            Fate::Lost | Fate::LandsLate(_) => lost(),
         };
         let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
         self.say(|| format!("{} {}: {told} ({fate:?})", request.method, request.path));
         let mut delay = self.faults.delay_ms(&mut self.rng);
         let landed = request.is_write() && answer.is_ok();
-        if matches!(fate, Fate::AnswerLost) {
-            answer = lost();
-            delay += self.rng.random_range(0..DELAY_MAX_MS / 2);
+        match fate {
+            Fate::AnswerLost => {
+                answer = lost();
+                delay += self.rng.random_range(0..DELAY_MAX_MS / 2);
+            }
+            Fate::Committed5xx(error) => answer = answer.and(Err(error)),
+            Fate::LandsLate(late) => self.schedule(late, Due::Land { request }),
+            Fate::Served | Fate::Refused(_) | Fate::Lost => {}
         }
         if landed {
             self.writes += 1;
             self.last_write_at = self.now;
             if let Some((_, strike)) = self.strike.take_if(|(write, _)| *write == self.writes) {
-                if strike == Strike::LoseAnswer {
-                    answer = lost();
+                match strike {
+                    Strike::LoseAnswer => answer = lost(),
+                    Strike::Committed5xx => answer = Err(server_error(&mut self.rng)),
+                    Strike::Crash
+                    | Strike::Depose
+                    | Strike::Freeze
+                    | Strike::Hide
+                    | Strike::Impostor => {}
                 }
                 self.hit(strike);
             }
@@ -414,14 +446,32 @@ impl World {
         self.schedule(delay, Due::Answer { term, reply, answer });
     }
 
-    fn serve(&mut self, request: &Request) -> Answer {
+    fn land(&mut self, request: &Request) {
+        let answer = self.serve(request, true);
+        let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
+        self.say(|| format!("{} {} lands late: {told}", request.method, request.path));
+        if answer.is_ok() {
+            self.writes += 1;
+            self.last_write_at = self.now;
+        }
+    }
+
+    /// C63: what a replica has sent lands before its successor leads.
+    fn land_all(&mut self) {
+        let late = self.agenda.extract_if(.., |_, due| matches!(due, Due::Land { .. }));
+        for (_, due) in late.collect::<Vec<_>>() {
+            self.happen(due);
+        }
+    }
+
+    fn serve(&mut self, request: &Request, is_late: bool) -> Answer {
         let (target, now) = (Target::of(&request.path), self.now);
         let body = serde_json::from_slice(&request.body).unwrap_or_default();
         if request.is_write()
             && let Some(target) = &target
         {
             let store = self.cluster.store();
-            let before = Before { store, request, target, body: &body, now };
+            let before = Before { store, request, target, body: &body, now, is_late };
             let violation = self.checks.before_write(&before);
             self.fail(violation);
         }
@@ -453,7 +503,7 @@ impl World {
         match strike {
             Strike::Crash => self.crash(),
             Strike::Depose => self.depose(),
-            Strike::LoseAnswer | Strike::Impostor => {}
+            Strike::LoseAnswer | Strike::Committed5xx | Strike::Impostor => {}
             Strike::Freeze => {
                 self.frozen = true;
                 self.schedule(20_000, Due::Thaw);

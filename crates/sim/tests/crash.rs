@@ -45,6 +45,12 @@ fn a_lost_answer_to_any_write_converges() {
     exhaust(Strike::LoseAnswer);
 }
 
+/// C34, C35, C52: each write is answered with a 5xx though it took effect.
+#[test]
+fn a_server_error_after_any_write_converges() {
+    exhaust(Strike::Committed5xx);
+}
+
 /// C61, C21, C43: just before each write somebody else's pod or revision has taken the name of the one that it is meant
 /// for, or that it is to create.
 #[test]

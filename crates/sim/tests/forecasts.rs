@@ -259,7 +259,9 @@ impl Case {
 
     /// What a person's program reads of the cluster.
     fn snapshot(&self) -> Snapshot {
+        // The simulated controller watches namespaces.
         let mut snapshot = Snapshot::default();
+        snapshot.heeds_namespace_node_selectors = true;
         for (read, kind) in [
             (SnapshotKind::Node, &NODE),
             (SnapshotKind::Namespace, &NAMESPACE_KIND),

@@ -33,9 +33,9 @@ fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
 fn strike_for(mutation: Mutation) -> Option<Strike> {
     match mutation {
         Mutation::DropUidPrecondition => Some(Strike::Impostor),
-        Mutation::UnansweredCreationIsRefused | Mutation::UnansweredDeletionIsRefused => {
-            Some(Strike::LoseAnswer)
-        }
+        Mutation::UnansweredCreationIsRefused
+        | Mutation::AnotherName
+        | Mutation::UnansweredDeletionIsRefused => Some(Strike::LoseAnswer),
         _ => None,
     }
 }

@@ -23,6 +23,9 @@ pub struct ExplainArguments {
     /// Nodes as `kubectl get nodes -o yaml` printed them
     #[arg(long, value_name = "FILE", requires = "filename")]
     pub nodes_from: Option<PathBuf>,
+    /// Heed the node selector of the namespace, as a controller does that runs with this option
+    #[arg(long, conflicts_with = "nodes_from")]
+    pub namespace_node_selectors: bool,
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
@@ -38,7 +41,7 @@ Examples:
   everynode explain -f fluentd.yaml --nodes-from nodes.yaml
 
 Reads only. Needs `get` on the DaemonSet and `list` on nodes; with `list` on pods and controllerrevisions it \
-says what the pods are doing, with `get` on the namespace it heeds that one's node selector.";
+says what the pods are doing, with `get` on the namespace it names that one's node selector.";
 
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
@@ -55,6 +58,9 @@ pub struct PlanArguments {
     /// Don't read the pods of all namespaces to see whether new ones fit
     #[arg(long)]
     pub ignore_room: bool,
+    /// Heed the node selector of the namespace, as a controller does that runs with this option
+    #[arg(long, conflicts_with = "nodes_from")]
+    pub namespace_node_selectors: bool,
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]

@@ -35,9 +35,15 @@ pub struct RunArguments {
     /// Who puts pods on their nodes
     #[arg(long, value_enum, default_value = "scheduler")]
     pub schedule_by: ScheduleBy,
+    /// Create pods only where their namespace's annotation scheduler.alpha.kubernetes.io/node-selector allows it, as
+    /// admission plugin PodNodeSelector does
+    #[arg(long)]
+    pub namespace_node_selectors: bool,
     /// Serve /livez, /readyz and /metrics here, e.g. 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
+    #[command(flatten)]
+    pub pings: PingArguments,
     #[command(flatten)]
     pub log: LogArguments,
 }
@@ -73,6 +79,17 @@ pub struct LeaderElectionArguments {
     /// Name of the Lease
     #[arg(long, value_name = "NAME", default_value = "everynode")]
     pub leader_elect_resource_name: String,
+}
+
+/// Not in the help: the defaults do, but in tests. docs/commands.md describes them.
+#[derive(Debug, Args)]
+pub struct PingArguments {
+    /// Time without a word from the API server after which it is asked for one, so that a dead connection is noticed
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, hide = true)]
+    pub http2_ping_interval: Duration,
+    /// Time that it has for an answer
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, hide = true)]
+    pub http2_ping_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -51,6 +51,10 @@ pub struct SandboxArguments {
     /// Pod lifecycles (YAML) that go before the built-in ones
     #[arg(long, value_name = "FILE")]
     pub lifecycles: Option<PathBuf>,
+    /// Rules (YAML) by which requests to the API server go wrong; `-` reads standard input. While it runs:
+    /// `kubectl get|replace --raw /debug/faults` (see docs/sandbox.md)
+    #[arg(long, value_name = "FILE")]
+    pub faults: Option<PathBuf>,
     #[command(flatten)]
     pub log: LogArguments,
 }
@@ -60,4 +64,5 @@ Examples:
   everynode sandbox --nodes 20 --zones 3 --apply daemonset.yaml
   kubectl get nodes -o yaml > nodes.yaml && everynode sandbox --nodes-from nodes.yaml
   helm template my-agent | everynode sandbox --apply - --exit-when-settled --timeout 30s
-  everynode sandbox --no-controller --kubeconfig-out sandbox.conf";
+  everynode sandbox --no-controller --kubeconfig-out sandbox.conf
+  everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml";

@@ -16,9 +16,7 @@ pub enum Error {
     UnknownContext { context: String, known: BTreeSet<String> },
     #[error("{} may not {right}: ask for {}", user_or_you(.user), .right.as_rule())]
     Forbidden { right: Right, user: Option<String> },
-    #[error(
-        "{server} does not accept your credentials ({message}): log in again, or choose another context with --context"
-    )]
+    #[error("{server}: {message}; log in again, or choose another context with --context")]
     Unauthorized { server: String, message: String },
     #[error(
         "no connection to {server}: {cause}; if that is not the cluster you mean, use --context or --kubeconfig"

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use everynode_controller::connection::Connection;
 use everynode_controller::metrics::Metrics;
 use everynode_controller::watch::{self, Change, Contact, Decode, Trouble, Watch};
 use everynode_insight::snapshot::{Kind, Snapshot};
@@ -54,7 +55,7 @@ impl Cluster {
     /// Starts to follow the selections.
     pub fn follow(&self, selections: impl IntoIterator<Item = (Kind, Selection)>) -> Follower {
         let (sender, events) = mpsc::channel(CHANGES_MAX);
-        let metrics = Arc::new(Metrics::default());
+        let (metrics, connection) = (Arc::new(Metrics::default()), Connection::default());
         let mut followed = BTreeMap::new();
         for (kind, selection) in selections {
             let resource = Resource::from(kind);
@@ -68,6 +69,7 @@ impl Cluster {
                 sender: sender.clone(),
                 wrap: wrap(kind),
                 contact: |contact| Some(Event::Contact(contact)),
+                connection: connection.clone(),
                 metrics: metrics.clone(),
             };
             tokio::spawn(watch.run());
@@ -171,6 +173,13 @@ impl Decode for Raw {
 
     fn decode(&mut self, json: &[u8]) -> Result<Box<str>, convert::Error> {
         Ok(String::from_utf8_lossy(json).into())
+    }
+
+    fn key(object: &Box<str>) -> String {
+        match convert::meta(object.as_bytes()) {
+            Ok(meta) => meta.uid.to_string(),
+            Err(_) => String::new(),
+        }
     }
 }
 

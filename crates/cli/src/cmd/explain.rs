@@ -45,7 +45,8 @@ pub async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
         _ => {
             let name = arguments.daemon_set.as_ref().expect("clap requires it without a manifest");
             let cluster = Cluster::connect(&arguments.connection).await?;
-            vec![from_cluster(&cluster, name, node).await?]
+            let heeds = arguments.namespace_node_selectors;
+            vec![from_cluster(&cluster, name, node, heeds).await?]
         }
     };
     let screen = Screen::stdout(arguments.output.color.color);
@@ -56,11 +57,13 @@ async fn from_cluster(
     cluster: &Cluster,
     name: &DaemonSetName,
     node: Option<&str>,
+    heeds_namespace_node_selectors: bool,
 ) -> anyhow::Result<Answer> {
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set: Value = parsed(Resource::DaemonSets, json.get())?;
     let (pods, demand) = (Pods::OfDaemonSet, Demand::WhatMayBeRead);
     let mut snapshot = survey::cluster(cluster, &daemon_set, pods, demand).await?;
+    snapshot.heeds_namespace_node_selectors = heeds_namespace_node_selectors;
     snapshot.add(Kind::DaemonSet, json.get().as_bytes());
     answer(&snapshot, &survey::key(&daemon_set), node)
 }

@@ -78,6 +78,7 @@ async fn from_cluster(
     // What applying changes is not known without what there is.
     let demand = if live.is_some() { Demand::PodsAndRevisions } else { Demand::WhatMayBeRead };
     let mut snapshot = survey::cluster(cluster, &proposed, pods, demand).await?;
+    snapshot.heeds_namespace_node_selectors = arguments.namespace_node_selectors;
     snapshot.problems.extend(unchecked);
     if let Some(live) = &live {
         snapshot.add(Kind::DaemonSet, live.to_string().as_bytes());

@@ -1,15 +1,28 @@
 //! `everynode run`: the controller against a cluster, until a signal ends it.
 
+use std::process::ExitCode;
+
+use everynode_controller::client::Pings;
 use everynode_controller::lease::Timing;
 use everynode_controller::{LeaderElection, Options, ScheduleBy};
 
-use crate::args::{self, LeaderElectionArguments, LogLevel, RunArguments};
-use crate::{log, signal};
+use crate::args::{self, LeaderElectionArguments, LogFormat, LogLevel, RunArguments};
+use crate::{log, panic, signal};
 
-pub async fn execute(arguments: RunArguments) -> anyhow::Result<()> {
+/// What ends it is an error as of any command, and a line of the log as all others where programs read it.
+pub async fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     log::start(&arguments.log, LogLevel::Info);
+    panic::ends_the_process();
+    let format = arguments.log.log_format;
     let stop = signal::shutdown()?;
-    Ok(everynode_controller::run(options(arguments), stop).await?)
+    match (everynode_controller::run(options(arguments), stop).await, format) {
+        (Ok(()), LogFormat::Text | LogFormat::Json) => Ok(ExitCode::SUCCESS),
+        (Err(error), LogFormat::Text) => Err(error.into()),
+        (Err(error), LogFormat::Json) => {
+            tracing::error!("{}", crate::one_line(&crate::causes(&error.into())));
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 fn options(arguments: RunArguments) -> Options {
@@ -25,9 +38,15 @@ fn options(arguments: RunArguments) -> Options {
             args::ScheduleBy::Scheduler => ScheduleBy::Scheduler,
             args::ScheduleBy::Controller => ScheduleBy::Controller,
         },
+        namespace_node_selectors: arguments.namespace_node_selectors,
         kube_api_qps: arguments.kube_api_qps,
         kube_api_burst: arguments.kube_api_burst.unwrap_or(defaults.kube_api_burst),
         http: arguments.http,
+        pings: Pings {
+            interval: arguments.pings.http2_ping_interval,
+            timeout: arguments.pings.http2_ping_timeout,
+            ..Pings::default()
+        },
     }
 }
 

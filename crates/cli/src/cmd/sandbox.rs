@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use everynode_sandbox::{NodeSource, Options, Sandbox};
 
 use crate::args::{LogLevel, SandboxArguments};
-use crate::{log, output, signal};
+use crate::{log, output, panic, signal};
 use cluster::Cluster;
 use controller::Controller;
 use manifest::{Manifest, Manifests};
@@ -24,15 +24,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     log::start(&arguments.log, LogLevel::Warn);
+    panic::ends_the_process();
     let stop = signal::shutdown()?;
     let (nodes_from, apply) = (arguments.nodes_from.clone(), arguments.apply.clone());
-    let read = move || manifest::read_all(nodes_from.as_deref(), &apply);
-    let Manifests { nodes, apply: manifests } = tokio::select! {
+    let faults = arguments.faults.clone();
+    let read = move || manifest::read_all(nodes_from.as_deref(), &apply, faults.as_deref());
+    let Manifests { nodes, apply: manifests, faults } = tokio::select! {
         () = stop.cancelled() => return Ok(()),
         manifests = tokio::task::spawn_blocking(read) => manifests??,
     };
     let started = Instant::now();
-    let options = options(&arguments, nodes);
+    let options = Options { faults, ..options(&arguments, nodes) };
     let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
     let controller =
         (!arguments.no_controller).then(|| Controller::start(sandbox.kubeconfig_path()));
@@ -66,7 +68,7 @@ async fn drive(
     manifests: &[Manifest],
     started: Instant,
 ) -> anyhow::Result<()> {
-    let cluster = Cluster::connect(sandbox.kubeconfig_path()).await?;
+    let cluster = Cluster::connect(sandbox.kubeconfig_path(), arguments.timeout)?;
     let nodes = cluster.nodes().await?;
     let seconds = started.elapsed().as_secs_f64();
     let (count, url) = (nodes.len(), sandbox.server_url());

@@ -74,13 +74,39 @@ async fn only_what_was_not_looked_at_is_repeated() {
     }
 }
 
-/// C72: a server that never lets us through is given up after half a minute.
+/// C72, C35: a server that never lets us through is given up after half a minute, and has done nothing.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
-    let (client, _) = server(&[(429, Some("3600"))]);
+    for retry_after in ["3600", "20", "7"] {
+        let answers: &'static [(u16, Option<&str>)] =
+            Box::leak(Box::new([(429, Some(retry_after))]));
+        let (client, _) = server(answers);
+        let start = Instant::now();
+        let error = write(client, Fence::open()).await.unwrap_err();
+        assert_eq!(error.code(), Some(429), "{retry_after}: {error}");
+        assert!(!error.may_have_happened());
+        assert_eq!(start.elapsed(), REQUEST_TIMEOUT, "{retry_after}");
+    }
+}
+
+/// C35: what is not answered in time may have been done, also if it was put off before.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_answered_in_time_may_have_been_done() {
+    let asked = AtomicUsize::new(0);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if !is_first {
+                std::future::pending::<()>().await;
+            }
+            let busy = Response::builder().status(429).body(Body::from(b"{}".to_vec()));
+            busy.map_err(|error| Box::new(error) as tower::BoxError)
+        }
+    });
     let start = Instant::now();
-    assert!(write(client, Fence::open()).await.is_err());
-    assert!(start.elapsed() <= REQUEST_TIMEOUT);
+    let error = write(Client::new(service, "default"), Fence::open()).await.unwrap_err();
+    assert!(matches!(error, Error::Transport(_)) && error.may_have_happened(), "{error}");
+    assert_eq!(start.elapsed(), REQUEST_TIMEOUT);
 }
 
 /// C3: of what is written only the metadata is asked for, of what is read everything.

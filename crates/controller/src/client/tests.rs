@@ -1,9 +1,15 @@
-//! Which HTTP is spoken, and what is said of a bad kubeconfig.
+//! Which HTTP is spoken, what requests say of their sender, and what is said of a bad kubeconfig.
+
+mod connection;
+mod credentials;
+mod proxy;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hyper_util::rt::TokioIo;
+use http::{Request, Response, header};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::net::TcpListener;
@@ -11,48 +17,77 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 
 use super::*;
+use crate::api::{Api, Server};
+use crate::lease::Fence;
 
-/// Answers every request with the version of HTTP that it came by.
-async fn server(protocols: &[&str]) -> SocketAddr {
+/// A certificate for nobody in particular: clients of these tests accept any.
+fn tls(protocols: &[&str], clients: Option<Arc<dyn ClientCertVerifier>>) -> TlsAcceptor {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
-    let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key.into())
         .unwrap();
+    let builder = match clients {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut tls = builder.with_single_cert(vec![cert.der().clone()], key.into()).unwrap();
     tls.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    TlsAcceptor::from(Arc::new(tls))
+}
+
+/// A server of these answers. They are made of the request, and of the client's certificate if it has one.
+async fn server(
+    tls: TlsAcceptor,
+    answer: impl Fn(&Request<Incoming>, Option<&[u8]>) -> Response<String>
+    + Clone
+    + Send
+    + Sync
+    + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let Ok(stream) = acceptor.accept(stream).await else { continue };
-            let service = hyper::service::service_fn(|request: http::Request<_>| {
-                let _: &hyper::body::Incoming = request.body();
-                let version = format!("{:?}", request.version());
-                std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(version)))
-            });
+            let (tls, answer) = (tls.clone(), answer.clone());
             tokio::spawn(async move {
-                auto::Builder::new(TokioExecutor::new())
+                let Ok(stream) = tls.accept(stream).await else { return };
+                let certificates = stream.get_ref().1.peer_certificates();
+                let certificate = certificates.map(|chain| chain[0].to_vec());
+                let service = hyper::service::service_fn(move |request| {
+                    let answer = answer(&request, certificate.as_deref());
+                    std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+                });
+                // A connection that breaks is what some tests are for.
+                let _ = auto::Builder::new(TokioExecutor::new())
                     .serve_connection(TokioIo::new(stream), service)
-                    .await
+                    .await;
             });
         }
     });
     address
 }
 
+/// For a server whose certificate proves nothing.
+fn config_for(url: &str, proxy: Option<Proxy>) -> Config {
+    Config { proxy, ..Config::of_test(url) }
+}
+
+async fn get(client: &Client) -> kube::Result<String> {
+    client.request_text(Request::get("/version").body(Vec::new()).unwrap()).await
+}
+
 async fn version_spoken_with(protocols: &[&str]) -> String {
-    let address = server(protocols).await;
-    let mut config = Config::new(format!("https://{address}").parse().unwrap());
-    config.accept_invalid_certs = true;
-    let request = http::Request::get("/version").body(Vec::new()).unwrap();
-    client(&config).unwrap().request_text(request).await.unwrap()
+    let version = |request: &Request<Incoming>, _: Option<&[u8]>| {
+        Response::new(format!("{:?}", request.version()))
+    };
+    let address = server(tls(protocols, None), version).await;
+    let config = config_for(&format!("https://{address}"), None);
+    get(&client(&config, Pings::default()).unwrap()).await.unwrap()
 }
 
 /// With a server that can, all requests share one connection; one that can't is spoken to as it can.
@@ -63,14 +98,34 @@ async fn http_2_is_spoken_where_the_server_offers_it() {
     assert_eq!(version_spoken_with(&[]).await, "HTTP/1.1");
 }
 
-/// What is wrong with a kubeconfig is said in one line that names it.
+/// C83: whatever is asked, and by whichever part of the program, it says whose request it is.
 #[tokio::test]
-async fn a_bad_kubeconfig_is_named() {
-    let location = |path: &str, context: Option<&str>| Location {
-        kubeconfig: Some(path.into()),
-        context: context.map(str::to_owned),
+async fn every_request_says_whose_it_is() {
+    let agent = |request: &Request<Incoming>, _: Option<&[u8]>| {
+        let agents = request.headers().get_all(header::USER_AGENT).iter();
+        let agents: Vec<&str> = agents.map(|value| value.to_str().unwrap()).collect();
+        Response::new(agents.join(" and "))
     };
-    let missing = config(&location("/nowhere/kubeconfig", None)).await.unwrap_err().to_string();
+    let address = server(tls(&["h2"], None), agent).await;
+    let config = config_for(&format!("https://{address}"), None);
+    let client = client(&config, Pings::default()).unwrap();
+    let read = get(&client).await.unwrap();
+    let api = Api::new(client, Fence::open(), None);
+    let written = api.get("/api/v1/nodes").await.unwrap();
+    assert_eq!(read.as_bytes(), written);
+    let version = env!("CARGO_PKG_VERSION");
+    let rest = read.strip_prefix(&format!("everynode/{version} (")).unwrap();
+    let (system, architecture) = rest.strip_suffix(')').unwrap().split_once('/').unwrap();
+    assert_eq!(system, std::env::consts::OS);
+    assert!(!architecture.is_empty() && architecture != "x86_64", "{architecture}");
+}
+
+/// What is wrong with a kubeconfig is said in one line that names it.
+#[test]
+fn a_bad_kubeconfig_is_named() {
+    let location =
+        Location { kubeconfig: Some("/nowhere/kubeconfig".into()), ..Location::default() };
+    let missing = config(&location).map(|_| ()).unwrap_err().to_string();
     assert!(missing.starts_with("kubeconfig /nowhere/kubeconfig: "), "{missing}");
     assert!(!missing.contains('\n'));
 }

@@ -54,7 +54,7 @@ impl Space {
     }
 
     /// Returns whether the DaemonSet is new here, or one whose selector is.
-    pub fn apply_daemon_set(
+    pub fn take_daemon_set(
         &mut self,
         config: Config,
         daemon_set: DaemonSetObject,
@@ -63,17 +63,11 @@ impl Space {
     ) -> bool {
         let DaemonSetObject { daemon_set, raw } = daemon_set;
         let key = raw.key.clone();
-        let known = self.daemon_sets.get_mut(&key.name);
-        let known_version = known.as_ref().map(|entry| entry.state.daemon_set().resource_version);
-        // A watch that breaks off may repeat what it has told, even of a predecessor of the same name.
-        if known_version.is_some_and(|known| daemon_set.resource_version < known) {
-            return false;
-        }
-        if let Some(entry) = known
+        if let Some(entry) = self.daemon_sets.get_mut(&key.name)
             && entry.state.is_of(&daemon_set)
         {
             entry.raw = raw;
-            if entry.state.apply_daemon_set(daemon_set, nodes) {
+            if entry.state.take_daemon_set(daemon_set, nodes) {
                 effects.changed.insert(key);
             }
             return false;
@@ -259,6 +253,19 @@ impl Space {
         let lists = &mut self.listing.get_or_insert_default().lists;
         *lists.entry(key.name.clone()).or_default() += 1;
         Some(OrphanList { key: key.clone(), selector })
+    }
+
+    /// Nobody waits for orphans any more.
+    pub fn forget_listing(&mut self) {
+        self.listing = None;
+    }
+
+    /// The server was restored from a backup.
+    pub fn restored(&mut self, changed: &mut Changed) {
+        for entry in self.daemon_sets.values_mut() {
+            entry.state.restored();
+            changed.insert(entry.raw.key.clone());
+        }
     }
 
     pub fn awaits_listing(&self, name: &DaemonSetName) -> bool {

@@ -2,7 +2,7 @@
 
 use everynode_core::name::ResourceVersion;
 use everynode_core::object::{Labels, NamespaceNodeSelector};
-use everynode_core::plan::{Outcome, Write};
+use everynode_core::plan::{Notice, Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
 use serde_json::{Value, json};
 
@@ -236,6 +236,116 @@ fn created_revision(planned: Planned, number: u64) -> WriteResult {
     let write = planned.plan.writes.into_iter().next().unwrap();
     let (uid, resource_version) = (Uid::new("uid-revision"), version(number));
     WriteResult { write, outcome: Outcome::Written { uid, resource_version } }
+}
+
+/// C1: a list replaces everything, also with what is older by resourceVersion: etcd was restored from a backup, and with it
+/// came back what had been changed or deleted since.
+#[test]
+fn a_list_from_before_what_is_known_replaces_it() {
+    let at = |number: u64, template: &str| {
+        let mut object = daemon_set("a", "a");
+        object.daemon_set.resource_version = version(number);
+        object.daemon_set.template.canonical = template.into();
+        object
+    };
+    let revision = |number: u64, template: &str| RevisionObject::Revision {
+        namespace: "ns".into(),
+        revision: Revision {
+            name: "r".into(),
+            uid: "uid-r".into(),
+            resource_version: version(number),
+            labels: Labels::from_iter([("app", "a"), ("controller-revision-hash", "r")]),
+            controller: Some("uid-a".into()),
+            terminating: false,
+            number: 1,
+            template: Ok(template.into()),
+        },
+    };
+    let key = DaemonSetKey::new("ns", "a");
+    let mut index = index(vec![]);
+    index.observe(Observation::DaemonSet(applied(at(90, "new"), 90)));
+    index.observe(Observation::Revision(applied(revision(91, "new"), 91)));
+    index.observe(Observation::DaemonSet(applied(at(5, "stale"), 92)));
+    let template =
+        |index: &Index| index.state(&key).unwrap().daemon_set().template.canonical.to_string();
+    assert_eq!(template(&index), "new", "what a watch repeats is of no account");
+    let effects = index.observe(Observation::DaemonSet(reset(vec![at(40, "old")], 60)));
+    assert_eq!((changed(&effects), effects.restored), (vec!["a"], Some("daemonsets")));
+    assert_eq!(template(&index), "old");
+    let effects = index.observe(Observation::Revision(reset(vec![revision(41, "old")], 60)));
+    assert_eq!((changed(&effects), effects.restored), (vec!["a"], Some("controllerrevisions")));
+    let writes = index.plan(&key, Timestamp(0)).unwrap().plan.writes;
+    let creates = |write: &Write| matches!(write, Write::CreateRevision(_));
+    assert!(!writes.iter().any(creates), "the revision is the restored one: {writes:?}");
+    index.observe(Observation::DaemonSet(applied(at(61, "later"), 61)));
+    assert_eq!(template(&index), "later", "the watch goes on from there");
+}
+
+/// C1, C60: what was written before etcd was restored is never seen. It is not waited for as long as else, but as long as a
+/// write that came after the restored list, and is not in it, takes to be seen.
+#[test]
+fn what_was_written_before_a_restore_is_not_waited_for_long() {
+    let key = DaemonSetKey::new("ns", "a");
+    let mut index = index(vec![]);
+    index.observe(Observation::Revision(Change::Reached(version(90))));
+    let planned = index.plan(&key, Timestamp(0)).unwrap();
+    let rest: Vec<Write> = planned.plan.writes.iter().skip(1).cloned().collect();
+    index.written(&key, &Uid::new("uid-a"), created_revision(planned, 95), Timestamp(1_000));
+    let fail = |index: &mut Index, write: Write| {
+        let outcome = Outcome::Failed { message: "restarting".to_owned() };
+        index.written(&key, &Uid::new("uid-a"), WriteResult { write, outcome }, Timestamp(1_000));
+    };
+    rest.into_iter().for_each(|write| fail(&mut index, write));
+    let plan_at = |index: &mut Index, seconds: i64| {
+        let plan = index.plan(&key, Timestamp::from_seconds(seconds)).unwrap().plan;
+        plan.writes.iter().for_each(|write| fail(index, write.clone()));
+        plan
+    };
+    assert!(plan_at(&mut index, 2).waiting.is_some());
+    let effects = index.observe(Observation::Revision(reset(vec![], 60)));
+    assert!(effects.changed.contains(&key), "the time begins");
+    let plan = plan_at(&mut index, 10);
+    assert!(plan.waiting.is_some(), "it may have come after the list");
+    assert_eq!(plan.requeue_at, Some(Timestamp::from_seconds(40)));
+    let plan = plan_at(&mut index, 40);
+    assert!(plan.waiting.is_none());
+    assert!(plan.writes.iter().any(|write| matches!(write, Write::CreateRevision(_))));
+    let is_told = |notice: &Notice| matches!(notice, Notice::ExpectationLapsed { .. });
+    assert!(plan.notices.iter().any(is_told), "{:?}", plan.notices);
+}
+
+/// C1, C60: after a restore a write counts as seen only when the watch of the restored state has come as far.
+#[test]
+fn a_write_after_a_restore_is_waited_for() {
+    let key = DaemonSetKey::new("ns", "a");
+    let mut index = index(vec![]);
+    index.observe(Observation::Revision(Change::Reached(version(90))));
+    index.observe(Observation::Revision(reset(vec![], 60)));
+    let planned = index.plan(&key, Timestamp(0)).unwrap();
+    index.written(&key, &Uid::new("uid-a"), created_revision(planned, 62), Timestamp(1_000));
+    let is_waiting = |index: &mut Index| {
+        let waiting = index.plan(&key, Timestamp::from_seconds(2)).unwrap().plan.waiting;
+        waiting.is_some_and(|waiting| waiting.stale_kinds > 0)
+    };
+    assert!(is_waiting(&mut index), "62 is less than the 90 of before, and yet to be seen");
+    index.observe(Observation::Revision(Change::Reached(version(62))));
+    assert!(!is_waiting(&mut index));
+}
+
+/// C1, C21: orphans are read live at a version that the restored server has yet to reach; its list of pods has them all.
+#[test]
+fn a_new_daemon_set_does_not_wait_for_orphans_of_before_a_restore() {
+    let mut index = index(vec![]);
+    let key = DaemonSetKey::new("ns", "c");
+    index.observe(Observation::Pod(Change::Reached(version(90))));
+    index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 91)));
+    index.observe_orphans(Orphans { key: key.clone(), pods: vec![], version: version(95) });
+    assert!(index.plan(&key, Timestamp(0)).is_none());
+    let effects = index.observe(Observation::Pod(reset(vec![pod_object("p", "c", None)], 60)));
+    assert!(changed(&effects).contains(&"c"));
+    assert_eq!(pods(&index), ["p"]);
+    let writes = index.plan(&key, Timestamp(0)).unwrap().plan.writes;
+    assert!(writes.iter().any(|write| matches!(write, Write::AdoptPod(_))), "{writes:?}");
 }
 
 /// C15: a namespace's node selector reaches its DaemonSets, those that come later too.

@@ -1,5 +1,7 @@
 //! The JSON around the objects of lists and watches. The objects themselves stay bytes, for their decoders.
 
+use std::fmt;
+
 use everynode_k8s::early::early;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -29,6 +31,27 @@ pub struct Envelope<'a> {
     pub object: &'a RawValue,
 }
 
+/// What a server says of a request that it refuses, as an answer or as an ERROR event.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    pub code: u16,
+    pub message: String,
+    pub details: Option<StatusDetails>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatusDetails {
+    pub retry_after_seconds: u32,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::connection::refusal(self.code, &self.message))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
@@ -41,9 +64,8 @@ pub enum EventType {
 
 /// Cuts a line into its type and its object without reading the object, if it is spelt as Go spells it:
 /// the type first, the object last. Most of a watch's bytes are then read once, by the object's decoder.
-pub fn split(line: &[u8]) -> Option<(EventType, &str)> {
-    let line = std::str::from_utf8(line.trim_ascii_end()).ok()?;
-    let (event, rest) = line.strip_prefix("{\"type\":\"")?.split_once('"')?;
+pub fn split(line: &str) -> Option<(EventType, &str)> {
+    let (event, rest) = line.trim_ascii_end().strip_prefix("{\"type\":\"")?.split_once('"')?;
     let object = rest.strip_prefix(",\"object\":")?.strip_suffix('}')?;
     let event = match event {
         "ADDED" => EventType::Added,
@@ -56,13 +78,12 @@ pub fn split(line: &[u8]) -> Option<(EventType, &str)> {
     Some((event, object))
 }
 
-/// Reads an object's version, and nothing behind it.
+/// Reads an object's version, and nothing behind it; `None` if it has none.
 ///
 /// # Errors
-/// If it has none.
-pub fn version(object: &str) -> Result<String, serde_json::Error> {
-    let version = early(object, &["metadata", "resourceVersion"])?;
-    version.ok_or_else(|| serde::de::Error::missing_field("metadata.resourceVersion"))
+/// If what stands before it is no JSON, or it is no text.
+pub fn version(object: &str) -> Result<Option<String>, serde_json::Error> {
+    early(object, &["metadata", "resourceVersion"])
 }
 
 /// Does this bookmark end the initial events of a streaming list?
@@ -81,7 +102,7 @@ mod tests {
     #[test]
     fn a_line_is_cut_without_reading_its_object() {
         let line = format!("{{\"type\":\"BOOKMARK\",\"object\":{BOOKMARK}}}\n");
-        assert_eq!(split(line.as_bytes()), Some((EventType::Bookmark, BOOKMARK)));
+        assert_eq!(split(&line), Some((EventType::Bookmark, BOOKMARK)));
         let envelope: Envelope<'_> = serde_json::from_str(&line).unwrap();
         assert_eq!((envelope.event, envelope.object.get()), (EventType::Bookmark, BOOKMARK));
         for other in [
@@ -91,20 +112,23 @@ mod tests {
             "{",
             "",
         ] {
-            assert_eq!(split(other.as_bytes()), None, "{other}");
+            assert_eq!(split(other), None, "{other}");
         }
     }
 
     /// C1, C60: of an object only the version is read, wherever it stands; of a bookmark whether it ends a list, too.
     #[test]
     fn the_version_is_read_from_the_metadata_alone() {
-        assert_eq!(version(BOOKMARK).unwrap(), "9");
+        assert_eq!(version(BOOKMARK).unwrap().as_deref(), Some("9"));
         assert!(ends_initial_events(BOOKMARK));
         let last = r#"{"spec":{"a":[1]},"metadata":{"resourceVersion":"7"}}"#;
-        assert_eq!(version(last).unwrap(), "7");
+        assert_eq!(version(last).unwrap().as_deref(), Some("7"));
         assert!(!ends_initial_events(last));
-        for none in ["{}", "[]", "", r#"{"metadata":{}}"#, r#"{"spec":"#] {
-            assert!(version(none).is_err(), "{none}");
+        for none in ["{}", r#"{"metadata":{}}"#] {
+            assert_eq!(version(none).unwrap(), None, "{none}");
+        }
+        for malformed in ["[]", "", r#"{"metadata":{"resourceVersion":7}}"#, r#"{"spec":"#] {
+            assert!(version(malformed).is_err(), "{malformed}");
         }
     }
 }

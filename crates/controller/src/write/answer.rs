@@ -1,9 +1,7 @@
 //! What the answer to a write says.
 
 use everynode_core::plan::Outcome;
-use everynode_k8s::convert::Meta;
-
-use super::resource_version;
+use everynode_k8s::convert::{Meta, resource_version};
 
 /// The object that the server answered with. A delete that is done at once may be answered with a
 /// `Status`, which has neither UID nor version, and needs none.

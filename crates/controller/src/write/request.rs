@@ -1,6 +1,6 @@
 //! Writes of what exists, as requests: sans-IO.
 
-use everynode_core::name::{DaemonSetKey, Namespace, RevisionName, Uid};
+use everynode_core::name::{DaemonSetKey, Namespace, PodName, RevisionName, Uid};
 use everynode_core::plan::{PodReference, RevisionReference, Write};
 use everynode_k8s::patch::{self, Owner};
 use http::Method;
@@ -102,6 +102,10 @@ impl Request {
 
 pub(super) fn collection(namespace: &Namespace, plural: &str) -> String {
     collection_text(namespace.as_str(), plural)
+}
+
+pub(super) fn pod(namespace: &Namespace, name: &PodName) -> String {
+    format!("{}/{name}", collection(namespace, "pods"))
 }
 
 pub(super) fn revision(namespace: &Namespace, name: &RevisionName) -> String {

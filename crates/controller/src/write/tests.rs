@@ -1,14 +1,18 @@
 //! Executes plans against scripted servers: what becomes of each write.
 
+mod unanswered;
+
 use std::sync::Mutex;
 
-use everynode_core::plan::{PodReference, RevisionReference, ScheduleBy};
+use everynode_core::plan::{NewPod, PodReference, RevisionReference, ScheduleBy};
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
 use super::*;
+use crate::connection::Connection;
 use crate::lease::Fence;
 use crate::recorder;
 use serde_json::Value;
@@ -17,44 +21,71 @@ use serde_json::Value;
 type Script = fn(&str, usize) -> (u16, Value);
 
 struct Server {
+    client: Client,
     executor: Executor,
     events: mpsc::Receiver<Event>,
     seen: Arc<Mutex<Vec<String>>>,
+    /// The bodies of the POSTs.
+    created: Arc<Mutex<Vec<Value>>>,
 }
+
+/// In place of a status: the connection is lost.
+const LOST: u16 = 0;
 
 impl Server {
     /// `script` is told "METHOD /path", and how often that has been asked before.
     fn new(script: Script) -> Self {
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let log = seen.clone();
+        let created: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let (log, bodies) = (seen.clone(), created.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
             let line = format!("{} {}", request.method(), request.uri().path());
-            let mut log = log.lock().unwrap();
-            let before = log.iter().filter(|l| **l == line).count();
-            log.push(line.clone());
-            let (status, body) = script(&line, before);
-            let response =
-                Response::builder().status(status).body(Body::from(body.to_string().into_bytes()));
-            std::future::ready(response.map_err(|error| Box::new(error) as tower::BoxError))
+            let (log, bodies) = (log.clone(), bodies.clone());
+            async move {
+                let sent = request.into_body().collect().await.unwrap().to_bytes();
+                if line.starts_with("POST") {
+                    bodies.lock().unwrap().push(serde_json::from_slice(&sent).unwrap());
+                }
+                let mut log = log.lock().unwrap();
+                let before = log.iter().filter(|l| **l == line).count();
+                log.push(line.clone());
+                let (status, body) = script(&line, before);
+                if status == LOST {
+                    return Err(tower::BoxError::from("connection reset"));
+                }
+                let body = Body::from(body.to_string().into_bytes());
+                Ok(Response::builder().status(status).body(body)?)
+            }
         });
         let client = Client::new(service, "default");
         let (sender, events) = mpsc::channel(1024);
         let stop = CancellationToken::new();
-        let (recorder, _) = recorder::recorder(client.clone(), "test".to_owned(), stop.clone());
-        let api = Api::new(client, Fence::open(), None);
+        let (recorder, _) = recorder::recorder(
+            client.clone(),
+            "test".to_owned(),
+            Connection::default(),
+            stop.clone(),
+        );
+        let api = Api::new(client.clone(), Fence::open(), None);
         let metrics = Arc::new(Metrics::new());
-        Self { executor: Executor { api, events: sender, recorder, metrics, stop }, events, seen }
+        let names = Arc::new(PodNames::seeded(1));
+        let executor = Executor { api, events: sender, recorder, metrics, names, stop };
+        Self { client, executor, events, seen, created }
     }
 
     /// Executes these writes and returns what was reported of each, in the order of reporting.
     async fn execute(&mut self, writes: Vec<Write>) -> Vec<Outcome> {
+        self.results(writes).await.into_iter().map(|result| result.outcome).collect()
+    }
+
+    async fn results(&mut self, writes: Vec<Write>) -> Vec<WriteResult> {
         let plan = Plan { writes, ..Plan::default() };
         self.executor.clone().execute(plan, raw()).await;
-        let mut outcomes = Vec::new();
+        let mut results = Vec::new();
         while let Ok(event) = self.events.try_recv() {
             match event {
-                Event::Written { result, .. } => outcomes.push(result.outcome),
-                Event::Executed { .. } => return outcomes,
+                Event::Written { result, .. } => results.push(result),
+                Event::Executed { .. } => return results,
                 other => panic!("{other:?}"),
             }
         }
@@ -63,6 +94,12 @@ impl Server {
 
     fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// The names of the pods that it was asked to create.
+    fn names(&self) -> Vec<String> {
+        let created = self.created.lock().unwrap();
+        created.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 }
 
@@ -76,6 +113,7 @@ fn raw() -> Arc<RawDaemonSet> {
 
 fn create(node: &str) -> Write {
     Write::CreatePod(NewPod {
+        name: None,
         node: node.into(),
         hash: "h".into(),
         template_generation: None,
@@ -112,7 +150,7 @@ const DAEMON_SET: &str = "GET /apis/apps/v1/namespaces/ns/daemonsets/d";
 #[tokio::test]
 async fn the_first_batch_with_an_error_is_the_last() {
     let mut server = Server::new(|_, before| match before {
-        1 => (500, refused("InternalError")),
+        1 => (403, refused("Forbidden")),
         _ => (201, object("u", "9")),
     });
     let outcomes = server.execute((0..10).map(|i| create(&format!("n{i}"))).collect()).await;

@@ -25,8 +25,11 @@ pub(super) struct Standing {
     pub has_ended: bool,
     /// It has orphans to adopt (C21).
     pub has_orphans: bool,
-    /// Without surge: it uses up one of `maxUnavailable`; with surge: one of `maxSurge` (C52, C53).
-    pub uses_budget: bool,
+    /// It uses up one of `maxUnavailable` (C52). Known with surge, too: which of the two budgets is in force
+    /// depends on how many nodes are desired (C51).
+    pub uses_unavailable: bool,
+    /// With surge: it uses up one of `maxSurge` (C53).
+    pub uses_surge: bool,
     /// With surge: it has an available pod (C53).
     pub serves: bool,
     pub step: Step,
@@ -37,7 +40,7 @@ pub(super) struct Standing {
 pub enum Step {
     #[default]
     None,
-    /// C52: delete the old pod, which is not available.
+    /// C52: delete the old pod, which is not available. With surge only where no new one should run (C53).
     ReplaceNow,
     /// C52: delete the old pod if the budget has room.
     Replace,
@@ -162,38 +165,48 @@ impl<'a> Judge<'a> {
             (UpdateStrategy::OnDelete | UpdateStrategy::Malformed, _)
             | (UpdateStrategy::RollingUpdate { .. }, Eligibility::NoNode) => {}
             (strategy @ UpdateStrategy::RollingUpdate { .. }, eligibility) => {
+                let pods = self.on_node(slot);
+                let takes_part =
+                    || eligibility.should_run() || slot.pods.as_slice().iter().any(PodView::counts);
+                standing.uses_unavailable = self.is_unavailable(&pods) && takes_part();
                 if strategy.surges() {
-                    self.roll_with_surge(eligibility, self.on_node(slot), standing);
+                    self.roll_with_surge(eligibility, &pods, standing);
                     // An orphan is adopted first: it may be the second pod that there is room for (C26).
                     if standing.has_orphans && standing.step.creates() {
                         standing.step = Step::None;
                     }
                 } else {
-                    let occupied = slot.pods.as_slice().iter().any(PodView::counts);
-                    if eligibility.should_run() || occupied {
-                        self.roll_without_surge(self.on_node(slot), standing);
-                    }
+                    standing.step = self.step_without_surge(&pods);
                 }
             }
         }
     }
 
     /// C52
-    fn roll_without_surge(&self, pods: OnNode<'_>, standing: &mut Standing) {
-        standing.uses_budget = match pods {
+    fn is_unavailable(&self, pods: &OnNode<'_>) -> bool {
+        match pods {
             OnNode::Nothing | OnNode::Both { .. } | OnNode::TooMany => true,
             OnNode::New(pod) | OnNode::Old(pod) => !self.is_available(pod),
-        };
-        standing.step = match pods {
+        }
+    }
+
+    /// C52
+    fn step_without_surge(&self, pods: &OnNode<'_>) -> Step {
+        match pods {
             OnNode::Nothing | OnNode::New(_) | OnNode::Both { .. } | OnNode::TooMany => Step::None,
             OnNode::Old(pod) if self.is_available(pod) => Step::Replace,
             OnNode::Old(_) => Step::ReplaceNow,
-        };
+        }
     }
 
     /// C53
-    fn roll_with_surge(&self, eligibility: Eligibility, pods: OnNode<'_>, standing: &mut Standing) {
-        (standing.serves, standing.uses_budget) = match pods {
+    fn roll_with_surge(
+        &self,
+        eligibility: Eligibility,
+        pods: &OnNode<'_>,
+        standing: &mut Standing,
+    ) {
+        (standing.serves, standing.uses_surge) = match pods {
             OnNode::Nothing => (false, false),
             OnNode::TooMany => (false, true),
             OnNode::New(pod) | OnNode::Old(pod) => (self.is_available(pod), false),
@@ -207,7 +220,7 @@ impl<'a> Judge<'a> {
                 (true, true) => Step::Surge,
                 (true, false) => Step::Sunset,
                 (false, true) => Step::SurgeNow,
-                (false, false) => Step::Retire,
+                (false, false) => Step::ReplaceNow,
             },
         };
     }

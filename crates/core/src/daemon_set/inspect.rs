@@ -2,11 +2,12 @@
 
 use crate::name::{PodName, Uid};
 use crate::nodes::{NodeId, Nodes};
+use crate::object::Budget;
 use crate::placement::Eligibility;
 use crate::time::Timestamp;
 
 use super::DaemonSetState;
-use super::assess::{Judge, Step};
+use super::assess::{Judge, Standing, Step};
 
 /// One node, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct Inspection {
     pub eligibility: Eligibility,
     /// The rolling update's next step here.
     pub step: Step,
-    /// Whether it uses up one of `maxUnavailable`, or of `maxSurge` with surge (C52, C53).
+    /// Whether it uses up one of the budget that is in force: `maxUnavailable` or `maxSurge` (C52, C53).
     pub uses_budget: bool,
     /// Oldest first.
     pub pods: Vec<InspectedPod>,
@@ -53,8 +54,25 @@ impl DaemonSetState {
         Inspection {
             eligibility: slot.eligibility,
             step: slot.standing.step,
-            uses_budget: slot.standing.uses_budget,
+            uses_budget: self.uses_budget(&slot.standing),
             pods: pods.collect(),
+        }
+    }
+
+    /// How many nodes use up the budget that is in force, as of the last plan.
+    pub fn budget_used(&self) -> usize {
+        match self.daemon_set.update_strategy.budget(self.tally.desired) {
+            None => 0,
+            Some(Budget::Unavailable(_)) => self.tally.uses_unavailable,
+            Some(Budget::Surge(_)) => self.tally.uses_surge,
+        }
+    }
+
+    fn uses_budget(&self, standing: &Standing) -> bool {
+        match self.daemon_set.update_strategy.budget(self.tally.desired) {
+            None => false,
+            Some(Budget::Unavailable(_)) => standing.uses_unavailable,
+            Some(Budget::Surge(_)) => standing.uses_surge,
         }
     }
 }

@@ -93,6 +93,7 @@ impl DaemonSetState {
 
     pub(super) fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
         NewPod {
+            name: self.pending_names.of(&node).cloned(),
             node,
             hash: hash.clone(),
             template_generation: self.daemon_set.template_generation,

@@ -124,6 +124,7 @@ impl DaemonSetState {
             self.restand(id, old, nodes);
             self.backoff.forget(id);
             self.turns.forget(nodes.name(id));
+            self.pending_names.settle(nodes.name(id));
         }
     }
 

@@ -11,8 +11,10 @@ pub struct Tally {
     pub ready: usize,
     pub available: usize,
     pub updated: usize,
-    /// Nodes that use up `maxUnavailable`, or `maxSurge` with surge (C52, C53).
-    pub uses_budget: usize,
+    /// Nodes that use up `maxUnavailable`; counted in a rolling update (C52).
+    pub uses_unavailable: usize,
+    /// Nodes that use up `maxSurge`; counted with surge only (C53).
+    pub uses_surge: usize,
     /// Nodes with an available pod, eligible or not; counted with surge only (C53).
     pub serves: usize,
 }
@@ -30,7 +32,7 @@ impl Tally {
         }
     }
 
-    fn counts(&mut self, standing: &Standing) -> [(&mut usize, bool); 8] {
+    fn counts(&mut self, standing: &Standing) -> [(&mut usize, bool); 9] {
         [
             (&mut self.desired, standing.desired),
             (&mut self.current, standing.current),
@@ -38,7 +40,8 @@ impl Tally {
             (&mut self.ready, standing.ready),
             (&mut self.available, standing.available),
             (&mut self.updated, standing.updated),
-            (&mut self.uses_budget, standing.uses_budget),
+            (&mut self.uses_unavailable, standing.uses_unavailable),
+            (&mut self.uses_surge, standing.uses_surge),
             (&mut self.serves, standing.serves),
         ]
     }

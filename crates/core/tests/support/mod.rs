@@ -11,11 +11,11 @@ use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::name::{NodeName, PodName, ResourceVersion, RevisionName, Uid};
 use everynode_core::nodes::Nodes;
 use everynode_core::object::{
-    DaemonSet, HASH_LABEL, LabelSelector, Labels, Node, Pod, PodPhase, Readiness, Revision, Status,
+    DaemonSet, HASH_LABEL, Labels, Node, Pod, PodPhase, Readiness, Revision, Status,
     TEMPLATE_GENERATION_LABEL,
 };
 use everynode_core::plan::{
-    NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks, Write,
+    NewPod, NewRevision, Outcome, Plan, Problem, RevisionReference, ScheduleBy, Watermarks, Write,
     WriteResult,
 };
 use everynode_core::time::Timestamp;
@@ -69,11 +69,13 @@ enum Event {
     RevisionGone { revision: Revision, version: u64 },
 }
 
-/// What becomes of the next write whose text begins so, instead of its being done.
+/// What is reported of the next write whose text begins so.
 #[derive(Clone)]
 pub struct Fault {
     pub write: String,
     pub outcome: Outcome,
+    /// Whether it is done all the same.
+    pub is_done: bool,
 }
 
 impl World {
@@ -205,8 +207,8 @@ impl World {
     }
 
     pub fn perform(&mut self, plan: &Plan) {
-        for write in plan.writes.clone() {
-            let outcome = self.perform_write(&write);
+        for mut write in plan.writes.clone() {
+            let outcome = self.perform_write(&mut write);
             self.state.observe(WriteResult { write, outcome }, self.now);
         }
     }
@@ -343,7 +345,9 @@ impl World {
 
     fn check_plan(&self, plan: &Plan) {
         let ds = self.state.daemon_set();
-        if ds.terminating || ds.selector.as_ref().is_none_or(LabelSelector::is_empty) {
+        let is_unreadable = ds.problems.iter().any(|p| matches!(p, Problem::Template { .. }));
+        let selects_something = ds.selector.as_ref().is_some_and(|selector| !selector.is_empty());
+        if ds.terminating || is_unreadable || !selects_something {
             assert!(plan.writes.is_empty(), "nothing is to be done");
             return;
         }
@@ -357,11 +361,30 @@ impl World {
         }
     }
 
-    fn perform_write(&mut self, write: &Write) -> Outcome {
+    /// As the controller's executor: it draws the names of pods.
+    fn perform_write(&mut self, write: &mut Write) -> Outcome {
         let text = write.to_string();
-        if let Some(at) = self.faults.iter().position(|fault| text.starts_with(&fault.write)) {
-            return self.faults.remove(at).expect("found").outcome;
+        let at = self.faults.iter().position(|fault| text.starts_with(&fault.write));
+        let fault = at.and_then(|at| self.faults.remove(at));
+        let is_sent = fault.as_ref().is_none_or(|f| matches!(f.outcome, Outcome::Unknown { .. }));
+        if let Write::CreatePod(new) = write
+            && new.name.is_none()
+            && is_sent
+        {
+            new.name = Some(self.draw_name(&new.node));
         }
+        match fault {
+            None => self.perform_undisturbed(write),
+            Some(fault) => {
+                if fault.is_done {
+                    self.perform_undisturbed(write);
+                }
+                fault.outcome
+            }
+        }
+    }
+
+    fn perform_undisturbed(&mut self, write: &mut Write) -> Outcome {
         match write {
             Write::CreatePod(new) => self.create_pod(new),
             Write::DeletePod(pod) => self.delete_pod(&pod.name, &pod.uid),
@@ -398,10 +421,26 @@ impl World {
         }
     }
 
-    fn create_pod(&mut self, new: &NewPod) -> Outcome {
-        let number = self.server.named.entry(new.node.to_string()).or_default();
+    fn draw_name(&mut self, node: &NodeName) -> PodName {
+        let number = self.server.named.entry(node.to_string()).or_default();
         *number += 1;
-        let name = format!("{}-{number}", new.node);
+        format!("{node}-{number}").into()
+    }
+
+    /// A name that is taken by our own pod on this node has been sent before; one that is taken by another is of no use.
+    fn create_pod(&mut self, new: &mut NewPod) -> Outcome {
+        while let Some(taken) = new.name.as_ref().and_then(|name| self.server.pods.get(name)) {
+            if taken.controller == Some(DS_UID.into())
+                && taken.target_node_name() == Some(&new.node)
+            {
+                return match taken.terminating {
+                    true => Outcome::Failed { message: "it is still being deleted".to_owned() },
+                    false => self.written(&taken.uid.clone()),
+                };
+            }
+            new.name = Some(self.draw_name(&new.node));
+        }
+        let name = new.name.clone().expect("it is drawn");
         let hash = (HASH_LABEL.to_owned(), new.hash.to_string());
         let generation =
             new.template_generation.map(|g| (TEMPLATE_GENERATION_LABEL.to_owned(), g.to_string()));
@@ -410,7 +449,7 @@ impl World {
             labels: [app, hash].into_iter().chain(generation).collect(),
             node_name: (new.schedule_by == ScheduleBy::Controller).then(|| new.node.clone()),
             creation_timestamp: self.now,
-            ..pod(&name, new.node.as_str())
+            ..pod(name.as_str(), new.node.as_str())
         };
         let uid = pod.uid.clone();
         self.put_pod(pod);

@@ -8,7 +8,7 @@ use everynode_core::object::{
     DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Pod, PodPhase, Readiness,
     Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, UpdateStrategy,
 };
-use everynode_core::plan::{Outcome, Plan, ScheduleBy};
+use everynode_core::plan::{Outcome, Plan, Problem, ScheduleBy};
 use everynode_core::time::Timestamp;
 
 use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
@@ -199,6 +199,8 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         "revision-history-limit" => ds.revision_history_limit = value.parse().expect("a number"),
         "selector" if value == "everything" => ds.selector = Some(LabelSelector::default()),
         "selector" if value == "malformed" => ds.selector = None,
+        "unreadable" => ds.problems.push(Problem::Template { message: value.into() }),
+        "readable" => ds.problems.clear(),
         "terminating" => ds.terminating = true,
         "collision-count" => ds.status.collision_count = value.parse().ok(),
         other => panic!("daemonset has no {other}"),
@@ -253,14 +255,18 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
 /// `next create pod on a fails`
 fn fault(words: &[&str]) -> Fault {
     let (write, outcome) = words.split_at(words.len() - 1);
-    let outcome = match outcome[0] {
-        "fails" => Outcome::Failed { message: "refused".to_owned() },
-        "skipped" => Outcome::Skipped,
-        "gone" => Outcome::Gone,
-        "terminating" => Outcome::NamespaceTerminating,
+    let unknown = || Outcome::Unknown { message: "no answer".to_owned() };
+    let (outcome, is_done) = match outcome[0] {
+        "fails" => (Outcome::Failed { message: "refused".to_owned() }, false),
+        "skipped" => (Outcome::Skipped, false),
+        "gone" => (Outcome::Gone, false),
+        "terminating" => (Outcome::NamespaceTerminating, false),
+        // Neither is answered: the one never arrives, the other is done.
+        "lost" => (unknown(), false),
+        "unanswered" => (unknown(), true),
         other => panic!("outcome {other}"),
     };
-    Fault { write: write.join(" "), outcome }
+    Fault { write: write.join(" "), outcome, is_done }
 }
 
 fn kind(word: &str) -> Kind {

@@ -2,7 +2,7 @@
 
 use everynode_core::daemon_set::Step;
 use everynode_core::name::NodeName;
-use everynode_core::object::{DaemonSet, UpdateStrategy};
+use everynode_core::object::{Budget, DaemonSet, UpdateStrategy};
 use everynode_core::plan::Write;
 
 use super::{Finding, View};
@@ -50,21 +50,13 @@ pub(super) fn waits_for(view: &View<'_>, findings: &[(&NodeName, Finding)]) -> S
         ),
         UpdateStrategy::Malformed => format!("{progress}; updateStrategy can't be read"),
         strategy @ UpdateStrategy::RollingUpdate { .. } => {
-            let name = if strategy.surges() { "maxSurge" } else { "maxUnavailable" };
-            let budget = budget(strategy, tally.desired);
-            format!("{progress}; {}", hold_up(view, findings, name, budget))
+            let (name, nodes) = match strategy.budget(tally.desired) {
+                Some(Budget::Surge(nodes)) => ("maxSurge", nodes),
+                Some(Budget::Unavailable(nodes)) => ("maxUnavailable", nodes),
+                None => ("maxUnavailable", 0),
+            };
+            format!("{progress}; {}", hold_up(view, findings, name, nodes))
         }
-    }
-}
-
-/// Of so many nodes the pods may be replaced at the same time; zero if the strategy replaces none.
-pub(crate) fn budget(strategy: UpdateStrategy, desired: usize) -> usize {
-    match strategy {
-        UpdateStrategy::OnDelete | UpdateStrategy::Malformed => 0,
-        UpdateStrategy::RollingUpdate { max_surge, .. } if strategy.surges() => {
-            max_surge.of(desired)
-        }
-        UpdateStrategy::RollingUpdate { max_unavailable, .. } => max_unavailable.of(desired).max(1),
     }
 }
 
@@ -89,7 +81,7 @@ fn hold_up(
     if !turn.is_empty() {
         return format!("next: {}", names::shortened(turn.iter().copied(), WIDTH));
     }
-    let used = view.tally().uses_budget;
+    let used = view.budget_used();
     let holders: Vec<&(&NodeName, Finding)> =
         findings.iter().filter(|(node, _)| view.inspect(node).uses_budget).collect();
     match holders.first() {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use everynode_core::name::DaemonSetKey;
-use everynode_core::object::{DaemonSet, Readiness};
+use everynode_core::object::{Budget, DaemonSet, Readiness};
 use everynode_core::time::Timestamp;
 
 use super::{HeldUp, Progress};
-use crate::explain::{self, Situation};
+use crate::explain::Situation;
 use crate::rollout::{self, Phase, Rollout};
 use crate::snapshot::Snapshot;
 
@@ -57,10 +57,11 @@ pub(super) fn estimate(
     let Some(object) = snapshot.daemon_sets.get(key) else { return Estimate::Unknown };
     let daemon_set = &object.daemon_set;
     let left = Left::of(held_up);
-    let budget = explain::budget(daemon_set.update_strategy, progress.desired);
-    if budget == 0 && left.outdated > 0 {
+    let budget = daemon_set.update_strategy.budget(progress.desired);
+    if budget.is_none() && left.outdated > 0 {
         return Estimate::AwaitsDeletion;
     }
+    let budget = budget.map_or(0, Budget::nodes);
     let uses_up_budget = left.outdated > 0 && left.stuck >= budget;
     if left.stuck > 0 && (uses_up_budget || left.outdated + left.under_way == 0) {
         return Estimate::HeldUp;

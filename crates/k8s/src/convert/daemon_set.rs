@@ -7,12 +7,13 @@ use everynode_core::name::{DaemonSetKey, Uid};
 use everynode_core::object::{
     DaemonSet, IntOrPercent, Status, TEMPLATE_GENERATION_ANNOTATION, Template, UpdateStrategy,
 };
+use everynode_core::placement::Placement;
 use everynode_core::plan::{NewPod, Problem};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::wire::{Metadata, TextMap, read, text, utf8};
+use super::wire::{Metadata, TextMap, text};
 use super::{Error, label_selector, placement, resource_version};
 use crate::canonical::canonical;
 use crate::early::early;
@@ -64,8 +65,10 @@ impl RawDaemonSet {
 }
 
 impl RawTemplate {
+    /// Null if it can't be read: some faults are found only in reading it, an escape of half a character, a number beyond
+    /// all floats, or too many levels. Then a [`Problem::Template`] is reported, and nothing is made of it.
     fn value(&self) -> Value {
-        go_json::parse(self.text.as_bytes()).expect("it was part of JSON")
+        go_json::parse(self.text.as_bytes()).unwrap_or(Value::Null)
     }
 }
 
@@ -115,9 +118,13 @@ pub fn daemon_set(
     json: &[u8],
     previous: Option<&DaemonSetObject>,
 ) -> Result<DaemonSetObject, Error> {
-    let wire: WireDaemonSet = read(json).map_err(|e| Error::new(KIND, json, e))?;
-    let name = wire.metadata.name().map_err(|e| Error::new(KIND, json, e))?;
-    let annotations = annotations(json);
+    let error = |cause: String| Error::new(KIND, json, cause);
+    let text_of_json = go_json::text(json);
+    let wire: WireDaemonSet =
+        serde_json::from_str(&text_of_json).map_err(|e| error(e.to_string()))?;
+    let name = wire.metadata.name().map_err(|e| error(e.to_owned()))?;
+    let annotations = annotations(&text_of_json)
+        .map_err(|cause| error(format!("metadata.annotations: {cause}")))?;
     let spec = wire.spec.unwrap_or_default();
     let template_text = spec.template.map_or("{}", RawValue::get);
     let key = DaemonSetKey::new(text(wire.metadata.namespace.as_ref()), name);
@@ -155,10 +162,10 @@ pub fn daemon_set(
     Ok(DaemonSetObject { daemon_set, raw: Arc::new(raw) })
 }
 
-fn annotations(json: &[u8]) -> BTreeMap<String, String> {
-    let wire = utf8(json).and_then(|json| early(json, &["metadata", "annotations"]));
-    let annotations: TextMap = wire.ok().flatten().flatten().unwrap_or_default();
-    annotations.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+fn annotations(json: &str) -> Result<BTreeMap<String, String>, serde_json::Error> {
+    let wire: Option<Option<TextMap>> = early(json, &["metadata", "annotations"])?;
+    let annotations = wire.flatten().unwrap_or_default();
+    Ok(annotations.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }
 
 fn template(
@@ -173,15 +180,24 @@ fn template(
         return (template, previous.raw.template.clone(), problems.collect());
     }
     let raw = Arc::new(RawTemplate { text: text.into(), pods: PodForms::default() });
-    let value = raw.value();
-    let spec = value.get("spec").unwrap_or(&Value::Null);
-    let (placement, problems) = placement(spec, "spec.template.spec");
-    (Template::new(canonical(&value), placement), raw, problems)
+    match go_json::parse(text.as_bytes()) {
+        Ok(value) => {
+            let spec = value.get("spec").unwrap_or(&Value::Null);
+            let (placement, problems) = placement(spec, "spec.template.spec");
+            (Template::new(canonical(&value), placement), raw, problems)
+        }
+        Err(cause) => {
+            let problem = Problem::Template { message: cause.to_string().into() };
+            (Template::new(text, Placement::default()), raw, vec![problem])
+        }
+    }
 }
 
 fn is_of_template(problem: &Problem) -> bool {
     match problem {
-        Problem::NodeAffinity { .. } | Problem::Toleration { .. } => true,
+        Problem::Template { .. } | Problem::NodeAffinity { .. } | Problem::Toleration { .. } => {
+            true
+        }
         Problem::Selector { .. }
         | Problem::UpdateStrategy { .. }
         | Problem::Revision { .. }
@@ -338,6 +354,49 @@ mod tests {
         });
         assert_eq!(ds.daemon_set.selector, None);
         assert!(matches!(&ds.daemon_set.problems[..], [Problem::Selector { .. }]));
+    }
+
+    /// C4: a template that can't be read, which no check of the JSON around it finds, is a problem of its DaemonSet, and
+    /// nothing is made of it.
+    #[test]
+    fn a_template_that_can_t_be_read_is_a_problem() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for bad in [r#"{"spec":{"x":"\ud800"}}"#, r#"{"spec":{"x":1e999}}"#, &deep] {
+            let json = format!(
+                r#"{{"metadata":{{"name":"d","namespace":"ns","uid":"u"}},
+                "spec":{{"selector":{{"matchLabels":{{"app":"d"}}}},"template":{bad}}}}}"#
+            );
+            let ds = daemon_set(json.as_bytes(), None).unwrap();
+            let problems = &ds.daemon_set.problems;
+            assert!(matches!(&problems[..], [Problem::Template { .. }]), "{bad}: {problems:?}");
+            assert_eq!(ds.raw.template(), Value::Null);
+            let again = daemon_set(json.as_bytes(), Some(&ds)).unwrap();
+            assert_eq!(&again.daemon_set.problems, problems);
+        }
+    }
+
+    /// C1, C4: a DaemonSet of which some other part can't be read is an error that names it.
+    #[test]
+    fn what_can_t_be_read_at_all_is_an_error_that_names_the_object() {
+        for bad in [
+            r#""annotations":{"a":"\ud800"}},"spec":{}"#,
+            r#""annotations":{}},"spec":{"selector":{"matchLabels":{"a":"\ud800"}}}"#,
+            r#""generation":1e999},"spec":{}"#,
+        ] {
+            let json = format!(r#"{{"metadata":{{"name":"d","namespace":"ns",{bad}}}"#);
+            let error = daemon_set(json.as_bytes(), None).map(|_| ()).unwrap_err().to_string();
+            assert!(error.starts_with("DaemonSet "), "{error}");
+        }
+    }
+
+    /// C2, C4: bytes that are no UTF-8 become U+FFFD, as Go reads them.
+    #[test]
+    fn bytes_that_are_no_utf_8_do_not_lose_a_daemon_set() {
+        let json = b"{\"metadata\":{\"name\":\"d\",\"namespace\":\"ns\",\"annotations\":{\"a\":\"\xff\"}},\
+            \"spec\":{\"template\":{\"x\":\"\xff\"}}}";
+        let ds = daemon_set(json, None).unwrap();
+        assert_eq!(ds.raw.annotations["a"], "\u{fffd}");
+        assert_eq!(ds.raw.template(), json!({ "x": "\u{fffd}" }));
     }
 
     /// C80: a change of the status alone does not parse the template again.

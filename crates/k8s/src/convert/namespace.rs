@@ -4,8 +4,9 @@ use everynode_core::name::Namespace;
 use everynode_core::object::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, NamespaceNodeSelector};
 use serde::Deserialize;
 
-use super::wire::{Text, TextMap, read};
+use super::wire::{Text, TextMap};
 use super::{Error, Interner};
+use crate::go_json;
 
 /// A Namespace, and what its annotation restricts its pods to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,9 @@ struct WireMetadata<'a> {
 /// # Errors
 /// If it is no Namespace.
 pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject, Error> {
-    let wire: WireNamespace = read(json).map_err(|e| Error::new("Namespace", json, e))?;
+    let text_of_json = go_json::text(json);
+    let wire: WireNamespace =
+        serde_json::from_str(&text_of_json).map_err(|e| Error::new("Namespace", json, e))?;
     let annotations = wire.metadata.annotations.unwrap_or_default();
     let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
     Ok(NamespaceObject {

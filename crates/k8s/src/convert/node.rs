@@ -3,8 +3,9 @@
 use everynode_core::object::{Node, Taint, TaintEffect};
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, read, text};
+use super::wire::{Metadata, Text, text};
 use super::{Error, Interner};
+use crate::go_json;
 
 #[derive(Deserialize)]
 struct WireNode<'a> {
@@ -33,7 +34,9 @@ struct WireTaint<'a> {
 /// # Errors
 /// If it is no Node, or one without a name.
 pub fn node(json: &[u8], interner: &mut Interner) -> Result<Node, Error> {
-    let wire: WireNode = read(json).map_err(|e| Error::new("Node", json, e))?;
+    let text_of_json = go_json::text(json);
+    let wire: WireNode =
+        serde_json::from_str(&text_of_json).map_err(|e| Error::new("Node", json, e))?;
     let name = wire.metadata.name().map_err(|e| Error::new("Node", json, e))?;
     let taints = wire.spec.unwrap_or_default().taints.unwrap_or_default();
     Ok(Node {

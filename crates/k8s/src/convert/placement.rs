@@ -9,6 +9,7 @@ use everynode_core::placement::{
 use everynode_core::plan::Problem;
 use serde_json::Value;
 
+use super::label::{checked_key, checked_value};
 use super::node::taint_effect;
 
 const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
@@ -64,7 +65,16 @@ fn parse_term(term: &Value) -> Result<Term, String> {
     })
 }
 
+/// Of labels: their keys and values have to be such as labels can have. Upstream: `labels.NewRequirement`.
 fn parse_expression(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
+    for value in items(requirement, "values").iter().filter_map(Value::as_str) {
+        checked_value(value)?;
+    }
+    checked_key(text(requirement, "key").unwrap_or(""))?;
+    parse_requirement(requirement)
+}
+
+fn parse_requirement(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
     let key = text(requirement, "key").filter(|key| !key.is_empty()).ok_or("a key is missing")?;
     let operator = text(requirement, "operator").unwrap_or("");
     let values = values(requirement);
@@ -90,7 +100,7 @@ fn parse_field(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
     if key != "metadata.name" {
         return Err(format!("\"{key}\" is not a field that nodes are selected by"));
     }
-    match parse_expression(requirement)? {
+    match parse_requirement(requirement)? {
         NodeSelectorRequirement {
             operator: NodeSelectorOperator::In(values) | NodeSelectorOperator::NotIn(values),
             ..
@@ -204,10 +214,19 @@ mod tests {
             ("Gt", &["five"], false),
             ("Lt", &["5", "6"], false),
             ("", &["a"], false),
+            ("In", &["not a value"], false),
+            ("NotIn", &["a", "not/a/value"], false),
+            ("NotIn", &[""], true),
+            ("Gt", &["-5"], false),
         ] {
             check("matchExpressions", requirement("k", operator, values), is_valid);
         }
+        for key in ["a b", "/k", "Example.com/k", "a/b/c", "k-"] {
+            check("matchExpressions", requirement(key, "Exists", &[]), false);
+        }
+        check("matchExpressions", requirement("example.com/k.K_k-k", "Exists", &[]), true);
         check("matchFields", requirement("metadata.name", "In", &["n"]), true);
+        check("matchFields", requirement("metadata.name", "NotIn", &["no_label value!"]), true);
         check("matchFields", requirement("metadata.name", "NotIn", &["n"]), true);
         check("matchFields", requirement("metadata.name", "In", &["n", "m"]), false);
         check("matchFields", requirement("metadata.name", "Exists", &[]), false);

@@ -5,8 +5,9 @@ use everynode_core::object::{Pod, PodPhase, Readiness};
 use everynode_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, read, text, timestamp};
+use super::wire::{Metadata, Text, text, timestamp};
 use super::{Controller, Error, Interner};
+use crate::go_json;
 
 /// What a Pod on the wire is to us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +96,9 @@ struct WireCondition<'a> {
 /// # Errors
 /// If it is no Pod, or one without a name.
 pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
-    let wire: WirePod = read(json).map_err(|e| Error::new("Pod", json, e))?;
+    let text_of_json = go_json::text(json);
+    let wire: WirePod =
+        serde_json::from_str(&text_of_json).map_err(|e| Error::new("Pod", json, e))?;
     let name = wire.metadata.name().map_err(|e| Error::new("Pod", json, e))?;
     let namespace = interner.text(text(wire.metadata.namespace.as_ref())).into();
     let uid = wire.metadata.uid();
@@ -235,6 +238,16 @@ mod tests {
             let foreign = PodObject::Foreign { namespace: "ns".into(), uid: Uid::new("u") };
             assert_eq!(of(&value), foreign);
         }
+    }
+
+    /// C21, C34, C41: what a cluster of 1.8 or older has left names the DaemonSet by the group it was in then.
+    #[test]
+    fn a_pod_of_a_daemon_set_of_the_old_group_is_the_daemon_set_s() {
+        let pod = pod_with(|pod| {
+            let owner = &mut pod["metadata"]["ownerReferences"][1];
+            owner["apiVersion"] = "extensions/v1beta1".into();
+        });
+        assert_eq!(pod.controller, Some(Uid::new("d-uid")));
     }
 
     /// C21: a pod without a controller is an orphan, whatever other owners it has.

@@ -5,7 +5,7 @@ use everynode_core::object::Revision;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::wire::{Metadata, read, text};
+use super::wire::{Metadata, text};
 use super::{Controller, Error, Interner, resource_version};
 use crate::go_json;
 use crate::revision_data::template_of_data;
@@ -32,7 +32,9 @@ struct WireRevision<'a> {
 /// If it is no ControllerRevision, or one without a name.
 pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, Error> {
     let error = |cause: String| Error::new("ControllerRevision", json, cause);
-    let wire: WireRevision = read(json).map_err(|e| error(e.to_string()))?;
+    let text_of_json = go_json::text(json);
+    let wire: WireRevision =
+        serde_json::from_str(&text_of_json).map_err(|e| error(e.to_string()))?;
     let name = wire.metadata.name().map_err(|e| error(e.to_owned()))?;
     let namespace = interner.text(text(wire.metadata.namespace.as_ref())).into();
     let uid = wire.metadata.uid();
@@ -101,6 +103,49 @@ mod tests {
     fn a_revision_whose_data_is_no_template_is_kept() {
         for data in [Value::Null, json!("text"), json!({ "spec": [] })] {
             assert!(with_data(data).is_err());
+        }
+    }
+
+    /// C41: the revision of a DaemonSet that is as old as the group `extensions` is still its own.
+    #[test]
+    fn a_revision_of_a_daemon_set_of_the_old_group_is_kept() {
+        let value = json!({ "metadata": { "name": "r", "namespace": "ns", "uid": "u", "ownerReferences": [
+            { "apiVersion": "extensions/v1beta1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true },
+        ] } });
+        let RevisionObject::Revision { revision, .. } = of(&value) else { panic!("foreign") };
+        assert_eq!(revision.controller, Some(Uid::new("d")));
+    }
+
+    /// C1, C4: bytes that are no UTF-8 in the data of one revision, which are served as they are stored, cost
+    /// neither it nor any other.
+    #[test]
+    fn bytes_that_are_no_utf_8_do_not_lose_a_revision() {
+        let json = b"{\"metadata\":{\"name\":\"r\",\"namespace\":\"ns\",\"annotations\":{\"a\":\"\xc3\"}},\
+            \"data\":{\"spec\":{\"template\":{\"x\":\"a\xff\xe2\x80z\"}}},\"revision\":4}";
+        let object = revision(json, &mut Interner::default()).unwrap();
+        let RevisionObject::Revision { revision, .. } = object else { panic!("foreign") };
+        assert_eq!((revision.name.as_str(), revision.number), ("r", 4));
+        let template = revision.template.unwrap();
+        assert!(
+            template.contains("a\u{fffd}\u{fffd}\u{fffd}z"),
+            "one for each byte, as Go reads: {template}"
+        );
+    }
+
+    /// C4: data that Go reads and we can't, as it is nested deeper than JSON of a template ever is, is reported.
+    #[test]
+    fn data_that_can_t_be_read_is_a_problem_of_the_revision() {
+        for bad in [
+            r#"{"x":"\ud800"}"#,
+            r#"{"x":1e999}"#,
+            &format!("{}{}", "[".repeat(200), "]".repeat(200)),
+        ] {
+            let json = format!(
+                r#"{{"metadata":{{"name":"r","namespace":"ns"}},"data":{bad},"revision":4}}"#
+            );
+            let object = revision(json.as_bytes(), &mut Interner::default()).unwrap();
+            let RevisionObject::Revision { revision, .. } = object else { panic!("foreign") };
+            assert!(revision.template.is_err(), "{bad}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! `metav1.LabelSelector`.
 
-use std::sync::Arc;
-
 use everynode_core::object::{LabelOperator, LabelRequirement, LabelSelector};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+use super::label::{checked_key, checked_value};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +27,7 @@ pub fn label_selector(selector: Option<&Value>) -> Result<LabelSelector, String>
     let selector = selector.filter(|selector| !selector.is_null()).ok_or("it is missing")?;
     let wire = WireSelector::deserialize(selector).map_err(|e| e.to_string())?;
     let labels = wire.match_labels.unwrap_or_default().into_iter().map(|(key, value)| {
-        let operator = LabelOperator::In(vec![value.into()]);
+        let operator = LabelOperator::In(vec![checked_value(&value)?]);
         Ok(LabelRequirement { key: checked_key(&key)?, operator })
     });
     let expressions = wire.match_expressions.unwrap_or_default();
@@ -52,13 +52,13 @@ pub fn label_selector_text(selector: &LabelSelector) -> String {
 
 impl WireRequirement {
     fn convert(&self) -> Result<LabelRequirement, String> {
-        let values = || self.values.iter().flatten().map(|v| v.as_str().into()).collect::<Vec<_>>();
-        let some = || match values() {
-            values if values.is_empty() => Err(format!("{} needs values", self.operator)),
-            values => Ok(values),
+        let values = self.values.as_deref().unwrap_or_default();
+        let some = || match values {
+            [] => Err(format!("{} needs values", self.operator)),
+            values => values.iter().map(|value| checked_value(value)).collect(),
         };
-        let none = |operator| match values().len() {
-            0 => Ok(operator),
+        let none = |operator| match values {
+            [] => Ok(operator),
             _ => Err(format!("{} takes no values", self.operator)),
         };
         let operator = match self.operator.as_str() {
@@ -70,12 +70,6 @@ impl WireRequirement {
         };
         Ok(LabelRequirement { key: checked_key(&self.key)?, operator })
     }
-}
-
-fn checked_key(key: &str) -> Result<Arc<str>, String> {
-    let is_valid = !key.is_empty()
-        && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
-    is_valid.then(|| key.into()).ok_or_else(|| format!("\"{key}\" is not a valid label key"))
 }
 
 #[cfg(test)]
@@ -99,7 +93,7 @@ mod tests {
         assert!(label_selector(Some(&json!({}))).unwrap().is_empty());
     }
 
-    /// C4: a selector that does not parse says why.
+    /// C4, C33: a selector that does not parse, or asks for a label that nothing can have, says why.
     #[test]
     fn a_selector_that_does_not_parse_says_why() {
         let expression = |operator: &str, values: &[&str]| {
@@ -111,6 +105,10 @@ mod tests {
         assert!(expression("In", &[]).is_err());
         assert!(expression("Exists", &["a"]).is_err());
         assert!(text(json!({ "matchLabels": { "b@d": "x" } })).is_err());
+        assert!(text(json!({ "matchLabels": { "a": "not a value" } })).is_err());
+        assert!(text(json!({ "matchLabels": { "a": "" } })).is_ok());
+        assert!(expression("NotIn", &["ok", "-no"]).unwrap_err().contains("\"-no\""));
+        assert!(expression("In", &[&"x".repeat(64)]).is_err());
         assert!(text(json!({ "matchLabels": [1] })).is_err());
         assert!(label_selector(None).is_err());
         assert!(label_selector(Some(&Value::Null)).is_err());

@@ -6,10 +6,11 @@ use std::fmt;
 use everynode_core::name::Uid;
 use everynode_core::object::Labels;
 use everynode_core::time::Timestamp;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::{Controller, Interner};
 use crate::early::early;
+use crate::go_json;
 
 /// Text that is borrowed unless it has escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -144,20 +145,15 @@ impl Metadata<'_> {
     }
 }
 
+/// The groups that DaemonSets have been in. References keep the one in which they were written: pods and revisions of a
+/// cluster that was once 1.8 or older still say `extensions/v1beta1`.
+const GROUPS: [&str; 2] = ["apps", "extensions"];
+
 impl OwnerReference<'_> {
     fn is_daemon_set(&self) -> bool {
         text(self.kind.as_ref()) == "DaemonSet"
-            && text(self.api_version.as_ref()).starts_with("apps/")
+            && GROUPS.contains(&text(self.api_version.as_ref()).split('/').next().unwrap_or(""))
     }
-}
-
-/// Reads an object. Looked at once as a whole, its texts need not be looked at one by one, whether they are UTF-8.
-pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_str(utf8(json)?)
-}
-
-pub(super) fn utf8(json: &[u8]) -> Result<&str, serde_json::Error> {
-    std::str::from_utf8(json).map_err(serde_json::Error::custom)
 }
 
 pub(super) fn text<'a>(text: Option<&'a Text>) -> &'a str {
@@ -195,7 +191,8 @@ impl fmt::Display for Meta {
 /// # Errors
 /// If it is no JSON object, or its metadata has another shape.
 pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
-    let metadata: Option<Option<Metadata>> = early(utf8(json)?, &["metadata"])?;
+    let json = go_json::text(json);
+    let metadata: Option<Option<Metadata>> = early(&json, &["metadata"])?;
     let metadata = metadata.flatten().unwrap_or_default();
     Ok(Meta {
         namespace: metadata.namespace.as_deref().map(str::to_owned),

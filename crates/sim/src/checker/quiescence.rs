@@ -1,6 +1,6 @@
 //! What must be true once nobody changes anything any more (C23, C70, C80).
 
-use everynode_core::object::{DaemonSet, HASH_LABEL, Node, Pod, Status, UpdateStrategy};
+use everynode_core::object::{DaemonSet, HASH_LABEL, Node, Pod, Status};
 use everynode_core::time::Timestamp;
 
 use super::{Property, Violation, violation};
@@ -74,15 +74,9 @@ fn status(truth: &Truth, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
 
 /// Every pod is of the present revision, unless nodes that must not run a pod hold the rollout up.
 fn rollout(truth: &Truth, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
-    let UpdateStrategy::RollingUpdate { max_unavailable, max_surge } = ds.update_strategy else {
-        return None;
-    };
     let must_run = |node: &&Node| truth::eligibility(&ds.template.placement, node).should_run();
     let desired = truth.nodes().filter(must_run).count();
-    let budget = match ds.update_strategy.surges() {
-        true => max_surge.of(desired),
-        false => max_unavailable.of(desired).max(1),
-    };
+    let budget = ds.update_strategy.budget(desired)?.nodes();
     let stuck = truth.nodes().filter(|node| !must_run(node));
     if stuck.filter(|node| holds_up(truth, ds, node, now)).count() >= budget {
         return None;

@@ -1,7 +1,7 @@
 //! No revision goes that a live pod carries, terminal ones included (C44).
 //!
 //! A duplicate may go: another revision of the same data stays. A pod that the DaemonSet does not select is being let
-//! go of, and counts no more than one that is terminating.
+//! go of, and counts no more than one that is terminating. One whose creation landed late may not have been seen yet.
 
 use everynode_sandbox::kind::CONTROLLER_REVISION;
 
@@ -18,6 +18,7 @@ pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
     let ds = truth.daemon_set(owner)?;
     let carrier = truth.pods_of(owner).find(|pod| {
         !pod.terminating
+            && !checks.landed_late.is_recent(pod.name.as_str(), before.now)
             && truth::selects(ds, pod)
             && pod.revision_hash().is_some_and(|carried| carried == hash)
     })?;

@@ -1,10 +1,10 @@
-//! The files of `--apply` and `--nodes-from`: read before anything starts, so that a wrong path costs nothing.
+//! The files of `--apply`, `--nodes-from` and `--faults`: read before anything starts, so that a wrong path costs nothing.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use everynode_sandbox::{Applied, Outcome, Refusal, Sandbox};
+use everynode_sandbox::{Applied, Outcome, Refusal, Sandbox, fault};
 
 use crate::output;
 
@@ -18,16 +18,22 @@ pub struct Manifest {
 pub struct Manifests {
     pub nodes: Option<Manifest>,
     pub apply: Vec<Manifest>,
+    pub faults: Vec<fault::Rule>,
 }
 
-pub fn read_all(nodes_from: Option<&Path>, apply: &[PathBuf]) -> anyhow::Result<Manifests> {
-    let paths = nodes_from.into_iter().chain(apply.iter().map(PathBuf::as_path));
+pub fn read_all(
+    nodes_from: Option<&Path>,
+    apply: &[PathBuf],
+    faults: Option<&Path>,
+) -> anyhow::Result<Manifests> {
+    let paths = nodes_from.into_iter().chain(faults).chain(apply.iter().map(PathBuf::as_path));
     if paths.filter(|path| *path == Path::new("-")).count() > 1 {
-        bail!("standard input (-) can be read once: give --nodes-from or --apply a file");
+        bail!("standard input (-) can be read once: give --nodes-from, --faults or --apply a file");
     }
     Ok(Manifests {
         nodes: nodes_from.map(read).transpose()?,
         apply: apply.iter().map(|path| read(path)).collect::<anyhow::Result<_>>()?,
+        faults: faults.map(read_faults).transpose()?.unwrap_or_default(),
     })
 }
 
@@ -69,6 +75,11 @@ fn verb(outcome: Outcome) -> &'static str {
         Outcome::Configured => "configured",
         Outcome::Unchanged => "unchanged",
     }
+}
+
+fn read_faults(path: &Path) -> anyhow::Result<Vec<fault::Rule>> {
+    let Manifest { name, text } = read(path)?;
+    fault::parse(&text).with_context(|| name)
 }
 
 fn read(path: &Path) -> anyhow::Result<Manifest> {

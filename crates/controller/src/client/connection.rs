@@ -1,0 +1,191 @@
+//! HTTP to one API server: TLS, proxies, HTTP/2, credentials as they are now, and how soon a dead connection is noticed.
+//!
+//! kube's own stack speaks HTTP/1.1, which costs a connection for every write in flight. This one offers
+//! HTTP/2 too, with pings, so that a dead connection under a watch is noticed.
+
+use std::time::Duration;
+
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper_rustls::{
+    FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream,
+};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use kube::client::{Body, ConfigExt};
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tower::timeout::Timeout;
+use tower::timeout::error::Elapsed;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+use super::proxy::{Protocol, Proxy, with_port};
+use super::{Config, credentials, one_line};
+use crate::api::REQUEST_TIMEOUT;
+
+/// How soon a dead connection is noticed: after `interval` without a word from the server it is asked for one, and given up
+/// if there is none within `timeout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pings {
+    pub interval: Duration,
+    pub timeout: Duration,
+    /// Whether to ask while no request is under way, so that the next one finds a connection that works.
+    pub while_idle: bool,
+}
+
+impl Default for Pings {
+    /// Sooner than a request is given up: what is tried again then has a new connection.
+    fn default() -> Self {
+        let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
+        Self { interval, timeout, while_idle: false }
+    }
+}
+
+impl Pings {
+    /// Refuses what would leave a request no time for a second connection.
+    ///
+    /// # Errors
+    /// A sentence that names the options.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { interval, timeout, .. } = *self;
+        if interval.is_zero() || timeout.is_zero() || interval + timeout >= REQUEST_TIMEOUT {
+            return Err(format!(
+                "--http2-ping-interval ({interval:?}) and --http2-ping-timeout ({timeout:?}) must be greater than 0 and \
+                 together less than {REQUEST_TIMEOUT:?}, after which a request is given up"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Requests to one server, with the credentials that the configuration had when it was made.
+pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// Bytes to the server, or to the proxy before it.
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Transport = BoxCloneSyncService<Uri, Stream, BoxError>;
+
+const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// All of it: the proxy's part and TLS, too.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// HTTP/1.1 has no pings. TCP's own come this often before the connection is given up.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// TCP counts whole seconds.
+const KEEPALIVE_UNIT: Duration = Duration::from_secs(1);
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// More than all watches can leave unread, so that none of them holds up another stream.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+/// Connects to nothing yet, but runs the exec plugin if there is one, and waits for it.
+///
+/// # Errors
+/// If certificates, keys or credentials can't be used.
+pub(super) fn http(config: &Config, pings: Pings) -> Result<Http, String> {
+    let kube = &config.kube;
+    let failed = |error: kube::Error| credentials::explained(&kube.auth_info, &error);
+    let authorization = kube.auth_layer().map_err(failed)?;
+    let mut identity = kube.clone();
+    if authorization.is_some() {
+        // Its answer was a token: it need not be asked for a certificate.
+        identity.auth_info.exec = None;
+    }
+    let tls = identity.rustls_client_config().map_err(failed)?;
+    let client = Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(pings.interval)
+        .http2_keep_alive_timeout(pings.timeout)
+        .http2_keep_alive_while_idle(pings.while_idle)
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .build::<_, Body>(connector(config, tls, pings)?);
+    let service = ServiceBuilder::new()
+        .layer(kube.base_uri_layer())
+        .option_layer(authorization)
+        .layer(kube.extra_headers_layer().map_err(failed)?)
+        .map_err(BoxError::from)
+        .service(client);
+    Ok(BoxCloneSyncService::new(service.map_err(BoxError::from)))
+}
+
+fn connector(
+    config: &Config,
+    tls: ClientConfig,
+    pings: Pings,
+) -> Result<BoxCloneSyncService<Uri, MaybeHttpsStream<Stream>, BoxError>, String> {
+    let transport = transport(config.proxy.as_ref(), &tls, pings);
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.kube.tls_server_name {
+        let name = name.clone().try_into();
+        let name = name.map_err(|_| "tls-server-name is no DNS name".to_owned())?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let connector: HttpsConnector<Transport> =
+        builder.enable_http1().enable_http2().wrap_connector(transport);
+    let connector = Timeout::new(connector, CONNECT_TIMEOUT).map_err(|error| {
+        let is_late = error.is::<Elapsed>();
+        if is_late { format!("no connection within {CONNECT_TIMEOUT:?}").into() } else { error }
+    });
+    Ok(BoxCloneSyncService::new(connector))
+}
+
+fn transport(proxy: Option<&Proxy>, tls: &ClientConfig, pings: Pings) -> Transport {
+    let tcp = tcp(pings);
+    let Some(proxy) = proxy else {
+        let direct = tcp.map_response(MaybeHttpsStream::Http).map_err(BoxError::from);
+        return BoxCloneSyncService::new(direct);
+    };
+    let named = proxy.to_string();
+    let failed = move |error: BoxError| -> BoxError {
+        Box::new(ProxyFailed { proxy: named.clone(), cause: one_line(&*error) })
+    };
+    let address = proxy.address().clone();
+    // A tunnel leads to port 443 if none is named.
+    let explicit = |server: Uri| match server.scheme() == Some(&Scheme::HTTP) {
+        true => with_port(server, 80),
+        false => server,
+    };
+    match proxy.protocol {
+        Protocol::Http => {
+            // As kubectl does, a proxy by https is held to the cluster's certificate authority.
+            let tls = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+            let mut tunnel = Tunnel::new(address, tls.enable_http1().wrap_connector(tcp));
+            if let Some(credentials) = proxy.basic_credentials() {
+                tunnel = tunnel.with_auth(credentials);
+            }
+            let tunnel = tunnel.map_request(explicit).map_err(BoxError::from).map_err(failed);
+            BoxCloneSyncService::new(tunnel)
+        }
+        Protocol::Socks5 => {
+            let mut socks = SocksV5::new(address, tcp);
+            if let Some((user, password)) = proxy.raw_credentials() {
+                socks = socks.with_auth(user, password);
+            }
+            let socks = socks.map_request(explicit).map_response(MaybeHttpsStream::Http);
+            BoxCloneSyncService::new(socks.map_err(BoxError::from).map_err(failed))
+        }
+    }
+}
+
+/// With its cause in its text: whoever looks for the innermost cause must still learn of the proxy.
+#[derive(Debug, thiserror::Error)]
+#[error("proxy {proxy}: {cause}")]
+struct ProxyFailed {
+    proxy: String,
+    cause: String,
+}
+
+fn tcp(pings: Pings) -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(TCP_CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(pings.interval.max(KEEPALIVE_UNIT)));
+    tcp.set_keepalive_interval(Some((pings.timeout / KEEPALIVE_RETRIES).max(KEEPALIVE_UNIT)));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    tcp
+}

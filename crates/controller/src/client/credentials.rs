@@ -1,0 +1,210 @@
+//! What becomes of an answer 401: the credentials are read again, and the request is sent once more.
+//!
+//! Exec plugins, token files and kubeconfigs change while a process runs, and not all of them say when what they gave
+//! expires. Whoever sends a request sees nothing of it, unless the new credentials are refused as well.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::Incoming;
+use kube::client::{AuthError, Body};
+use kube::config::AuthInfo;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceExt};
+
+use super::connection::{self, Http, Pings};
+use super::{Config, one_line};
+
+/// The server's answer, or what is said instead of it.
+type Answer = Response<Either<Incoming, Full<Bytes>>>;
+
+/// Between two renewals if the server took what the last one brought, and if it took none of it.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_WHILE_REFUSED: Duration = Duration::from_secs(10);
+/// More than any refusal has.
+const REFUSAL_BYTES_MAX: usize = 1 << 16;
+
+/// Requests to the API server, with credentials that are renewed when it refuses them.
+#[derive(Clone)]
+pub(super) struct Renewing(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    pings: Pings,
+    session: RwLock<Arc<Session>>,
+    /// When credentials were renewed last. Who holds it renews them.
+    renewed_at: Mutex<Option<Instant>>,
+}
+
+/// Requests with the same credentials.
+struct Session {
+    http: Http,
+    /// The server has taken them once.
+    is_accepted: AtomicBool,
+}
+
+impl Renewing {
+    pub(super) fn new(config: Config, pings: Pings, http: Http) -> Self {
+        let session = RwLock::new(Arc::new(Session::new(http)));
+        Self(Arc::new(Shared { config, pings, session, renewed_at: Mutex::new(None) }))
+    }
+}
+
+impl Service<Request<Body>> for Renewing {
+    type Response = Answer;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Answer, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let shared = self.0.clone();
+        request.headers_mut().insert(header::USER_AGENT, shared.config.user_agent.clone());
+        Box::pin(async move { shared.exchange(request).await })
+    }
+}
+
+impl Shared {
+    async fn exchange(&self, request: Request<Body>) -> Result<Answer, BoxError> {
+        let session = self.session();
+        let again = copy(&request);
+        let refused = match self.send(&session, request).await? {
+            answer if answer.status() == StatusCode::UNAUTHORIZED => answer,
+            answer => return Ok(answer.map(Either::Left)),
+        };
+        let renewed = match again {
+            Some(request) => self.renewed(&session).await.map(|session| Some((session?, request))),
+            None => Ok(None),
+        };
+        match renewed {
+            Ok(Some((session, request))) => match self.send(&session, request).await? {
+                answer if answer.status() == StatusCode::UNAUTHORIZED => {
+                    Ok(self.refusal(answer, None).await)
+                }
+                answer => Ok(answer.map(Either::Left)),
+            },
+            Ok(None) => Ok(self.refusal(refused, None).await),
+            Err(cause) => Ok(self.refusal(refused, Some(&cause)).await),
+        }
+    }
+
+    async fn send(
+        &self,
+        session: &Session,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, BoxError> {
+        let answer = session.http.clone().oneshot(request).await;
+        let answer = answer.map_err(|error| match error.downcast_ref() {
+            Some(error) => explained_auth(&self.config.kube.auth_info, error).into(),
+            None => error,
+        })?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            session.is_accepted.store(true, Ordering::Relaxed);
+        }
+        Ok(answer)
+    }
+
+    fn session(&self) -> Arc<Session> {
+        self.session.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A session that is newer than the refused one. `None` if it is too soon to ask for one again.
+    async fn renewed(&self, refused: &Arc<Session>) -> Result<Option<Arc<Session>>, String> {
+        let mut renewed_at = self.renewed_at.lock().await;
+        let current = self.session();
+        if !Arc::ptr_eq(&current, refused) {
+            return Ok(Some(current));
+        }
+        let was_accepted = current.is_accepted.load(Ordering::Relaxed);
+        let pause = if was_accepted { PAUSE } else { PAUSE_WHILE_REFUSED };
+        if renewed_at.is_some_and(|at| at.elapsed() < pause) {
+            return Ok(None);
+        }
+        *renewed_at = Some(Instant::now());
+        let (config, pings) = (self.config.clone(), self.pings);
+        // It reads files and waits for the plugin.
+        let renewal =
+            tokio::task::spawn_blocking(move || connection::http(&config.again()?, pings));
+        let http = renewal.await.map_err(|error| error.to_string())??;
+        tracing::info!(credentials = %self.config.credentials(), "the server refused the credentials: they are renewed");
+        let session = Arc::new(Session::new(http));
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = session.clone();
+        Ok(Some(session))
+    }
+
+    /// The answer 401 in words that say whose credentials these are.
+    async fn refusal(&self, answer: Response<Incoming>, cause: Option<&str>) -> Answer {
+        let (mut parts, body) = answer.into_parts();
+        let said = Limited::new(body, REFUSAL_BYTES_MAX).collect().await;
+        let said = said.map(|body| body.to_bytes()).unwrap_or_default();
+        let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+        let mut message =
+            format!("the server does not accept the credentials of {}", self.config.credentials());
+        if let Some(cause) = cause {
+            message = format!("{message}, and they can't be renewed: {cause}");
+        }
+        if let Some(said) = said["message"].as_str().filter(|said| *said != "Unauthorized") {
+            message = format!("{message}: {said}");
+        }
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": "Unauthorized", "code": 401,
+        });
+        parts.headers.remove(header::CONTENT_LENGTH);
+        parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Response::from_parts(parts, Either::Right(Full::from(status.to_string())))
+    }
+}
+
+impl Session {
+    fn new(http: Http) -> Self {
+        Self { http, is_accepted: AtomicBool::new(false) }
+    }
+}
+
+/// `None` if its body can be sent only once, which no request of ours has.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// What is wrong with credentials, without a command line or an answer of a plugin, which may hold a secret.
+pub(super) fn explained(credentials: &AuthInfo, error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(error) => explained_auth(credentials, error),
+        other => one_line(other),
+    }
+}
+
+fn explained_auth(credentials: &AuthInfo, error: &AuthError) -> String {
+    let command = credentials.exec.as_ref().and_then(|exec| exec.command.as_deref());
+    let plugin = format!("exec plugin {}", command.unwrap_or("without a command"));
+    match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let said = if said.is_empty() { said } else { format!(": {said}") };
+            format!("{plugin} ended with {}{said}", out.status)
+        }
+        AuthError::AuthExecStart(error) => format!("{plugin} can't be started: {error}"),
+        AuthError::AuthExecParse(_) => format!("{plugin} printed no ExecCredential"),
+        AuthError::ExecPluginFailed => {
+            format!("{plugin} printed an ExecCredential without a status")
+        }
+        AuthError::ReadTokenFile(error, path) => format!("token file {}: {error}", path.display()),
+        other => one_line(other),
+    }
+}

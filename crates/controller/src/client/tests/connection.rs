@@ -1,0 +1,62 @@
+//! Connections that carry nothing any more.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::*;
+
+/// C64: a connection that is open and carries nothing is noticed by its pings, before a request is given up, and the next
+/// request has a connection that works.
+#[tokio::test]
+async fn a_dead_connection_is_noticed_and_replaced() {
+    let hello = |_: &Request<Incoming>, _: Option<&[u8]>| Response::new("hello".to_owned());
+    let server = server(tls(&["h2"], None), hello).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // The first of these connections die.
+    let (died, dead) = watch::channel(0);
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = made.clone();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let mut dead = dead.clone();
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(server).await.unwrap();
+                let is_dead = tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut near, &mut far) => false,
+                    changed = dead.wait_for(|dead| *dead > number) => changed.is_ok(),
+                };
+                if is_dead {
+                    // Both ends stay open.
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+    });
+    for while_idle in [false, true] {
+        let (interval, timeout) = (Duration::from_millis(200), Duration::from_millis(200));
+        let config = config_for(&format!("https://{address}"), None);
+        let client = client(&config, Pings { interval, timeout, while_idle }).unwrap();
+        assert_eq!(get(&client).await.unwrap(), "hello");
+        died.send_replace(made.load(Ordering::Relaxed));
+        let lost = tokio::time::timeout(Duration::from_secs(20), get(&client)).await;
+        assert!(lost.expect("the dead connection is not noticed").is_err());
+        assert_eq!(get(&client).await.unwrap(), "hello");
+    }
+    assert_eq!(made.load(Ordering::Relaxed), 4);
+}
+
+/// C64: a dead connection is noticed before a request on it is given up; options by which it is not are refused.
+#[test]
+fn pings_are_sooner_than_a_request_is_given_up() {
+    let pings = Pings::default();
+    assert_eq!(pings.check(), Ok(()));
+    assert!(pings.interval + pings.timeout < crate::api::REQUEST_TIMEOUT);
+    let late = Pings { interval: Duration::from_secs(25), ..pings };
+    assert!(late.check().unwrap_err().contains("--http2-ping-interval (25s)"));
+    assert!(Pings { timeout: Duration::ZERO, ..pings }.check().is_err());
+}

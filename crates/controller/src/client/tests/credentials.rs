@@ -1,0 +1,223 @@
+//! Credentials that the server does not take any more.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use http::StatusCode;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::json;
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+
+use super::*;
+
+/// Runs the plugins: a file that was just written may be busy for whoever would run it itself.
+const SHELL: &str = "/bin/sh";
+
+/// What the server takes: a token, or the letters of a certificate.
+type Valid = Arc<Mutex<Vec<u8>>>;
+
+fn set(valid: &Valid, what: impl Into<Vec<u8>>) {
+    *valid.lock().unwrap() = what.into();
+}
+
+/// Takes no other credentials than those of the moment.
+async fn picky(valid: &Valid, clients: Option<Arc<dyn ClientCertVerifier>>) -> SocketAddr {
+    let valid = valid.clone();
+    server(tls(&["h2"], clients), move |request, certificate| {
+        let token = request.headers().get(header::AUTHORIZATION);
+        let token = token.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        if certificate.or(token) == Some(&*valid.lock().unwrap()) {
+            return Response::new("hello".to_owned());
+        }
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+        });
+        let mut response = Response::new(status.to_string());
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        response
+    })
+    .await
+}
+
+/// A kubeconfig for a user of these credentials.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn kubeconfig(&self, server: SocketAddr, user: &serde_json::Value) -> PathBuf {
+        let cluster =
+            json!({"server": format!("https://{server}"), "insecure-skip-tls-verify": true});
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": cluster}],
+            "users": [{"name": "a", "user": user}],
+        });
+        self.write("kubeconfig", &kubeconfig.to_string())
+    }
+
+    fn client(&self, server: SocketAddr, user: &serde_json::Value) -> Client {
+        let kubeconfig = Some(self.kubeconfig(server, user));
+        let config = config(&Location { kubeconfig, ..Location::default() }).unwrap();
+        client(&config, Pings::default()).unwrap()
+    }
+
+    /// A plugin that prints what is in the file `status`, and notes each run.
+    fn plugin(&self) -> serde_json::Value {
+        let directory = self.0.path().display();
+        let kind = r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status":"#;
+        let script = format!(
+            "echo run >> {directory}/runs\nprintf '%s' '{kind} '\ncat {directory}/status\necho '}}'\n"
+        );
+        let path = self.write("plugin", &script);
+        json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": SHELL, "args": [path],
+            "interactiveMode": "Never",
+        }})
+    }
+
+    fn runs(&self) -> usize {
+        std::fs::read_to_string(self.path("runs")).unwrap_or_default().lines().count()
+    }
+}
+
+fn message(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => {
+            assert_eq!((status.code, status.reason.as_str()), (401, "Unauthorized"));
+            status.message
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// C83: an exec plugin whose token runs out without having said so is run again, once for all requests, and the request sent
+/// again; while the server takes none of its tokens it is run at most every ten seconds, and the error names it.
+#[tokio::test]
+async fn an_exec_plugin_is_run_again_when_its_token_runs_out() {
+    let (home, valid) = (Home::new(), Valid::default());
+    let server = picky(&valid, None).await;
+    set(&valid, "first");
+    home.write("status", r#"{"token": "first"}"#);
+    let client = home.client(server, &home.plugin());
+    assert_eq!(get(&client).await.unwrap(), "hello");
+    assert_eq!(home.runs(), 1);
+    set(&valid, "second");
+    home.write("status", r#"{"token": "second"}"#);
+    let answers = futures::future::join_all((0..20).map(|_| get(&client))).await;
+    assert!(answers.iter().all(|answer| answer.as_deref().ok() == Some("hello")), "{answers:?}");
+    assert_eq!(home.runs(), 2);
+    set(&valid, "third");
+
+    let refused = format!(
+        "the server does not accept the credentials of kubeconfig {} (exec plugin {SHELL})",
+        home.path("kubeconfig").display()
+    );
+    for _ in 0..20 {
+        assert_eq!(message(get(&client).await.unwrap_err()), refused);
+    }
+    assert!(home.runs() <= 3, "{} runs", home.runs());
+}
+
+/// C83: a plugin that fails is named with what it said on standard error, and with nothing else: neither its arguments and
+/// environment nor what it printed, which may be secrets.
+#[tokio::test]
+async fn a_plugin_that_fails_is_named_and_its_secrets_are_not() {
+    let (home, valid) = (Home::new(), Valid::default());
+    let server = picky(&valid, None).await;
+    set(&valid, "other");
+    home.write("status", r#"{"token": "secret"}"#);
+    let client = home.client(server, &home.plugin());
+    home.write("plugin", "echo secret\necho log in >&2\necho again >&2\nexit 3\n");
+    let message = message(get(&client).await.unwrap_err());
+
+    let cause = format!(
+        ", and they can't be renewed: exec plugin {SHELL} ended with exit status: 3: log in again"
+    );
+    assert!(message.ends_with(&cause), "{message}");
+    assert!(!message.contains("secret"), "{message}");
+}
+
+/// C83: so it is when the plugin is run because its token is about to expire.
+#[tokio::test]
+async fn a_plugin_that_fails_before_its_token_expires_is_named_alike() {
+    let (home, valid) = (Home::new(), Valid::default());
+    let server = picky(&valid, None).await;
+    home.write("status", r#"{"token": "secret", "expirationTimestamp": "2020-01-01T00:00:00Z"}"#);
+    let client = home.client(server, &home.plugin());
+    home.write("plugin", "echo secret\necho log in again >&2\nexit 3\n");
+    let error = one_line(&get(&client).await.unwrap_err());
+
+    let cause = format!("exec plugin {SHELL} ended with exit status: 3: log in again");
+    assert!(error.ends_with(&cause) && !error.contains("secret"), "{error}");
+}
+
+/// C83: an exec plugin's client certificate is renewed like a token.
+#[tokio::test]
+async fn an_exec_plugins_client_certificate_is_renewed() {
+    let (home, valid) = (Home::new(), Valid::default());
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let root = authority.self_signed(&key).unwrap();
+    let issuer = Issuer::new(authority, key);
+    let mut roots = RootCertStore::empty();
+    roots.add(root.der().clone()).unwrap();
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+    let server = picky(&valid, Some(verifier.build().unwrap())).await;
+    let issue = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = parameters.signed_by(&key, &issuer).unwrap();
+        let status = json!({"clientCertificateData": certificate.pem(), "clientKeyData": key.serialize_pem()});
+        home.write("status", &status.to_string());
+        set(&valid, certificate.der().to_vec());
+    };
+    issue("first");
+    let client = home.client(server, &home.plugin());
+    assert_eq!(get(&client).await.unwrap(), "hello");
+    issue("second");
+    assert_eq!(get(&client).await.unwrap(), "hello");
+}
+
+/// C83: a token file, and a kubeconfig, that have changed are read again when the server refuses what they said before; a
+/// kubeconfig that names another server by then is not followed there.
+#[tokio::test]
+async fn files_that_have_changed_are_read_again() {
+    let (home, valid) = (Home::new(), Valid::default());
+    let server = picky(&valid, None).await;
+    let token = home.write("token", "first");
+    set(&valid, "first");
+    let client = home.client(server, &json!({"tokenFile": token}));
+    assert_eq!(get(&client).await.unwrap(), "hello");
+    set(&valid, "second");
+    home.write("token", "second");
+    assert_eq!(get(&client).await.unwrap(), "hello");
+
+    let client = home.client(server, &json!({"token": "second"}));
+    assert_eq!(get(&client).await.unwrap(), "hello");
+    set(&valid, "third");
+    home.kubeconfig(server, &json!({"token": "third"}));
+    assert_eq!(get(&client).await.unwrap(), "hello");
+
+    let client = home.client(server, &json!({"token": "second"}));
+    home.kubeconfig("127.0.0.1:1".parse().unwrap(), &json!({"token": "third"}));
+    let message = message(get(&client).await.unwrap_err());
+    assert!(message.ends_with(" names another server now, https://127.0.0.1:1"), "{message}");
+}

@@ -1,0 +1,37 @@
+//! Errors in words.
+
+use super::*;
+
+/// C83: the cause of an error is the innermost one, in words, however deep it lies.
+#[tokio::test]
+async fn a_refused_connection_is_called_by_its_name() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let config = crate::client::Config::of_test(&format!("http://{address}"));
+    let client = crate::client::client(&config, crate::client::Pings::default()).unwrap();
+    let request = http::Request::get("/version").body(Vec::new()).unwrap();
+    let error = client.request_text(request).await.unwrap_err();
+    assert_eq!(failure(&error), (Sign::Away, "connection refused".to_owned()));
+    assert!(is_connection_refused(&error));
+    let reset = io::Error::from_raw_os_error(104);
+    assert_eq!(cause(&io::Error::new(reset.kind(), reset.to_string())), "connection reset");
+    assert_eq!(cause(&reset), "connection reset");
+    assert_eq!(cause(&io::Error::other(reset.to_string())), "connection reset by peer");
+    let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "no close_notify: https://example.com");
+    assert_eq!(cause(&cut), "the server closed the connection");
+    assert_eq!(cause(&io::Error::other("a certificate\n expired")), "a certificate expired");
+    assert!(!is_connection_refused(&io::Error::other("another")));
+}
+
+/// C83: a refusal is its message on one line, or its code, and never a form for programmers.
+#[test]
+fn a_refusal_is_its_message() {
+    let status = |code: u16, message: &str| {
+        kube::Error::Api(kube::core::Status::failure(message, "Forbidden").with_code(code).boxed())
+    };
+    let forbidden = failure(&status(403, "pods is forbidden:\n  no rule"));
+    assert_eq!(forbidden, (Sign::Refuses, "pods is forbidden: no rule".to_owned()));
+    assert_eq!(failure(&status(503, "")), (Sign::Away, "the server answered 503".to_owned()));
+    assert_eq!(sign(None), Sign::Away);
+}

@@ -1,0 +1,311 @@
+//! A watch against a server that speaks HTTP and misbehaves.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use everynode_core::name::ResourceVersion;
+use everynode_k8s::convert::RevisionObject;
+use futures::StreamExt;
+use futures::stream;
+use http::Response;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::client;
+use crate::decode::Revisions;
+
+/// Longest wait for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the server says to one request.
+#[derive(Clone)]
+struct Answer {
+    code: u16,
+    retry_after: Option<&'static str>,
+    body: Vec<u8>,
+    /// Whether the body stays open.
+    goes_on: bool,
+}
+
+impl Answer {
+    fn new(body: impl Into<Vec<u8>>) -> Self {
+        Self { code: 200, retry_after: None, body: body.into(), goes_on: false }
+    }
+
+    fn open(body: impl Into<Vec<u8>>) -> Self {
+        Self { goes_on: true, ..Self::new(body) }
+    }
+
+    fn status(code: u16) -> Self {
+        let body = format!(r#"{{"kind":"Status","code":{code},"message":"answer {code}"}}"#);
+        Self { code, ..Self::new(body) }
+    }
+}
+
+/// Answers requests in turn, and keeps their parameters. What comes after the last answer is left open.
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<(Instant, String)>>>,
+}
+
+impl Script {
+    fn answer(&self, query: &str) -> Answer {
+        self.asked.lock().unwrap().push((Instant::now(), query.to_owned()));
+        self.answers.lock().unwrap().pop_front().unwrap_or_else(|| Answer::open(""))
+    }
+
+    /// What was asked for: `stream`, `watch` from a version, a page with its limit and token.
+    fn asked(&self) -> Vec<String> {
+        let short = |(_, query): &(Instant, String)| {
+            let of = |name: &str| {
+                let mut pairs = form_urlencoded::parse(query.as_bytes());
+                pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+            };
+            match (of("sendInitialEvents"), of("watch"), of("limit"), of("continue")) {
+                (Some(_), _, _, _) => "stream".to_owned(),
+                (None, Some(_), _, _) => {
+                    format!("watch {}", of("resourceVersion").unwrap_or_default())
+                }
+                (None, None, None, None) => "list".to_owned(),
+                (None, None, _, None) => "page".to_owned(),
+                (None, None, _, Some(token)) => format!("page {token}"),
+            }
+        };
+        self.asked.lock().unwrap().iter().map(short).collect()
+    }
+
+    async fn serve(self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let script = self.clone();
+                let service = hyper::service::service_fn(move |request: http::Request<_>| {
+                    let _: &hyper::body::Incoming = request.body();
+                    let answer = script.answer(request.uri().query().unwrap_or_default());
+                    std::future::ready(Ok::<_, Infallible>(response(answer)))
+                });
+                tokio::spawn(async move {
+                    auto::Builder::new(TokioExecutor::new())
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await
+                });
+            }
+        });
+        address
+    }
+}
+
+fn response(
+    answer: Answer,
+) -> Response<StreamBody<impl futures::Stream<Item = Result<Frame<Bytes>, Infallible>>>> {
+    let first = stream::iter([Ok(Frame::data(Bytes::from(answer.body)))]);
+    let rest = if answer.goes_on { stream::pending().boxed() } else { stream::empty().boxed() };
+    let mut response = Response::builder().status(answer.code);
+    if let Some(seconds) = answer.retry_after {
+        response = response.header(http::header::RETRY_AFTER, seconds);
+    }
+    response.body(StreamBody::new(first.chain(rest))).unwrap()
+}
+
+struct Followed {
+    changes: mpsc::Receiver<Change<RevisionObject>>,
+    script: Script,
+    metrics: Arc<Metrics>,
+}
+
+impl Followed {
+    /// Follows ControllerRevisions that a server answers for as the script says.
+    async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let script = Script::default();
+        script.answers.lock().unwrap().extend(answers);
+        let address = script.clone().serve().await;
+        let config = client::Config::of_test(&format!("http://{address}"));
+        let (sender, changes) = mpsc::channel(100);
+        let metrics = Arc::new(Metrics::default());
+        let watch = Watch {
+            client: client::client(&config, client::Pings::default()).unwrap(),
+            resource: Resource { name: "controllerrevisions", path: "/revisions".to_owned() },
+            decoder: Revisions::default(),
+            sender,
+            wrap: |change| change,
+            contact: |_| None,
+            connection: Connection::default(),
+            metrics: metrics.clone(),
+        };
+        tokio::spawn(watch.run());
+        Self { changes, script, metrics }
+    }
+
+    async fn next(&mut self) -> Change<RevisionObject> {
+        let next = timeout(PATIENCE, self.changes.recv()).await;
+        next.unwrap_or_else(|_| panic!("nothing came; asked: {:?}", self.script.asked())).unwrap()
+    }
+
+    /// The names of the list that comes next, and its version.
+    async fn list(&mut self) -> (Vec<String>, u64) {
+        match self.next().await {
+            Change::Reset { items, version } => (items.iter().map(name).collect(), version.0),
+            other => panic!("no list: {other:?}"),
+        }
+    }
+
+    fn unreadable(&self) -> u64 {
+        let labels = ReasonLabels { reason: "Undecodable" };
+        self.metrics.problems.get_or_create(&labels).get()
+    }
+}
+
+fn name(revision: &RevisionObject) -> String {
+    match revision {
+        RevisionObject::Revision { revision, .. } => revision.name.to_string(),
+        RevisionObject::Foreign { .. } => "foreign".to_owned(),
+    }
+}
+
+fn revision(name: &str, version: u64) -> String {
+    format!(
+        r#"{{"kind":"ControllerRevision","metadata":{{"name":"{name}","namespace":"ns","uid":"{name}-uid","resourceVersion":"{version}"}},"data":{{"x":"?"}},"revision":1}}"#
+    )
+}
+
+/// The text with its question marks as bytes that are no UTF-8.
+fn spoilt(text: &str) -> Vec<u8> {
+    text.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect()
+}
+
+fn line(kind: &str, object: &str) -> String {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
+fn end(version: u64) -> String {
+    let annotations = r#""annotations":{"k8s.io/initial-events-end":"true"}"#;
+    line("BOOKMARK", &format!(r#"{{"metadata":{{"resourceVersion":"{version}",{annotations}}}}}"#))
+}
+
+fn error(code: u16, message: &str) -> String {
+    line("ERROR", &format!(r#"{{"kind":"Status","code":{code},"message":"{message}"}}"#))
+}
+
+fn page(items: &[String], version: u64, token: &str) -> String {
+    format!(
+        r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":[{}]}}"#,
+        items.join(",")
+    )
+}
+
+/// C1: finding 1. A server on an old etcd answers each streaming list with 200 and an ERROR event, code 500: the list then
+/// comes in pages.
+#[tokio::test]
+async fn a_streaming_list_that_ends_in_an_error_event_is_followed_by_pages() {
+    let message = "the required storage feature RequestWatchProgress is disabled";
+    let failing = Answer::new(error(500, message));
+    let pages = Answer::new(page(&[revision("a", 3)], 7, ""));
+    let mut followed = Followed::start([failing.clone(), pages]).await;
+    assert_eq!(followed.list().await, (vec!["a".to_owned()], 7));
+    assert_eq!(followed.script.asked()[..2], ["stream", "page"]);
+}
+
+/// C1, C4: finding 5. In a page, bytes that are no UTF-8 and an object that can't be decoded are reported; the others
+/// count.
+#[tokio::test]
+async fn what_can_not_be_read_in_a_page_is_reported_and_stops_nothing_else() {
+    let items = [revision("a", 3), r#"{"metadata":{"name":7}}"#.to_owned(), revision("b", 4)];
+    let pages = Answer::new(spoilt(&page(&items, 7, "")));
+    let mut followed = Followed::start([Answer::status(400), pages]).await;
+    assert_eq!(followed.list().await, (vec!["a".to_owned(), "b".to_owned()], 7));
+    assert_eq!(followed.unreadable(), 3);
+}
+
+/// C1, C4: finding 5. In a watch, bytes that are no UTF-8, an object that can't be decoded and one without a
+/// resourceVersion are reported; the lines after them count.
+#[tokio::test]
+async fn what_can_not_be_read_in_a_watch_is_reported_and_stops_nothing_else() {
+    let nameless = r#"{"metadata":{"resourceVersion":"9"}}"#;
+    let unversioned = r#"{"metadata":{"name":"b","namespace":"ns","uid":"b-uid"}}"#;
+    let lines = [
+        end(7),
+        line("ADDED", &revision("a", 8)),
+        line("MODIFIED", nameless),
+        line("ADDED", unversioned),
+        line("ADDED", &revision("c", 10).replace('?', "!")),
+    ];
+    let mut followed = Followed::start([Answer::open(spoilt(&lines.concat()))]).await;
+    assert_eq!(followed.list().await, (vec![], 7));
+    for (expected, at) in [("a", 8), ("", 9), ("b", 9), ("c", 10)] {
+        let change = followed.next().await;
+        assert_eq!(change.version(), ResourceVersion(at), "{change:?}");
+        match change {
+            Change::Applied { item, .. } => assert_eq!(name(&item), expected),
+            change => assert_eq!((change, ""), (Change::Reached(ResourceVersion(9)), expected)),
+        }
+    }
+    assert_eq!(followed.unreadable(), 3);
+    assert_eq!(followed.script.asked(), ["stream"]);
+}
+
+/// C1: finding 5. A watch that fails three times at one resourceVersion begins with a list: an ERROR event, a refusal and
+/// a line that is no JSON all count.
+#[tokio::test]
+async fn a_watch_that_fails_three_times_at_one_version_begins_with_a_list() {
+    let mut followed = Followed::start([
+        Answer::new(end(7) + &error(500, "etcd")),
+        Answer::status(500),
+        Answer::new("what is this?\n"),
+        Answer::open(line("ADDED", &revision("a", 8)) + &end(9)),
+    ])
+    .await;
+    assert_eq!(followed.list().await, (vec![], 7));
+    assert_eq!(followed.list().await, (vec!["a".to_owned()], 9));
+    assert_eq!(followed.script.asked(), ["stream", "watch 7", "watch 7", "stream"]);
+}
+
+/// C1: finding 7. What changes and what is deleted before the end bookmark of a streaming list counts.
+#[tokio::test]
+async fn changes_and_deletions_within_a_streaming_list_count() {
+    let lines = [
+        line("ADDED", &revision("a", 3)),
+        line("ADDED", &revision("b", 4)),
+        line("ADDED", &revision("c", 5)),
+        line("MODIFIED", &revision("c", 6)),
+        line("DELETED", &revision("a", 7)),
+        end(8),
+    ];
+    let mut followed = Followed::start([Answer::open(lines.concat())]).await;
+    let (mut names, version) = followed.list().await;
+    names.sort();
+    assert_eq!((names, version), (vec!["b".to_owned(), "c".to_owned()], 8));
+}
+
+/// C1: finding 19. A list whose continue token expires begins anew, and comes in one piece if that happens again.
+#[tokio::test]
+async fn a_list_whose_token_expires_twice_comes_in_one_piece() {
+    let first = Answer::new(page(&[revision("a", 3)], 7, "t"));
+    let whole = Answer::new(page(&[revision("a", 3), revision("b", 4)], 9, ""));
+    let expired = Answer::status(410);
+    let answers =
+        [Answer::status(400), first.clone(), expired.clone(), first.clone(), expired, whole];
+    let mut followed = Followed::start(answers).await;
+    assert_eq!(followed.list().await, (vec!["a".to_owned(), "b".to_owned()], 9));
+    let asked = ["stream", "page", "page t", "page", "page t", "list"];
+    assert_eq!(followed.script.asked()[..6], asked);
+}
+
+/// C1, C64: a server that asks for a pause (429, Retry-After) gets it, and is then asked the same again.
+#[tokio::test]
+async fn retry_after_is_honoured() {
+    let busy = Answer { retry_after: Some("2"), ..Answer::status(429) };
+    let mut followed = Followed::start([busy, Answer::open(end(7))]).await;
+    assert_eq!(followed.list().await, (vec![], 7));
+    assert_eq!(followed.script.asked(), ["stream", "stream"]);
+    let asked = followed.script.asked.lock().unwrap();
+    assert!(asked[1].0 - asked[0].0 >= Duration::from_secs(2));
+}

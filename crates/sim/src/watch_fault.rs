@@ -1,0 +1,100 @@
+//! What goes wrong with lists and watches, in the words of the sandbox's table: drawn here, made to happen in `feed.rs` and
+//! `world.rs`.
+
+use everynode_controller::api::Error;
+use everynode_core::time::Timestamp;
+use everynode_sandbox::fault::{
+    Delay, Duration, Fault, LateBookmark, Point, Refusal, Restart, WatchError,
+};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use crate::fault::{Faults, happens};
+
+/// Checkers allow a replica 30 s to see a change: two stalls in a row, and what they hold up, are shorter.
+const STALL_MAX_MS: i64 = 10_000;
+
+impl Faults {
+    /// Rates from a far part of the generator's sequence, so that the rest of a seed's schedule is what it is without them.
+    pub fn of_watches(rng: &Pcg64Mcg) -> Self {
+        let mut rng = rng.clone();
+        rng.advance(1 << 64);
+        let mut rate =
+            |max: u32| if rng.random_ratio(1, 2) { rng.random_range(0..=max) } else { 0 };
+        Self {
+            watch_error: rate(50),
+            late_bookmark: rate(500),
+            stall: rate(50),
+            restart: rate(10),
+            ..Self::default()
+        }
+    }
+
+    /// Of a streaming list with so many objects.
+    pub fn on_streaming_list(&self, objects: usize, rng: &mut Pcg64Mcg) -> Option<Fault> {
+        if happens(self.watch_error, rng) {
+            let objects = Some(rng.random_range(0..=objects as u64));
+            let at = Point { objects, ..Point::default() };
+            return Some(Fault::WatchError(WatchError { error: error(rng), at }));
+        }
+        let is_late = happens(self.late_bookmark, rng);
+        is_late.then(|| Fault::LateBookmark(LateBookmark { after: Duration::default() }))
+    }
+
+    /// Of a running watch that has something to deliver.
+    pub fn on_watch(&self, rng: &mut Pcg64Mcg) -> Option<Fault> {
+        let at = Point::default();
+        happens(self.watch_error, rng)
+            .then(|| Fault::WatchError(WatchError { error: error(rng), at }))
+    }
+
+    /// Of a delivery: how long the watch is behind.
+    pub fn on_delivery(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
+        happens(self.stall, rng)
+            .then(|| Delay { lasts: Duration(rng.random_range(1_000..STALL_MAX_MS)) })
+    }
+
+    /// Of a whole server.
+    pub fn on_server(&self, rng: &mut Pcg64Mcg) -> Option<Restart> {
+        happens(self.restart, rng).then(|| Restart {
+            down: Duration(rng.random_range(200..4_000)),
+            forbidden: Duration(rng.random_range(0..1_500)),
+            after_commit: false,
+        })
+    }
+}
+
+/// Any code but those that say how to go on (400, 410, 422).
+fn error(rng: &mut Pcg64Mcg) -> Refusal {
+    Refusal::of([403, 429, 500, 503, 504][rng.random_range(0..5usize)])
+}
+
+/// A restart of the API server that a replica speaks to.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    away_until: Timestamp,
+    forbidden_until: Timestamp,
+}
+
+impl Outage {
+    pub fn new(restart: &Restart, now: Timestamp) -> Self {
+        let away_until = Timestamp(now.0 + restart.down.0);
+        Self { away_until, forbidden_until: Timestamp(away_until.0 + restart.forbidden.0) }
+    }
+
+    /// What becomes of a request that arrives now; `None`: the server is as it was.
+    pub fn refuse(&self, now: Timestamp) -> Option<Error> {
+        if now < self.away_until {
+            return Some(Error::Transport("connection refused".to_owned()));
+        }
+        (now < self.forbidden_until).then(|| {
+            let refusal = Refusal::of(403);
+            Error::Refused {
+                code: refusal.code,
+                reason: refusal.reason().to_owned(),
+                message: refusal.message().to_owned(),
+                causes: Vec::new(),
+            }
+        })
+    }
+}
