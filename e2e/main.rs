@@ -1,26 +1,10 @@
-//! End to end: the real binary, real kubectl, real clients. Each test has a sandbox of its own, or with
-//! `EVERYNODE_E2E_KUBECONFIG` a namespace of its own on the cluster that this names (whose DaemonSet controller is already
-//! running); tests that need the sandbox then say that they are skipped.
+//! End to end: the real binary, real kubectl, real clients. The tests of [`cluster`] run on a sandbox of their own, or with
+//! `EVERYNODE_E2E_KUBECONFIG` in a namespace of their own on the cluster that this names (whose DaemonSet controller is already
+//! running); those of [`sandbox`] then report that they are skipped.
 
 #![forbid(unsafe_code)]
 
-mod agents;
-mod bad_input;
-mod completion;
-mod conversation;
-mod deploy;
-mod insight;
-mod kubectl;
-mod monitoring;
+mod cluster;
 mod observe;
-mod on_terminal;
-mod operate;
-mod python;
-mod quick_start;
-mod rights;
 mod sandbox;
-mod scenarios;
-mod separate_process;
-mod streams;
-mod watch;
 mod world;

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod cable;
 pub mod command;
+pub mod faults;
 pub mod gateway;
 pub mod manifest;
 pub mod process;

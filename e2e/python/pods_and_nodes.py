@@ -88,7 +88,8 @@ def main():
     assert core.patch_node(node.metadata.name, labels).metadata.labels["everynode.dev/python"] == "yes"
     labels["metadata"]["labels"]["everynode.dev/python"] = None
     assert "everynode.dev/python" not in core.patch_node(node.metadata.name, labels).metadata.labels
-    assert node.status.node_info.kubelet_version.startswith("v1."), node.status.node_info
+    # Hollow nodes of a test cluster have no version.
+    assert isinstance(node.status.node_info.kubelet_version, str), node.status.node_info
     core.list_namespaced_event(NAMESPACE)
 
 

@@ -98,9 +98,10 @@ async fn pass(
 }
 
 fn refused(code: u16) -> Result<Response<Body>> {
+    let reason = if code == 409 { "AlreadyExists" } else { "" };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-        "message": "refused on purpose", "reason": "",
+        "message": "refused on purpose", "reason": reason,
     });
     let body = Body::from(status.to_string().into_bytes());
     Ok(Response::builder().status(code).header("content-type", "application/json").body(body)?)

@@ -37,14 +37,12 @@ pub fn image_patch(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-/// Pods that run and never become ready: by a probe that no real kubelet can satisfy, and by a lifecycle of the sandbox.
+/// Pods that never become ready: their image can't be pulled anywhere, and a lifecycle of the sandbox says the same of a pod that
+/// runs.
 pub fn never_ready_patch() -> Value {
     json!({"spec": {"template": {
         "metadata": {"annotations": {"sandbox.everynode.dev/lifecycle": "never-ready"}},
-        "spec": {"containers": [{
-            "name": "main", "image": IMAGE,
-            "readinessProbe": {"httpGet": {"port": 1, "path": "/"}},
-        }]},
+        "spec": {"containers": [{"name": "main", "image": "registry.k8s.io/pause:non-existent"}]},
     }}})
 }
 

@@ -1,5 +1,6 @@
 //! Child processes that never outlive their test, and how many sandboxes run at once.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -33,11 +34,21 @@ impl Process {
         arguments: &[&str],
         kubeconfig: Option<&Path>,
     ) -> Result<Process> {
+        let variables = kubeconfig.map(|path| ("KUBECONFIG", path.as_os_str()));
+        Process::everynode_in(directory, name, arguments, variables.as_slice())
+    }
+
+    /// The same, with these variables set.
+    pub fn everynode_in(
+        directory: &Path,
+        name: &str,
+        arguments: &[&str],
+        variables: &[(&str, &OsStr)],
+    ) -> Result<Process> {
         let output = directory.join(format!("{}.log", unique(name)));
         let file = File::create(&output)?;
         let mut command = Command::new(EVERYNODE);
-        command.args(arguments).env_remove("KUBECONFIG");
-        command.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+        command.args(arguments).env_remove("KUBECONFIG").envs(variables.iter().copied());
         let child = command
             .env("HOME", directory)
             .env("TMPDIR", directory)

@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn every_rule_of_the_page_is_read() {
         let text = std::fs::read_to_string(source::root().join("docs/rules.md")).unwrap();
-        let rules = rules(&text);
-        assert_eq!(rules.keys().filter(|rule| rule.0 == 'C').count(), 49);
-        assert_eq!(rules.keys().filter(|rule| rule.0 == 'S').count(), 18);
+        let listed = text.lines().filter(|line| line.starts_with("- ")).count();
+        assert!(listed > 60, "{listed} rules");
+        assert_eq!(rules(&text).len(), listed);
     }
 }

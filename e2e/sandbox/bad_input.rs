@@ -38,9 +38,14 @@ spec:
     metadata: {labels: {app: b}}
     spec: {containers: [{name: a, image: a}]}
 ";
+const BAD_FAULTS: &str = "\
+faults:
+- fault: {error: {code: 500}}
+- fault: {error: {code: 20}}
+";
 const NO_NODES: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
 
-/// S1, S20: each mistake is named in one line, and nothing keeps running
+/// S1, S17, S20: each mistake is named in one line, and nothing keeps running
 #[tokio::test]
 async fn each_mistake_is_named_in_one_line() -> Result<()> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -53,6 +58,7 @@ async fn each_mistake_is_named_in_one_line() -> Result<()> {
         ("unknown.yaml", UNKNOWN_KIND),
         ("invalid.yaml", INVALID),
         ("nodes.yaml", NO_NODES),
+        ("faults.yaml", BAD_FAULTS),
     ] {
         std::fs::write(directory.path().join(name), text)?;
     }
@@ -76,6 +82,12 @@ async fn each_mistake_is_named_in_one_line() -> Result<()> {
         (vec!["sandbox", "--listen", &taken], &taken),
         (vec!["sandbox", "--kubeconfig-out", "{dir}/no/such/dir/config"], "no/such/dir/config"),
         (vec!["sandbox", "--lifecycles", "{dir}/no.yaml"], "no.yaml"),
+        (vec!["sandbox", "--faults", "{dir}/no.yaml"], "no.yaml: faults: "),
+        (vec!["sandbox", "--faults", "{dir}/missing.yaml"], "missing.yaml"),
+        (
+            vec!["sandbox", "--faults", "{dir}/faults.yaml"],
+            "faults.yaml: faults[1].fault.error.code",
+        ),
         (vec!["sandbox", "--timeout", "soon"], "--timeout"),
         (vec!["sandbox", "--nodez", "3"], "--nodez"),
         (vec!["sandcastle"], "sandcastle"),

@@ -5,7 +5,7 @@ use tokio::process::Command;
 
 use crate::world::{Setup, World};
 
-const PAGE: &str = include_str!("../docs/quick-start.md");
+const PAGE: &str = include_str!("../../docs/quick-start.md");
 /// The part that is kubectl alone, after the sandbox was started.
 const BEGIN: &str = "Everything from here on is kubectl";
 const END: &str = "## Your own nodes";

@@ -18,6 +18,10 @@ use crate::world::process::Process;
 use crate::world::{Setup, World, client, eventually};
 
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
+const COMPONENT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../deploy/components/namespace-node-selectors/rbac.yaml"
+);
 const NAMESPACE: &str = "kube-system";
 const ACCOUNT: &str = "everynode";
 
@@ -58,9 +62,43 @@ async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Res
     Ok(())
 }
 
-/// What an older or a troubled server does: it knows no streaming lists, and one deletion of a pod goes unanswered.
+/// C1, C15: asked to heed the node selectors of namespaces, the controller does nothing before it may read them, and says so;
+/// the component grants exactly that
+#[tokio::test]
+async fn a_controller_that_may_not_read_namespaces_says_so_and_waits() -> Result<()> {
+    let arguments = ["--log-level=debug", "--log-format=json"];
+    let setup = Setup { nodes: 2, controller: false, arguments: &arguments };
+    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    apply(&world, &rights_in(Path::new(MANIFEST))?).await?;
+    let kubeconfig = world.kubeconfig_of(NAMESPACE, ACCOUNT).await?;
+    let options = ["run", "--namespace-node-selectors", "--log-format=json"];
+    let mut controller =
+        Process::everynode_with(world.directory.path(), "run", &options, Some(&kubeconfig))?;
+    world.create_daemon_set(&daemon_set("a")).await?;
+    eventually("the log says what it waits for", async || {
+        let log = controller.output();
+        let reason = "nothing is done before namespaces are listed";
+        ensure!(log.contains(reason) && log.contains("namespaces is forbidden"), "{log}");
+        Ok(())
+    })
+    .await?;
+    ensure!(world.pods_of("a").await?.is_empty(), "it has created pods");
+    let component: Vec<Value> = std::fs::read_to_string(COMPONENT)?
+        .split("\n---\n")
+        .map(serde_saphyr::from_str)
+        .collect::<Result<_, _>>()?;
+    let needed = BTreeSet::from(["list namespaces".to_owned(), "watch namespaces".to_owned()]);
+    ensure!(granted(&component)? == needed, "{component:?}");
+    apply(&world, &component).await?;
+    world.settled("a").await.with_context(|| controller.output())?;
+    controller.check_running()?;
+    Ok(())
+}
+
+/// What an older or a troubled server does: it knows no streaming lists, one deletion of a pod goes unanswered, and the name of one
+/// new pod is taken.
 fn hindrances() -> impl Fn(&Parts) -> Fate + Send + Sync {
-    let has_withheld = AtomicBool::new(false);
+    let (has_withheld, was_taken) = (AtomicBool::new(false), AtomicBool::new(false));
     move |request| {
         let query = request.uri.query().unwrap_or_default();
         if query.contains("sendInitialEvents") {
@@ -69,6 +107,10 @@ fn hindrances() -> impl Fn(&Parts) -> Fate + Send + Sync {
         let is_deletion = request.method == Method::DELETE && request.uri.path().contains("/pods/");
         if is_deletion && !has_withheld.swap(true, Ordering::Relaxed) {
             return Fate::Unanswered;
+        }
+        let is_creation = request.method == Method::POST && request.uri.path().ends_with("/pods");
+        if is_creation && !was_taken.swap(true, Ordering::Relaxed) {
+            return Fate::Refused(409);
         }
         Fate::Answered
     }

@@ -1,11 +1,14 @@
 //! The manifests under deploy/: they are what their kinds say, and grant no right beyond those that the controller uses.
 
+mod priority;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service, ServiceAccount};
+use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::api::{Api, Patch, PatchParams};
@@ -16,6 +19,7 @@ use tokio::process::Command;
 use crate::world::command::finish;
 use crate::world::{Setup, World, eventually};
 
+const COMPONENTS: [&str; 4] = ["control-plane", "single", "monitoring", "namespace-node-selectors"];
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
 
 fn documents(text: &str) -> Result<Vec<Value>> {
@@ -33,9 +37,7 @@ impl Overlay {
     /// The base with these components, as a user's own kustomization has them.
     async fn of(components: &[&str]) -> Result<Vec<Value>> {
         let overlay = Overlay(tempfile::tempdir()?);
-        let copied =
-            std::process::Command::new("cp").args(["-R", DEPLOY]).arg(overlay.path("")).status()?;
-        ensure!(copied.success(), "cp of deploy/ ended with {copied}");
+        overlay.copy()?;
         let knows_components = knows_components(overlay.0.path()).await?;
         let directory = match components {
             [component] if !knows_components => {
@@ -45,6 +47,13 @@ impl Overlay {
         };
         let rendered = finish(kustomize(&directory), overlay.0.path(), "").await?.ok()?;
         documents(&rendered)
+    }
+
+    fn copy(&self) -> Result<()> {
+        let mut copy = std::process::Command::new("cp");
+        let copied = copy.args(["-R", DEPLOY]).arg(self.path("")).status()?;
+        ensure!(copied.success(), "cp of deploy/ ended with {copied}");
+        Ok(())
     }
 
     fn new_style(&self, components: &[&str]) -> Result<PathBuf> {
@@ -74,11 +83,36 @@ impl Overlay {
 
 /// kubectl has kustomize 2 before 1.21, which knows no components.
 async fn knows_components(home: &Path) -> Result<bool> {
+    Ok(minor_version(home).await? >= 21)
+}
+
+async fn minor_version(home: &Path) -> Result<u32> {
     let mut command = kubectl();
     command.args(["version", "--client", "--output=json"]);
     let version: Value = serde_json::from_str(&finish(command, home, "").await?.ok()?)?;
     let minor = version["clientVersion"]["minor"].as_str().context("kubectl has no version")?;
-    Ok(minor.trim_end_matches('+').parse::<u32>()? >= 21)
+    Ok(minor.trim_end_matches('+').parse()?)
+}
+
+/// The base in another namespace, as the component for that says; kube-system with a kubectl that can't.
+async fn in_own_namespace() -> Result<(&'static str, Vec<Value>)> {
+    let overlay = Overlay(tempfile::tempdir()?);
+    if minor_version(overlay.0.path()).await? < 22 {
+        return Ok(("kube-system", Overlay::of(&["own-namespace"]).await?));
+    }
+    overlay.copy()?;
+    let namespace = "agents";
+    let component = "../deploy/components/own-namespace";
+    for (name, kustomization) in [
+        ("moved", json!({"resources": ["../deploy/base"], "namespace": namespace})),
+        ("overlay", json!({"resources": ["../moved"], "components": [component]})),
+    ] {
+        std::fs::create_dir(overlay.path(name))?;
+        let file = overlay.path(name).join("kustomization.yaml");
+        std::fs::write(file, kustomization.to_string())?;
+    }
+    let rendered = finish(kustomize(&overlay.path("overlay")), overlay.0.path(), "").await?.ok()?;
+    Ok((namespace, documents(&rendered)?))
 }
 
 fn kubectl() -> Command {
@@ -95,6 +129,10 @@ async fn base() -> Result<Vec<Value>> {
     let home = tempfile::tempdir()?;
     let command = kustomize(&Path::new(DEPLOY).join("base"));
     documents(&finish(command, home.path(), "").await?.ok()?)
+}
+
+fn file(name: &str) -> Result<Vec<Value>> {
+    documents(&std::fs::read_to_string(Path::new(DEPLOY).join(name))?)
 }
 
 fn one<K: DeserializeOwned>(documents: &[Value], kind: &str) -> Result<K> {
@@ -154,9 +192,11 @@ fn round_trip<K: DeserializeOwned + serde::Serialize>(document: &Value) -> Resul
 #[tokio::test]
 async fn every_field_is_one_that_its_kind_has() -> Result<()> {
     let mut documents = base().await?;
-    for component in ["control-plane", "single", "monitoring"] {
+    for component in COMPONENTS {
         documents.extend(Overlay::of(&[component]).await?);
     }
+    documents.extend(in_own_namespace().await?.1);
+    documents.extend(file("static-pod-flow-schemas.yaml")?);
     for document in &documents {
         match document["kind"].as_str().unwrap_or_default() {
             "Deployment" => round_trip::<Deployment>(document)?,
@@ -167,6 +207,7 @@ async fn every_field_is_one_that_its_kind_has() -> Result<()> {
             "ClusterRoleBinding" => round_trip::<ClusterRoleBinding>(document)?,
             "Role" => round_trip::<Role>(document)?,
             "RoleBinding" => round_trip::<RoleBinding>(document)?,
+            "FlowSchema" => round_trip::<FlowSchema>(document)?,
             // Custom resources, whose types are prometheus-operator's.
             "ServiceMonitor" | "PrometheusRule" => {}
             other => anyhow::bail!("no type for {other}"),
@@ -199,7 +240,8 @@ async fn take_the_network_away(world: &World) -> Result<()> {
     .await
 }
 
-/// All but custom resources, whose definitions are prometheus-operator's to bring.
+/// All but custom resources, whose definitions are prometheus-operator's to bring, and FlowSchemas, which the sandbox does not
+/// serve.
 #[tokio::test]
 async fn the_api_server_takes_every_manifest_in_a_dry_run() -> Result<()> {
     let setup = Setup { nodes: 1, controller: false, ..Setup::default() };
@@ -210,14 +252,16 @@ async fn the_api_server_takes_every_manifest_in_a_dry_run() -> Result<()> {
         world.kubectl_with_input(&arguments, &list).await
     };
     let mut rendered = vec![base().await?];
-    for component in ["control-plane", "single", "monitoring"] {
+    for component in COMPONENTS {
         rendered.push(Overlay::of(&[component]).await?);
     }
-    for file in ["everynode.yaml", "static-pod.yaml"] {
-        rendered.push(documents(&std::fs::read_to_string(Path::new(DEPLOY).join(file))?)?);
+    for name in ["everynode.yaml", "static-pod.yaml"] {
+        rendered.push(file(name)?);
     }
+    let unserved = ["monitoring.coreos.com/v1", "flowcontrol.apiserver.k8s.io/v1"];
     for mut documents in rendered {
-        documents.retain(|document| document["apiVersion"] != "monitoring.coreos.com/v1");
+        documents
+            .retain(|document| !unserved.iter().any(|version| document["apiVersion"] == **version));
         let said = dry_run(&documents).await?.ok()?;
         ensure!(said.lines().count() == documents.len(), "of {documents:?} it said {said}");
         ensure!(said.lines().all(|line| line.ends_with(" created (server dry run)")), "{said}");
@@ -304,6 +348,25 @@ async fn the_static_pod_is_as_confined_as_the_deployments() -> Result<()> {
     Ok(())
 }
 
+/// In another namespace the lease is where the role lets it be, and nothing else changes.
+#[tokio::test]
+async fn in_a_namespace_of_its_own_the_lease_is_there_too() -> Result<()> {
+    let (namespace, moved) = in_own_namespace().await?;
+    let role: Role = one(&moved, "Role")?;
+    ensure!(role.metadata.namespace.as_deref() == Some(namespace), "{role:?}");
+    let moved = container(&moved)?;
+    starts_with_known_options(&moved)?;
+    let (moved_arguments, base) = (arguments(&moved), container(&base().await?)?);
+    let (last, others) = moved_arguments.split_last().context("no arguments")?;
+    ensure!(*others == *arguments(&base), "{others:?}");
+    ensure!(last.starts_with("--leader-elect-resource-namespace="), "{last}");
+    let variables = moved.env.iter().flatten();
+    let mut sources =
+        variables.filter_map(|variable| variable.value_from.as_ref()?.field_ref.as_ref());
+    ensure!(sources.any(|field| field.field_path == "metadata.namespace"), "{:?}", moved.env);
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_image_is_built_with_the_workspaces_rust_and_runs_as_the_manifests_user() -> Result<()>
 {
@@ -325,6 +388,23 @@ async fn the_image_is_built_with_the_workspaces_rust_and_runs_as_the_manifests_u
 async fn a_cluster_of_one_node_gets_one_replica() -> Result<()> {
     let deployment: Deployment = one(&Overlay::of(&["single"]).await?, "Deployment")?;
     ensure!(deployment.spec.and_then(|spec| spec.replicas) == Some(1));
+    Ok(())
+}
+
+/// The option and the right that it needs come together, and nothing else of the arguments differs.
+#[tokio::test]
+async fn where_namespaces_have_node_selectors_it_heeds_them_and_may_read_them() -> Result<()> {
+    let (base, documents) = (base().await?, Overlay::of(&["namespace-node-selectors"]).await?);
+    starts_with_known_options(&container(&documents)?)?;
+    let mut expected = arguments(&container(&base)?);
+    expected.push("--namespace-node-selectors".to_owned());
+    let found = arguments(&container(&documents)?);
+    ensure!(found == expected, "its arguments are {found:?}");
+    let reads_namespaces = |documents: &[Value]| {
+        let roles = documents.iter().filter(|document| document["kind"] == "ClusterRole");
+        roles.filter(|role| role["rules"].to_string().contains("\"namespaces\"")).count()
+    };
+    ensure!(reads_namespaces(&base) == 0 && reads_namespaces(&documents) == 1, "{documents:?}");
     Ok(())
 }
 

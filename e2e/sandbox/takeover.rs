@@ -10,8 +10,8 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use super::leader::{another_leads, holder};
+use super::separate_process::{bare, run};
 use crate::observe::{Limits, Observer};
-use crate::separate_process::{bare, run};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 

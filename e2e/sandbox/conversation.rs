@@ -93,7 +93,7 @@ async fn what_is_wrong_is_refused_in_upstreams_words() -> Result<()> {
 async fn hold(name: &str) -> Result<()> {
     let setup = Setup { nodes: 3, ..Setup::default() };
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/conversation");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/sandbox/conversation");
     let path = Path::new(root).join(format!("{name}.txt"));
     let mut script = Script::read(&path)?;
     let shell = Shell::new(&world).await?;

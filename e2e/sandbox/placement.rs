@@ -1,4 +1,4 @@
-//! Which nodes, seen from outside: affinity, taints, namespaces, and who schedules.
+//! Which nodes, seen from outside: affinity, taints, namespaces, and who schedules. Needs nodes that the test may label and taint.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,18 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::separate_process::{bare, run};
 use crate::observe::node_of;
-use crate::separate_process::{bare, run};
 use crate::world::manifest::{daemon_set, with};
 use crate::world::{Setup, World, eventually};
 
 /// A sandbox of four nodes, `rank` 1 to 4.
 async fn ranked() -> Result<Option<World>> {
-    let Some(world) = World::sandbox(Setup::default()).await? else { return Ok(None) };
+    ranked_with(Setup::default()).await
+}
+
+async fn ranked_with(setup: Setup<'_>) -> Result<Option<World>> {
+    let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
     for (index, name) in World::node_names(&world.list_nodes().await?).iter().enumerate() {
         let labels = json!({"metadata": {"labels": {"rank": (index + 1).to_string()}}});
         world.nodes().patch(name, &PatchParams::default(), &Patch::Merge(labels)).await?;
@@ -123,15 +127,42 @@ async fn tolerations_compare_numbers() -> Result<()> {
     Ok(())
 }
 
-/// C15, C16: a namespace's node selector restricts its DaemonSets, and follows the annotation
+/// C15: a namespace's node selector means nothing to the controller unless it is asked to heed it
 #[tokio::test]
-async fn a_namespaces_node_selector_counts() -> Result<()> {
+async fn a_namespaces_node_selector_is_ignored_by_default() -> Result<()> {
     let Some(world) = ranked().await? else { return Ok(()) };
+    select_nodes(&world, json!("rank=2")).await?;
+    world.create_daemon_set(&daemon_set("a")).await?;
+    placed(&world, "a", &["1", "2", "3", "4"]).await
+}
+
+/// C15, C16: asked to, it creates pods where the annotation allows it, follows the annotation, and takes none away
+#[tokio::test]
+async fn a_namespaces_node_selector_counts_where_it_is_heeded() -> Result<()> {
+    let setup = Setup { controller: false, ..Setup::default() };
+    let Some(world) = ranked_with(setup).await? else { return Ok(()) };
+    let _controller = run(&world, &["--leader-elect=false", "--namespace-node-selectors"])?;
     select_nodes(&world, json!("rank=2")).await?;
     world.create_daemon_set(&daemon_set("a")).await?;
     placed(&world, "a", &["2"]).await?;
     select_nodes(&world, Value::Null).await?;
-    placed(&world, "a", &["1", "2", "3", "4"]).await
+    placed(&world, "a", &["1", "2", "3", "4"]).await?;
+    let before: BTreeSet<String> = world.pods_of("a").await?.iter().map(node_of).collect();
+    select_nodes(&world, json!("rank=2")).await?;
+    eventually("the others count as misscheduled", async || {
+        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
+        ensure!(status.number_misscheduled == 3, "{status:?}");
+        Ok(())
+    })
+    .await?;
+    let pods = world.pods_of("a").await?;
+    let after: BTreeSet<String> = pods.iter().map(node_of).collect();
+    ensure!(before == after, "they were on {before:?} and are on {after:?}");
+    ensure!(
+        pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()),
+        "one is being deleted"
+    );
+    Ok(())
 }
 
 async fn select_nodes(world: &World, selector: Value) -> Result<()> {
@@ -155,49 +186,8 @@ async fn the_controller_can_schedule_by_itself() -> Result<()> {
     Ok(())
 }
 
-/// C14, C30: a created pod is pinned to its node, and has the default tolerations, each once
-#[tokio::test]
-async fn a_created_pod_is_pinned_and_tolerates_what_it_must() -> Result<()> {
-    let world = World::cluster(1).await?;
-    let own = json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}]);
-    let preferred = json!([{"weight": 1, "preference": {"matchExpressions": [
-        {"key": "kubernetes.io/os", "operator": "Exists"}]}}]);
-    let spec = json!({
-        "tolerations": own,
-        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}},
-    });
-    world.roll_out(&with_template_spec("a", spec)).await?;
-    let pod = world.pods_of("a").await?.pop().context("there is a pod")?;
-    let affinity = affinity(&pod).context("it has no affinity")?;
-    let pinned = json!([{"matchFields": [
-        {"key": "metadata.name", "operator": "In", "values": [node_of(&pod)]}]}]);
-    ensure!(affinity["required"]["nodeSelectorTerms"] == pinned, "{affinity}");
-    ensure!(affinity["preferred"] == preferred, "{affinity}");
-    let tolerations = pod.spec.and_then(|spec| spec.tolerations).unwrap_or_default();
-    let mut seen: Vec<(String, String)> = tolerations
-        .into_iter()
-        .map(|toleration| {
-            (toleration.key.unwrap_or_default(), toleration.effect.unwrap_or_default())
-        })
-        .filter(|(key, _)| key.starts_with("node.kubernetes.io/"))
-        .collect();
-    seen.sort_unstable();
-    let expected: Vec<(String, String)> = [
-        ("disk-pressure", "NoSchedule"),
-        ("memory-pressure", "NoSchedule"),
-        ("not-ready", "NoExecute"),
-        ("pid-pressure", "NoSchedule"),
-        ("unreachable", "NoExecute"),
-        ("unschedulable", "NoSchedule"),
-    ]
-    .map(|(key, effect)| (format!("node.kubernetes.io/{key}"), effect.to_owned()))
-    .to_vec();
-    ensure!(seen == expected, "{seen:?}");
-    Ok(())
-}
-
 /// The pod's node affinity, with short names.
-fn affinity(pod: &Pod) -> Option<Value> {
+pub fn affinity(pod: &Pod) -> Option<Value> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.clone()?;
     let affinity = serde_json::to_value(affinity).ok()?;
     Some(json!({

@@ -10,7 +10,7 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::conversation::normalize::answer;
+use super::conversation::normalize::answer;
 use crate::world::command::{Output, finish};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::process::EVERYNODE;
@@ -189,7 +189,7 @@ async fn without_some_rights_the_rest_is_answered() -> Result<()> {
     expect![[r#"
         daemonset NAMESPACE/agent: 2 of 2 nodes should run it
         RollingUpdate, maxUnavailable 1; how far a rollout is can't be told: pods or revisions were not read
-        ! a node selector of the namespace is not heeded: user "system:serviceaccount:NAMESPACE:reader" may not get namespaces in the whole cluster: ask for a ClusterRole with apiGroups [""], resources ["namespaces"], verbs ["get"]
+        ! whether the namespace has a node selector is not known: user "system:serviceaccount:NAMESPACE:reader" may not get namespaces in the whole cluster: ask for a ClusterRole with apiGroups [""], resources ["namespaces"], verbs ["get"]
         ! which pods are up to date is not known: user "system:serviceaccount:NAMESPACE:reader" may not list controllerrevisions in namespace NAMESPACE: ask for a Role with apiGroups ["apps"], resources ["controllerrevisions"], verbs ["list"]
         ! what pods are doing is not known: user "system:serviceaccount:NAMESPACE:reader" may not list pods in namespace NAMESPACE: ask for a Role with apiGroups [""], resources ["pods"], verbs ["list"]
 

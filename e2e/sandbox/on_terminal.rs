@@ -6,7 +6,7 @@ use expect_test::expect_file;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::conversation::normalize::answer;
+use super::conversation::normalize::answer;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::terminal::Terminal;
 use crate::world::{Setup, World, eventually};

@@ -7,8 +7,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::leader::{another_leads, holder};
+use super::separate_process::run;
 use crate::observe::{Limits, Observer, node_of};
-use crate::separate_process::run;
 use crate::world::cable::{Cable, Condition};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::Process;

@@ -9,8 +9,8 @@ use kube::api::Api;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::separate_process::{bare, run};
 use crate::observe::{Limits, Observer};
-use crate::separate_process::{bare, run};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::Process;
 use crate::world::{World, eventually, within};
@@ -41,7 +41,8 @@ async fn the_second_replica_takes_over_when_the_first_is_told_to_stop() -> Resul
         ensure!(now != leader, "still {now}");
         Ok(())
     })
-    .await?;
+    .await
+    .with_context(|| format!("{}{}", first.output(), second.output()))?;
     world.settled("a").await?;
     observer.finish().await?;
     second.check_running()

@@ -1,9 +1,12 @@
 //! `everynode run` as a process of its own, beside a cluster that has no DaemonSet controller.
 
-use anyhow::{Context, Result, ensure};
+use std::process::{Command, Stdio};
 
-use crate::kubectl;
-use crate::world::process::Process;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::cluster::kubectl;
+use crate::world::process::{EVERYNODE, Process};
 use crate::world::{Setup, World};
 
 /// A cluster without a DaemonSet controller. None when an external one is tested.
@@ -27,5 +30,29 @@ async fn a_controller_of_its_own_does_the_same() -> Result<()> {
     let (status, time) = controller.terminate().await?;
     ensure!(status.success(), "SIGTERM ends it with {status}: {}", controller.output());
     ensure!(time.as_secs() < 5, "SIGTERM takes {time:?}");
+    Ok(())
+}
+
+/// C83: with `--log-format=json` all of the log is JSON, the error that ends the controller included
+#[test]
+fn the_error_that_ends_a_controller_is_a_line_of_its_log() -> Result<()> {
+    let run = |format: &str| -> Result<String> {
+        let output = Command::new(EVERYNODE)
+            .args(["run", "--kubeconfig=/nowhere", format])
+            .stdin(Stdio::null())
+            .output()?;
+        ensure!(output.status.code() == Some(1), "{format}: {}", output.status);
+        Ok(String::from_utf8(output.stderr)?)
+    };
+    let text = run("--log-format=text")?;
+    ensure!(text.starts_with("error: kubeconfig /nowhere: "), "{text}");
+    let json = run("--log-format=json")?;
+    let lines: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect::<Result<_>>()?;
+    let last = lines.last().context("nothing is logged")?;
+    let message = last["message"].as_str().unwrap_or_default();
+    ensure!(last["level"] == "ERROR" && message.starts_with("kubeconfig /nowhere: "), "{json}");
     Ok(())
 }

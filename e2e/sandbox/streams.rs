@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::separate_process::bare;
+use super::separate_process::bare;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::{EVERYNODE, Process};
 

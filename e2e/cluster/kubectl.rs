@@ -39,7 +39,7 @@ pub async fn main_path(world: &World) -> Result<()> {
 }
 
 pub async fn apply(world: &World) -> Result<()> {
-    let example = include_str!("../examples/fluentd-elasticsearch.yaml");
+    let example = include_str!("../../examples/fluentd-elasticsearch.yaml");
     let manifest = example
         .replace("namespace: kube-system", &format!("namespace: {}", world.namespace))
         .replace("k8s.gcr.io/fluentd-elasticsearch:1.20", IMAGE)

@@ -8,14 +8,14 @@ use kube::api::PostParams;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::scenarios::leader;
-use crate::separate_process::bare;
+use super::leader;
+use super::separate_process::bare;
 use crate::world::manifest::daemon_set;
 use crate::world::{World, eventually};
 
-const ALERTS: &str = include_str!("../deploy/components/monitoring/alerts.yaml");
-const DASHBOARD: &str = include_str!("../deploy/components/monitoring/dashboard.json");
-const PAGE: &str = include_str!("../docs/metrics.md");
+const ALERTS: &str = include_str!("../../deploy/components/monitoring/alerts.yaml");
+const DASHBOARD: &str = include_str!("../../deploy/components/monitoring/dashboard.json");
+const PAGE: &str = include_str!("../../docs/metrics.md");
 
 /// The names of labels, by the name of the sample.
 type Samples = BTreeMap<String, BTreeSet<String>>;

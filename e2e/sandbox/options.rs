@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::separate_process::{bare, run};
+use super::separate_process::{bare, run};
 use crate::world::eventually;
 use crate::world::manifest::daemon_set;
 use crate::world::process::unique;

@@ -1,0 +1,69 @@
+//! The operators' commands on a rollout that goes well and on one that is stuck.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::observe::uids;
+use crate::world::command::Output;
+use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_ready_patch, with};
+use crate::world::process::EVERYNODE;
+use crate::world::{World, deadline, eventually};
+
+/// C50, C52, C70: `plan`, `status`, `history`, `diff`, `undo`, `watch` and `restart` agree with the cluster on a rollout that goes well
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_planned_followed_compared_and_taken_back() -> Result<()> {
+    let world = World::cluster(4).await?;
+    world.roll_out(&daemon_set("agent")).await?;
+    let pods = uids(&world, "agent").await?;
+    let next = with(daemon_set("agent"), image_patch(NEXT_IMAGE)).to_string();
+    let planned = run(&world, &["plan", "-f", "-"], &next).await?;
+    ensure!(planned.code == 2 && planned.stdout.contains(NEXT_IMAGE), "plan: {planned:?}");
+    ensure!(uids(&world, "agent").await? == pods, "plan changed something");
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    let timeout = format!("{}s", deadline().as_secs());
+    let status = run(&world, &["status", "ds/agent", "--timeout", &timeout], "").await?.ok()?;
+    ensure!(status.contains("rolled out"), "status: {status}");
+    let history = run(&world, &["history", "ds/agent", "-o", "json"], "").await?.ok()?;
+    let history: Value = serde_json::from_str(&history)?;
+    ensure!(history.as_array().is_some_and(|all| all.len() == 2), "{history}");
+    let diff = run(&world, &["diff", "ds/agent"], "").await?;
+    ensure!(diff.stdout.contains(IMAGE) && diff.stdout.contains(NEXT_IMAGE), "diff: {diff:?}");
+    run(&world, &["undo", "ds/agent"], "").await?.ok()?;
+    let watched =
+        run(&world, &["watch", "ds/agent", "--no-tty", "--until-done"], "").await?.ok()?;
+    ensure!(watched.contains("rolled out"), "watch: {watched}");
+    let undone = uids(&world, "agent").await?;
+    run(&world, &["restart", "ds/agent"], "").await?.ok()?;
+    run(&world, &["status", "ds/agent", "--timeout", &timeout], "").await?.ok()?;
+    let restarted = uids(&world, "agent").await?;
+    ensure!(restarted.is_disjoint(&undone) && restarted.len() == pods.len(), "{restarted:?}");
+    Ok(())
+}
+
+/// C52, C70: `top`, `explain` and `status` name the same cause of a stuck rollout
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stuck_rollout_is_reported_by_every_command() -> Result<()> {
+    let world = World::cluster(4).await?;
+    world.roll_out(&daemon_set("agent")).await?;
+    world.patch_daemon_set("agent", never_ready_patch()).await?;
+    eventually("explain names the node that holds the rollout up", async || {
+        let text = run(&world, &["explain", "ds/agent"], "").await?.ok()?;
+        ensure!(text.contains("1 of maxUnavailable 1 used up by"), "{text}");
+        Ok(())
+    })
+    .await?;
+    let top = run(&world, &["top"], "").await?.ok()?;
+    ensure!(top.lines().any(|line| line.contains("agent") && !line.contains("done")), "{top}");
+    let status = run(&world, &["status", "ds/agent", "--timeout", "1s"], "").await?;
+    ensure!(status.code == 3 || status.code == 4, "status: {status:?}");
+    world.kubectl(&["rollout", "undo", "ds/agent"]).await?;
+    world.settled("agent").await?;
+    Ok(())
+}
+
+async fn run(world: &World, arguments: &[&str], input: &str) -> Result<Output> {
+    let mut command = Command::new(EVERYNODE);
+    command.args(arguments).args(["--namespace", &world.namespace]);
+    world.finish(command, input).await
+}

@@ -1,0 +1,467 @@
+//! What API servers do on bad days, by the sandbox's rules: the controller starts, goes on, does nothing twice, and says so
+//! in a few lines.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::observe::{Limits, Observer, same_pods, uids};
+use crate::world::cable::{Cable, Condition};
+use crate::world::faults::Rehearsal;
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
+use crate::world::process::Process;
+use crate::world::{World, eventually, within};
+
+const ONE_BY_ONE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+
+/// What must happen soon: much sooner than any hold or back-off of a minute.
+const SOON: Duration = Duration::from_secs(20);
+
+/// What kube-apiserver answers where its etcd can't tell how far a watch is.
+const NO_PROGRESS: &str = "a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled";
+
+async fn rolls_out_soon(world: &World, name: &str, controller: &Process) -> Result<()> {
+    within(SOON, "the DaemonSet rolls out", async || {
+        let ds = world.daemon_sets().get(name).await?;
+        let status = ds.status.unwrap_or_default();
+        let desired = status.desired_number_scheduled;
+        let is_done = status.observed_generation >= ds.metadata.generation
+            && desired > 0
+            && status.updated_number_scheduled == Some(desired)
+            && status.number_available == Some(desired);
+        ensure!(is_done, "its status is {status:?}");
+        Ok(())
+    })
+    .await
+    .with_context(|| controller.output())
+}
+
+/// Number of pods of the next image.
+async fn updated(world: &World) -> Result<usize> {
+    let is_next = |pod: &Pod| {
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        containers.into_iter().any(|container| container.image.as_deref() == Some(NEXT_IMAGE))
+    };
+    Ok(world.pods_of("a").await?.iter().filter(|pod| is_next(pod)).count())
+}
+
+/// C1: a server that ends every streaming list with an ERROR event of code 500 is asked for pages, and not all the time
+/// (finding 1)
+#[tokio::test]
+async fn the_controller_starts_where_every_streaming_list_fails() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+    let error = json!({"error": {"code": 500, "message": NO_PROGRESS}});
+    rehearsal
+        .set(json!([{"match": {"verbs": ["watchlist"]}, "fault": {"watchError": error}}]))
+        .await?;
+    let mut controller = rehearsal.run(&[])?;
+    rehearsal.world.create_daemon_set(&daemon_set("a")).await?;
+    rolls_out_soon(&rehearsal.world, "a", &controller).await?;
+    let asked = rehearsal.fired(0).await?;
+    ensure!(asked > 0 && asked <= 15, "{asked} streaming lists were asked for");
+    controller.check_running()
+}
+
+/// C1, C4: a revision of another namespace with bytes that are not UTF-8 stops nothing, be it there at the start or come
+/// later (finding 5)
+#[tokio::test]
+async fn bytes_that_are_not_utf8_stop_nothing() -> Result<()> {
+    for comes_later in [false, true] {
+        let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+        let world = &rehearsal.world;
+        let spoilt = json!({"namespace": "elsewhere", "name": "spoilt", "text": "sunrise"});
+        rehearsal
+            .set(json!([{
+                "match": {"resources": ["controllerrevisions"]},
+                "fault": {"invalidUtf8": spoilt},
+            }]))
+            .await?;
+        if !comes_later {
+            put_revision_elsewhere(world).await?;
+        }
+        let mut controller = rehearsal.run(&[])?;
+        world.create_daemon_set(&daemon_set("a")).await?;
+        rolls_out_soon(world, "a", &controller).await?;
+        if comes_later {
+            put_revision_elsewhere(world).await?;
+        }
+        world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+        rolls_out_soon(world, "a", &controller).await?;
+        ensure!(rehearsal.fired(0).await? > 0, "no request for revisions was touched");
+        controller.check_running()?;
+    }
+    Ok(())
+}
+
+async fn put_revision_elsewhere(world: &World) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": "elsewhere"}}))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    let revisions: Api<ControllerRevision> = Api::namespaced(world.client.clone(), "elsewhere");
+    let revision =
+        json!({"metadata": {"name": "spoilt"}, "revision": 1, "data": {"note": "sunrise"}});
+    revisions.create(&PostParams::default(), &serde_json::from_value(revision)?).await?;
+    Ok(())
+}
+
+/// The controller over a cable, once its watch of pods is open but stands still for this long: it is behind.
+async fn with_pods_behind(
+    rehearsal: &Rehearsal,
+    lasts: &str,
+    faults: &[Value],
+    before: impl AsyncFnOnce() -> Result<()>,
+) -> Result<(Process, Cable)> {
+    let cable = Cable::to(&rehearsal.kubeconfig).await?;
+    let controller = rehearsal.run_with(&cable.kubeconfig(&rehearsal.kubeconfig)?, &[])?;
+    before().await?;
+    let mut rules = vec![json!({
+        "match": {"verbs": ["watch"], "resources": ["pods"]},
+        "when": {"times": 1},
+        "fault": {"stall": {"lasts": lasts}},
+    })];
+    rules.extend(faults.iter().cloned());
+    rehearsal.set(rules.into()).await?;
+    cable.strike(Condition::Cut);
+    rehearsal.has_fired(0, 1).await.with_context(|| controller.output())?;
+    Ok((controller, cable))
+}
+
+/// C52, C61: a deletion that is answered 500, or not at all, though it took effect, while the watch of pods is behind: never
+/// more than maxUnavailable down (finding 4)
+#[tokio::test]
+async fn a_deletion_of_unknown_outcome_takes_no_second_pod() -> Result<()> {
+    let error = json!({"error": {"code": 500, "afterCommit": true}});
+    let lost = json!({"loseAnswer": {"afterCommit": true}});
+    for fault in [error, lost] {
+        let Some(rehearsal) = Rehearsal::of(4).await? else { return Ok(()) };
+        let world = &rehearsal.world;
+        let deletion = json!({
+            "match": {"verbs": ["delete"], "resources": ["pods"]},
+            "when": {"times": 1},
+            "fault": fault,
+        });
+        let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
+        let (mut controller, _cable) =
+            with_pods_behind(&rehearsal, "3s", &[deletion], settled).await?;
+        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+        rehearsal.has_fired(1, 1).await.with_context(|| controller.output())?;
+        rolls_out_soon(world, "a", &controller).await?;
+        observer.finish().await.with_context(|| controller.output())?;
+        controller.check_running()?;
+    }
+    Ok(())
+}
+
+/// C34, C35: creations that are answered 504, 502 without a Status, or not at all, though they took effect, while the watch
+/// of pods is behind and reads fail: no node gets a second pod, and none waits for a minute
+#[tokio::test]
+async fn a_creation_of_unknown_outcome_makes_no_second_pod() -> Result<()> {
+    let faults = [
+        json!({"error": {"code": 504, "afterCommit": true}}),
+        json!({"error": {"code": 502, "plainText": true, "afterCommit": true}}),
+        json!({"loseAnswer": {"afterCommit": true}}),
+    ];
+    for fault in faults {
+        let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+        let world = &rehearsal.world;
+        let creation = json!({
+            "match": {"verbs": ["create"], "resources": ["pods"]},
+            "when": {"times": 2},
+            "fault": fault,
+        });
+        // What a controller may ask right after it fails as well.
+        let read = json!({
+            "match": {"verbs": ["get", "list"], "resources": ["pods"]},
+            "when": {"times": 2},
+            "fault": {"error": {"code": 503}},
+        });
+        let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
+        let (mut controller, _cable) =
+            with_pods_behind(&rehearsal, "5s", &[creation, read], settled).await?;
+        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        join(world, &["late-1", "late-2"]).await?;
+        rehearsal.has_fired(1, 2).await.with_context(|| controller.output())?;
+        available_soon(world, 5, &controller).await?;
+        let report = observer.finish().await.with_context(|| controller.output())?;
+        ensure!(report.created.len() == 2, "{:?} were created for 2 nodes", report.created);
+        controller.check_running()?;
+    }
+    Ok(())
+}
+
+async fn join(world: &World, names: &[&str]) -> Result<()> {
+    for name in names {
+        let node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        world.nodes().create(&PostParams::default(), &node).await?;
+    }
+    Ok(())
+}
+
+async fn available_soon(world: &World, pods: i32, controller: &Process) -> Result<()> {
+    within(SOON, "each node has an available pod", async || {
+        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
+        let is_done =
+            status.desired_number_scheduled == pods && status.number_available == Some(pods);
+        ensure!(is_done, "the status is {status:?}");
+        Ok(())
+    })
+    .await
+    .with_context(|| controller.output())
+}
+
+/// C34, C35: creations that land after their answer, an error or none: no node has two pods, and none waits for a minute
+#[tokio::test]
+async fn a_creation_that_lands_late_makes_no_second_pod() -> Result<()> {
+    let faults = [json!({"after": "1s", "error": {"code": 504}}), json!({"after": "1s"})];
+    for late in faults {
+        let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+        let world = &rehearsal.world;
+        rehearsal
+            .set(json!([{
+                "match": {"verbs": ["create"], "resources": ["pods"]},
+                "when": {"times": 2},
+                "fault": {"commitLate": late},
+            }]))
+            .await?;
+        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let mut controller = rehearsal.run(&[])?;
+        world.create_daemon_set(&daemon_set("a")).await?;
+        rehearsal.has_fired(0, 2).await.with_context(|| controller.output())?;
+        available_soon(world, 3, &controller).await?;
+        // By then everything has landed.
+        world.pods_have_aged("a").await?;
+        let report = observer.finish().await.with_context(|| controller.output())?;
+        ensure!(report.created.len() == 3, "{:?} were created for 3 nodes", report.created);
+        controller.check_running()?;
+    }
+    Ok(())
+}
+
+/// C28, C61: creations refused with 429 are asked for again when Retry-After says so, and none twice
+#[tokio::test]
+async fn too_many_requests_are_asked_again_later() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+    let world = &rehearsal.world;
+    rehearsal
+        .set(json!([{
+            "match": {"verbs": ["create"], "resources": ["pods"]},
+            "when": {"times": 2},
+            "fault": {"error": {"code": 429, "retryAfterSeconds": 1}},
+        }]))
+        .await?;
+    let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+    let mut controller = rehearsal.run(&[])?;
+    let started = Instant::now();
+    world.create_daemon_set(&daemon_set("a")).await?;
+    rolls_out_soon(world, "a", &controller).await?;
+    ensure!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
+    let report = observer.finish().await?;
+    ensure!(report.created.len() == 3, "{:?} were created for 3 nodes", report.created);
+    ensure!(rehearsal.fired(0).await? == 2, "it was not refused twice");
+    controller.check_running()
+}
+
+/// C1, C60: a list that breaks off in its middle, as a stream or as a page, is never taken for the whole
+#[tokio::test]
+async fn half_a_list_is_no_list() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(4).await? else { return Ok(()) };
+    let world = &rehearsal.world;
+    let mut first = rehearsal.run(&[])?;
+    world.roll_out(&daemon_set("a")).await?;
+    let before = uids(world, "a").await?;
+    first.terminate().await?;
+    let resources = ["nodes", "pods", "daemonsets", "controllerrevisions"];
+    let rule = |verb: &str, resource: &str, fault: Value| {
+        json!({
+            "match": {"verbs": [verb], "resources": [resource]},
+            "when": {"times": 2},
+            "fault": fault,
+        })
+    };
+    let rules = resources.iter().flat_map(|resource| {
+        let stream = rule("watchlist", resource, json!({"cut": {"objects": 1}}));
+        let page = rule("list", resource, json!({"cut": {"bytes": 300}}));
+        let refused = json!({"error": {"code": 400}});
+        [stream, rule("watchlist", resource, refused), page]
+    });
+    rehearsal.set(rules.collect::<Vec<_>>().into()).await?;
+    let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+    let mut second = rehearsal.run(&[])?;
+    world.create_daemon_set(&daemon_set("b")).await?;
+    within(Duration::from_secs(40), "a DaemonSet is served", async || {
+        let ready = world.daemon_sets().get("b").await?.status.map(|status| status.number_ready);
+        ensure!(ready == Some(4), "{ready:?} pods are ready");
+        Ok(())
+    })
+    .await
+    .with_context(|| second.output())?;
+    same_pods(world, "a", &before).await?;
+    observer.finish().await?;
+    for rule in [0, 3, 6] {
+        ensure!(rehearsal.fired(rule).await? > 0, "rule {rule} has not fired");
+    }
+    second.check_running()
+}
+
+/// C1, C23: a pod that is deleted while its streaming list is under way is gone: its node gets another one (finding 7)
+#[tokio::test]
+async fn a_deletion_within_a_streaming_list_counts() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+    let world = &rehearsal.world;
+    let mut first = rehearsal.run(&[])?;
+    world.roll_out(&daemon_set("a")).await?;
+    first.terminate().await?;
+    rehearsal
+        .set(json!([{
+            "match": {"verbs": ["watchlist"], "resources": ["pods"]},
+            "fault": {"lateBookmark": {"after": "2s"}},
+        }]))
+        .await?;
+    let mut second = rehearsal.run(&[])?;
+    rehearsal.has_fired(0, 1).await?;
+    let victim = world.pods_of("a").await?.pop().context("a pod")?;
+    let name = victim.metadata.name.context("a name")?;
+    world.pods().delete(&name, &DeleteParams::default().grace_period(0)).await?;
+    within(SOON, "each node has a pod", async || {
+        let pods = world.pods_of("a").await?;
+        ensure!(pods.len() == 3, "{} pods", pods.len());
+        Ok(())
+    })
+    .await
+    .with_context(|| second.output())?;
+    second.check_running()
+}
+
+/// C1, C46: a running watch that ends in an ERROR event, of whatever code, begins anew, and what happened meanwhile is seen
+#[tokio::test]
+async fn a_watch_that_ends_in_an_error_begins_anew() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(3).await? else { return Ok(()) };
+    let world = &rehearsal.world;
+    let rules = [410, 500, 429].map(|code| {
+        json!({
+            "match": {"verbs": ["watch"]},
+            "when": {"times": 6},
+            "fault": {"watchError": {"error": {"code": code}, "at": {"time": "300ms"}}},
+        })
+    });
+    rehearsal.set(json!(rules)).await?;
+    let mut controller = rehearsal.run(&[])?;
+    world.create_daemon_set(&daemon_set("a")).await?;
+    rolls_out_soon(world, "a", &controller).await?;
+    for rule in 0..3 {
+        rehearsal.has_fired(rule, 6).await.with_context(|| controller.output())?;
+    }
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    rolls_out_soon(world, "a", &controller).await?;
+    controller.check_running()
+}
+
+/// A rollout in whose middle the server restarts: away for 3 s, then 403 for 1 s. Returns once it has answered again.
+async fn restarted(rehearsal: &Rehearsal, controller: &Process) -> Result<Instant> {
+    let world = &rehearsal.world;
+    world.roll_out(&daemon_set("a")).await.with_context(|| controller.output())?;
+    rehearsal
+        .set_for_all(json!([{
+            "match": {"verbs": ["create"], "resources": ["pods"]},
+            "when": {"every": 3, "times": 1},
+            "fault": {"restart": {"down": "3s", "forbidden": "1s", "afterCommit": true}},
+        }]))
+        .await?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    eventually("the server is away", async || {
+        ensure!(world.list_nodes().await.is_err(), "it answers");
+        Ok(())
+    })
+    .await?;
+    eventually("the server is back", async || world.list_nodes().await).await?;
+    let back = Instant::now();
+    ensure!(rehearsal.fired(0).await? == 1, "there was no restart");
+    Ok(back)
+}
+
+/// C64: after an outage of 3 s, and 403 for 1 s, in mid-rollout, the rollout goes on within 5 s
+#[tokio::test]
+async fn a_rollout_goes_on_within_five_seconds_of_an_outage() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(8).await? else { return Ok(()) };
+    let world = &rehearsal.world;
+    let mut controller = rehearsal.run(&[])?;
+    let back = restarted(&rehearsal, &controller).await?;
+    within(Duration::from_secs(5), "the rollout goes on", async || {
+        let updated = updated(world).await?;
+        // The server went away when it had created the third.
+        ensure!(updated > 3, "{updated} pods are new");
+        Ok(())
+    })
+    .await
+    .with_context(|| format!("{:?} after: {}", back.elapsed(), controller.output()))?;
+    world.settled("a").await?;
+    ensure!(world.pods_of("a").await?.len() == 8, "not one pod on each of 8 nodes");
+    controller.check_running()
+}
+
+/// C64: an outage is a handful of lines in the log, each a sentence without Debug forms
+#[tokio::test]
+async fn an_outage_is_a_handful_of_lines() -> Result<()> {
+    const LINES_MAX: usize = 12;
+    let Some(rehearsal) = Rehearsal::of(5).await? else { return Ok(()) };
+    let mut controller = rehearsal.run(&[])?;
+    restarted(&rehearsal, &controller).await?;
+    rehearsal.world.settled("a").await.with_context(|| controller.output())?;
+    controller.check_running()?;
+    let log = controller.output();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    ensure!(lines.len() <= LINES_MAX, "{} lines:\n{log}", lines.len());
+    for debug in ["Some(", "None", "Status {", "Err(", "Api("] {
+        let found = log.lines().find(|line| line.contains(debug));
+        ensure!(found.is_none(), "a Debug form ({debug}): {found:?}");
+    }
+    let longest = log.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    ensure!(longest <= 400, "a line of {longest} characters:\n{log}");
+    Ok(())
+}
+
+/// C63, C64: a connection that freezes while the lease is renewed costs one attempt, not the lease (finding 10)
+#[tokio::test]
+async fn a_frozen_connection_does_not_cost_the_lease() -> Result<()> {
+    let Some(rehearsal) = Rehearsal::of(2).await? else { return Ok(()) };
+    let world = &rehearsal.world;
+    let flags = [
+        "--leader-elect-lease-duration=9s",
+        "--leader-elect-renew-deadline=6s",
+        "--leader-elect-retry-period=500ms",
+    ];
+    let mut controller = rehearsal.run(&flags)?;
+    let leader = super::leader::holder(world).await?;
+    rehearsal
+        .set(json!([{
+            "match": {"verbs": ["update", "patch"], "resources": ["leases"]},
+            "when": {"times": 1},
+            "fault": {"freeze": {}},
+        }]))
+        .await?;
+    rehearsal.has_fired(0, 1).await?;
+    let at_freeze = renewed_at(world).await?;
+    eventually("the lease is renewed", async || {
+        controller.check_running()?;
+        let renewed = renewed_at(world).await?;
+        ensure!(renewed > at_freeze, "not since {renewed:?}");
+        Ok(())
+    })
+    .await?;
+    ensure!(super::leader::holder(world).await? == leader, "another replica leads");
+    world.roll_out(&daemon_set("a")).await.with_context(|| controller.output())?;
+    controller.check_running()
+}
+
+async fn renewed_at(world: &World) -> Result<Option<jiff::Timestamp>> {
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-system");
+    let spec = leases.get("everynode").await?.spec;
+    Ok(spec.and_then(|spec| spec.renew_time).map(|time| time.0))
+}

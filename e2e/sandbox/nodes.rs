@@ -1,0 +1,88 @@
+//! Nodes that go down, go, and come back. Needs nodes that the test may take down.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::nodes::{a_node, patch_node};
+use crate::observe::{Limits, Observer, node_of, same_pods, uids};
+use crate::world::manifest::daemon_set;
+use crate::world::{Setup, World, eventually};
+
+/// C16, C20, C27, S23: a node deleted and recreated under the same name gets a pod of its own
+#[tokio::test]
+async fn a_node_recreated_under_its_name_gets_a_new_pod() -> Result<()> {
+    recreate_a_node(true).await
+}
+
+/// C16, C34, S23: recreated before anyone has missed it, it has one pod, old or new, and that is available
+#[tokio::test]
+async fn a_node_recreated_at_once_has_one_pod() -> Result<()> {
+    recreate_a_node(false).await
+}
+
+async fn recreate_a_node(wait: bool) -> Result<()> {
+    let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
+        return Ok(());
+    };
+    world.roll_out(&daemon_set("a")).await?;
+    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let observer = Observer::start(&world, "a", limits).await?;
+    let name = a_node(&world, "a").await?;
+    world.nodes().delete(&name, &DeleteParams::default()).await?;
+    if wait {
+        eventually("the pod is gone", async || {
+            let left = world.pods_of("a").await?.iter().any(|pod| node_of(pod) == name);
+            ensure!(!left, "it is still there");
+            Ok(())
+        })
+        .await?;
+        let ds = world.settled("a").await?;
+        ensure!(ds.status.unwrap_or_default().desired_number_scheduled == 2);
+    }
+    let node: Node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    world.nodes().create(&PostParams::default(), &node).await?;
+    eventually("the node is back in the status", async || {
+        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
+        ensure!(status.desired_number_scheduled == 3, "{status:?}");
+        Ok(())
+    })
+    .await?;
+    world.settled("a").await?;
+    let report = observer.finish().await?;
+    ensure!(!wait || report.created.len() == 1, "{report:?}");
+    let pods = world.pods_of("a").await?;
+    let here = pods.iter().filter(|pod| node_of(pod) == name).count();
+    ensure!(here == 1 && pods.len() == 3, "{here} of {} pods on {name}", pods.len());
+    Ok(())
+}
+
+/// S23, C16, C70: a node that goes down keeps its pod, not ready; back up, all is available again
+#[tokio::test]
+async fn a_node_that_goes_down_comes_back_with_its_pod() -> Result<()> {
+    let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
+        return Ok(());
+    };
+    world.roll_out(&daemon_set("a")).await?;
+    let before = uids(&world, "a").await?;
+    let node = a_node(&world, "a").await?;
+    let down =
+        |value: Value| json!({"metadata": {"annotations": {"sandbox.everynode.dev/down": value}}});
+    patch_node(&world, &node, down(json!("true"))).await?;
+    eventually("the node is unreachable", async || {
+        let found = world.nodes().get(&node).await?;
+        let taints = found.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        let has = |effect: &str| {
+            taints.iter().any(|t| t.key == "node.kubernetes.io/unreachable" && t.effect == effect)
+        };
+        ensure!(has("NoSchedule") && has("NoExecute"), "taints {taints:?}");
+        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
+        ensure!(status.number_available == Some(2), "{status:?}");
+        Ok(())
+    })
+    .await?;
+    patch_node(&world, &node, down(Value::Null)).await?;
+    world.settled("a").await?;
+    same_pods(&world, "a", &before).await
+}

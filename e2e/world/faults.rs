@@ -1,0 +1,83 @@
+//! A controller of its own under an account that rules of the sandbox can name, so that nobody else's requests go wrong.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use serde_json::{Value, json};
+
+use super::process::Process;
+use super::{Setup, World, within};
+
+const RULES: &str = "/debug/faults";
+const ACCOUNT: &str = "controller";
+const FIRES_WITHIN: Duration = Duration::from_secs(20);
+
+/// A cluster without a controller, and the account of the one that a test starts.
+pub struct Rehearsal {
+    pub world: World,
+    pub kubeconfig: PathBuf,
+}
+
+impl Rehearsal {
+    /// None when an external cluster is tested.
+    pub async fn of(nodes: usize) -> Result<Option<Rehearsal>> {
+        let setup = Setup { nodes, controller: false, arguments: &[] };
+        let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
+        let kubeconfig = world.administrator(ACCOUNT).await?;
+        Ok(Some(Rehearsal { world, kubeconfig }))
+    }
+
+    /// Starts a controller, without leader election unless the arguments say how.
+    pub fn run(&self, arguments: &[&str]) -> Result<Process> {
+        self.run_with(&self.kubeconfig, arguments)
+    }
+
+    /// The same with another way to the server.
+    pub fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Process> {
+        let mut all = vec!["run"];
+        if arguments.is_empty() {
+            all.push("--leader-elect=false");
+        }
+        all.extend(arguments);
+        Process::everynode_with(self.world.directory.path(), "run", &all, Some(kubeconfig))
+    }
+
+    /// Sets the rules, each of them for the controller's requests alone.
+    pub async fn set(&self, mut rules: Value) -> Result<()> {
+        let user = format!("system:serviceaccount:{}:{ACCOUNT}", self.world.namespace);
+        for rule in rules.as_array_mut().context("the test's rules are a list")? {
+            rule["match"]["users"] = json!([user]);
+        }
+        self.put(&json!({"faults": rules})).await
+    }
+
+    /// Sets the rules for everybody.
+    pub async fn set_for_all(&self, rules: Value) -> Result<()> {
+        self.put(&json!({"faults": rules})).await
+    }
+
+    async fn put(&self, rules: &Value) -> Result<()> {
+        let request = Request::put(RULES).body(rules.to_string().into_bytes())?;
+        self.world.client.request_text(request).await?;
+        Ok(())
+    }
+
+    /// How often the rule has fired.
+    pub async fn fired(&self, rule: usize) -> Result<u64> {
+        let text = self.world.client.request_text(Request::get(RULES).body(Vec::new())?).await?;
+        let rules: Value = serde_json::from_str(&text)?;
+        rules["faults"][rule]["status"]["fired"].as_u64().context("no such rule")
+    }
+
+    /// Waits until the rule has fired so often, which it does soon.
+    pub async fn has_fired(&self, rule: usize, times: u64) -> Result<()> {
+        within(FIRES_WITHIN, &format!("rule {rule} fires"), async || {
+            let fired = self.fired(rule).await?;
+            ensure!(fired >= times, "{fired} times");
+            Ok(())
+        })
+        .await
+    }
+}
