@@ -3,8 +3,7 @@
 mod manifest;
 mod proposed;
 
-use everynode_core::name::DaemonSetKey;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::snapshot::{Kind, Snapshot};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
-use everynode_core::time::Timestamp;
 use everynode_k8s::convert::RawDaemonSet;
 use tokio::sync::watch;
 

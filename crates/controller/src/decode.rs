@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::DaemonSetKey;
-use everynode_core::object::Node;
+use everynode_core::api::{DaemonSetKey, Node};
 use everynode_k8s::convert::{
     self, DaemonSetObject, Error, Interner, NamespaceObject, PodObject, RevisionObject,
 };

@@ -1,7 +1,6 @@
 //! All that can happen to the loop, in one closed enum.
 
-use everynode_core::name::{DaemonSetKey, Uid};
-use everynode_core::object::Node;
+use everynode_core::api::{DaemonSetKey, Node, Uid};
 use everynode_core::plan::WriteResult;
 use everynode_k8s::convert::{DaemonSetObject, NamespaceObject, PodObject, RevisionObject};
 

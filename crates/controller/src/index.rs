@@ -9,12 +9,12 @@ mod space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use everynode_core::api::{
+    DaemonSetKey, LabelSelector, Namespace, Node, Pod, ResourceVersion, Revision, Timestamp, Uid,
+};
 use everynode_core::daemon_set::{Config, DaemonSetState, Tally};
-use everynode_core::name::{DaemonSetKey, Namespace, ResourceVersion, Uid};
 use everynode_core::nodes::{NodeId, Nodes};
-use everynode_core::object::{LabelSelector, Node, Pod, Revision};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
-use everynode_core::time::Timestamp;
 use everynode_k8s::convert::{
     DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
 };

@@ -13,8 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
+use everynode_core::api::DaemonSetKey;
 use everynode_core::daemon_set::Tally;
-use everynode_core::name::DaemonSetKey;
 
 /// `name` of our work queue, as in kube-controller-manager.
 const QUEUE: &str = "daemonset";

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use everynode_core::name::ResourceVersion;
+use everynode_core::api::ResourceVersion;
 use everynode_k8s::convert::{self, Interner, PodObject, label_selector_text};
 use everynode_k8s::go_json;
 use serde::Deserialize;

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use everynode_core::name::DaemonSetKey;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Timestamp};
 
 const BACKOFF_BASE: Duration = Duration::from_millis(5);
 const BACKOFF_MAX: Duration = Duration::from_secs(1000);

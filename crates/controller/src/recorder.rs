@@ -6,7 +6,7 @@ mod aggregate;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

@@ -4,7 +4,7 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;

@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everynode_core::name::{DaemonSetKey, Uid};
+use everynode_core::api::{DaemonSetKey, Uid};
 use everynode_core::plan::{NewRevision, Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject};
 use everynode_k8s::patch;

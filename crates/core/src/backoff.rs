@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::api::Timestamp;
 use crate::nodes::NodeId;
-use crate::time::Timestamp;
 
 const DELAY_MIN: Duration = Duration::from_secs(1);
 const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
@@ -86,7 +86,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::NodeName;
+    use crate::api::NodeName;
     use crate::nodes::Nodes;
 
     /// C24: the first failure goes at once; then 1 s, doubling, at most 15 min; forgotten after 30 min

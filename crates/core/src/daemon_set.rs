@@ -25,15 +25,16 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::api::{
+    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, Problem,
+    Revision, Timestamp, Uid,
+};
 use crate::backoff::Backoff;
 use crate::expectations::Expectations;
-use crate::name::{DaemonSetKey, NodeName, PodName, Uid};
 use crate::nodes::{NodeId, Nodes};
-use crate::object::{DaemonSet, Labels, NamespaceNodeSelector, Pod, Revision};
 use crate::placement::{self, Reason};
-use crate::plan::{Notice, Plan, Problem, ScheduleBy, Watermarks};
+use crate::plan::{Notice, Plan, ScheduleBy, Watermarks};
 use crate::revision::{self, History};
-use crate::time::Timestamp;
 
 pub use assess::Step;
 use candidates::Candidates;

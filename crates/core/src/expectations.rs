@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::name::{ResourceVersion, Uid};
+use crate::api::{ResourceVersion, Timestamp, Uid};
 use crate::plan::{Kind, Notice, PodReference, Waiting, Watermarks};
-use crate::time::Timestamp;
 
 /// How long to wait after a restore. What was written before it is lost, or in the list that has shown it. It can't be told
 /// from what was written after that list was read and its result in before the list: dropped at once, that would be

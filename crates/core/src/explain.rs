@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::plan::{Notice, Plan, PodReference, Problem, Waiting, Write};
+use crate::api::Problem;
+use crate::plan::{Notice, Plan, PodReference, Waiting, Write};
 
 impl fmt::Display for Plan {
     /// One line for each write and notice.

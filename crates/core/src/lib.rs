@@ -5,14 +5,12 @@
 //! could reach a decision is ordered: the same observations always give the same plan.
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod backoff;
 pub mod daemon_set;
 pub mod expectations;
 pub mod explain;
-pub mod name;
 pub mod nodes;
-pub mod object;
 pub mod placement;
 pub mod plan;
 pub mod revision;
-pub mod time;

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-use crate::name::NodeName;
-use crate::object::Node;
+use crate::api::{Node, NodeName};
 
 /// The number of a node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,7 +153,7 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::Labels;
+    use crate::api::Labels;
 
     fn node(name: &str, zone: &str) -> Node {
         let labels = Labels::from_iter([("zone", zone)]);

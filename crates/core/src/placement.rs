@@ -4,41 +4,12 @@
 //! [evicts](Reason::evicts) does. Nothing here looks at the pods that there are.
 
 mod affinity;
-mod taint;
+mod taints;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use affinity::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Term};
-pub use taint::{Toleration, TolerationOperator, default_tolerations};
-
-use crate::name::NodeName;
-use crate::object::{Labels, Node, Taint};
-
-/// What a pod, or a template of pods, asks of its node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placement {
-    /// `spec.nodeName`.
-    pub node_name: Option<NodeName>,
-    pub node_selector: Labels,
-    /// `requiredDuringSchedulingIgnoredDuringExecution`: any of the terms; an empty list matches no node.
-    pub required_node_affinity: Option<Vec<NodeSelectorTerm>>,
-    pub tolerations: Vec<Toleration>,
-    pub host_network: bool,
-}
-
-impl Placement {
-    /// Adds the tolerations that every pod of a DaemonSet gets and that are not there (C14).
-    #[must_use]
-    pub fn with_default_tolerations(mut self) -> Self {
-        for toleration in default_tolerations(self.host_network) {
-            if !self.tolerations.iter().any(|t| t.is_same(&toleration)) {
-                self.tolerations.push(toleration);
-            }
-        }
-        self
-    }
-}
+use crate::api::{Labels, Node, NodeName, NodeSelectorTerm, Placement, Taint};
 
 /// Both answers of C10 in one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +63,7 @@ impl Reason<'_> {
             Self::NodeName { .. } | Self::NodeSelector { .. } | Self::NodeAffinity { .. } => true,
             // Admission acts on creations alone: what it lets run stays when the annotation changes (C15).
             Self::NamespaceNodeSelector { .. } => false,
-            Self::Taint(taint) => taint::evicts(taint),
+            Self::Taint(taint) => taints::evicts(taint),
         }
     }
 }
@@ -117,7 +88,7 @@ pub fn reasons_against<'a>(
                 .map(|(key, wanted, found)| Reason::NamespaceNodeSelector { key, wanted, found }),
         )
         .chain(affinity.map(|terms| Reason::NodeAffinity { terms }))
-        .chain(taint::untolerated(&node.taints, &placement.tolerations).map(Reason::Taint))
+        .chain(taints::untolerated(&node.taints, &placement.tolerations).map(Reason::Taint))
 }
 
 /// The answers to both questions of C10.

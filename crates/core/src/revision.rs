@@ -9,10 +9,8 @@ use std::time::Duration;
 
 pub use hash::revision_hash;
 
-use crate::name::{RevisionHash, RevisionName, Uid};
-use crate::object::{DaemonSet, Revision};
-use crate::plan::{NewRevision, Problem, RevisionReference};
-use crate::time::Timestamp;
+use crate::api::{DaemonSet, Problem, Revision, RevisionHash, RevisionName, Timestamp, Uid};
+use crate::plan::{NewRevision, RevisionReference};
 
 /// How soon a revision whose name another object had is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);

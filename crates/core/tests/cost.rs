@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
+use everynode_core::api::{IntOrPercent, Labels, PodPhase, Readiness, Template, UpdateStrategy};
 use everynode_core::daemon_set::Config;
-use everynode_core::object::{IntOrPercent, Labels, PodPhase, Readiness, Template, UpdateStrategy};
 use support::{World, daemon_set, node, with_label};
 
 const NODES: u64 = 2_000;

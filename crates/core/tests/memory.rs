@@ -2,12 +2,10 @@
 
 mod support;
 
+use everynode_core::api::{HASH_LABEL, Pod, PodPhase, Readiness, Timestamp, Uid};
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::name::Uid;
 use everynode_core::nodes::Nodes;
-use everynode_core::object::{HASH_LABEL, Pod, PodPhase, Readiness};
 use everynode_core::plan::{Outcome, Watermarks, WriteResult};
-use everynode_core::time::Timestamp;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use support::{daemon_set, node, pod, revision, with_label};
 

@@ -6,16 +6,13 @@ mod upstream;
 
 use std::sync::Arc;
 
-use everynode_core::object::{
-    DaemonSet, HASH_LABEL, IntOrPercent, Labels, Node, Pod, PodPhase, Readiness, Status,
-    TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, UpdateStrategy,
-};
-use everynode_core::placement::{
-    NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
-    TolerationOperator,
+use everynode_core::api::{
+    DaemonSet, HASH_LABEL, IntOrPercent, Labels, Node, NodeSelectorOperator,
+    NodeSelectorRequirement, NodeSelectorTerm, Placement, Pod, PodPhase, Readiness, Status,
+    TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Term, Timestamp, Toleration,
+    TolerationOperator, UpdateStrategy,
 };
 use everynode_core::plan::{Plan, Write};
-use everynode_core::time::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::select;
 

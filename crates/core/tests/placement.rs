@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use everynode_core::object::{Labels, Node, Taint, TaintEffect};
+use everynode_core::api::{
+    Labels, Node, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement,
+    Taint, TaintEffect, Term, Toleration, TolerationOperator, default_tolerations,
+};
 use everynode_core::placement::{
-    Eligibility, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term,
-    Toleration, TolerationOperator, default_tolerations, eligibility, reasons_against,
-    should_continue_running, should_run,
+    Eligibility, eligibility, reasons_against, should_continue_running, should_run,
 };
 
 use Eligibility::{ContinueRunning, Neither, Run};

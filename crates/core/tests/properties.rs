@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use everynode_core::object::{
+use everynode_core::api::{
     HASH_LABEL, IntOrPercent, Pod, PodPhase, Readiness, Taint, TaintEffect, Template,
     UpdateStrategy,
 };
@@ -317,7 +317,7 @@ fn assert_converged(world: &World) {
     assert_eq!(storing.count(), 1, "one revision stores the template");
 }
 
-fn current_hash(world: &World) -> Option<everynode_core::name::RevisionHash> {
+fn current_hash(world: &World) -> Option<everynode_core::api::RevisionHash> {
     let template = &world.server.daemon_set.template;
     let current = world.server.revisions.values().find(|revision| revision.stores(template));
     current.and_then(|revision| revision.hash())

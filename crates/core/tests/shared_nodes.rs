@@ -4,12 +4,10 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use everynode_core::api::{DaemonSet, NodeName, Pod, Timestamp};
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::name::NodeName;
 use everynode_core::nodes::Nodes;
-use everynode_core::object::{DaemonSet, Pod};
 use everynode_core::plan::{Outcome, Watermarks, Write, WriteResult};
-use everynode_core::time::Timestamp;
 use proptest::prelude::*;
 
 use support::{daemon_set, node, pod, revision};

@@ -10,11 +10,12 @@ mod situation;
 
 use std::collections::BTreeMap;
 
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, ResourceVersion,
+    Timestamp, Uid,
+};
 use everynode_core::daemon_set::{Inspection, Tally};
-use everynode_core::name::{DaemonSetKey, NodeName, ResourceVersion, Uid};
-use everynode_core::object::{DaemonSet, NAMESPACE_NODE_SELECTOR_ANNOTATION};
 use everynode_core::plan::{Notice, Plan, Watermarks};
-use everynode_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::known::Known;

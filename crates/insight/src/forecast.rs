@@ -11,8 +11,7 @@ mod risk;
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::{NodeName, Uid};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{NodeName, Timestamp, Uid};
 use everynode_k8s::convert::DaemonSetObject;
 use serde::Serialize;
 

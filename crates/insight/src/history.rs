@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::object::HASH_LABEL;
+use everynode_core::api::HASH_LABEL;
 use everynode_k8s::canonical::canonical;
 use everynode_k8s::revision_data;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The core's state of one DaemonSet, as a controller has it that has just read a snapshot.
 
+use everynode_core::api::DaemonSet;
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::nodes::Nodes;
-use everynode_core::object::DaemonSet;
 
 use crate::snapshot::Snapshot;
 

@@ -7,8 +7,7 @@ mod estimate;
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::{DaemonSetKey, NodeName, RevisionHash};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, NodeName, RevisionHash, Timestamp};
 
 use crate::explain::{self, Explanation, Group, Situation, explain};
 use crate::rollout::{self, Cause, Phase, Rollout};

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::name::{DaemonSetKey, NodeName, PodName, RevisionHash};
-use everynode_core::object::{DaemonSet, Pod, Readiness, UpdateStrategy};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, NodeName, Pod, PodName, Readiness, RevisionHash, Timestamp,
+    UpdateStrategy,
+};
 use serde::{Serialize, Serializer};
 
 use crate::names;

@@ -10,8 +10,9 @@ mod pod;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::name::{DaemonSetKey, Namespace, NodeName, PodName, RevisionName, Uid};
-use everynode_core::object::{Labels, Revision};
+use everynode_core::api::{
+    DaemonSetKey, Labels, Namespace, NodeName, PodName, Revision, RevisionName, Uid,
+};
 use everynode_k8s::convert::{self, DaemonSetObject, Error, Interner, PodObject, RevisionObject};
 use everynode_k8s::fit::Usage;
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use everynode_insight::explain::Situation;
 use everynode_insight::overview::{Basis, Estimate, Overview, Progress};
 use everynode_insight::rollout::Phase;

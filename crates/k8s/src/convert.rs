@@ -1,7 +1,7 @@
 //! From Kubernetes' JSON to the core's types: only what decisions read is kept (C3).
 //!
 //! Bytes are decoded straight into narrow structs; those that are no UTF-8 are read as Go reads them. A part that does not parse becomes a
-//! [`Problem`](everynode_core::plan::Problem) of its object, which is not lost (C4); only an object
+//! [`Problem`](everynode_core::api::Problem) of its object, which is not lost (C4); only an object
 //! without a name, or of another shape altogether, is an [`Error`].
 
 mod daemon_set;
@@ -25,7 +25,7 @@ pub use revision::{RevisionObject, revision};
 pub use selector::{label_selector, label_selector_text};
 pub use wire::{Meta, meta, timestamp};
 
-use everynode_core::name::{ResourceVersion, Uid};
+use everynode_core::api::{ResourceVersion, Uid};
 
 /// An object that could not be decoded.
 #[derive(Debug, thiserror::Error)]

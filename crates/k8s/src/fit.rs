@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::object::{Labels, Node};
-use everynode_core::placement::{Placement, Reason, reasons_against};
+use everynode_core::api::{Labels, Node, Placement};
+use everynode_core::placement::{Reason, reasons_against};
 use serde_json::Value;
 
 use crate::resources::{Resources, pod_requests};
@@ -256,7 +256,7 @@ fn worst(placement: &Placement, node: &Node) -> Option<Misfit> {
 }
 
 fn tolerates_unschedulable(placement: &Placement) -> bool {
-    use everynode_core::object::{Taint, TaintEffect};
+    use everynode_core::api::{Taint, TaintEffect};
     let taint = Taint {
         key: "node.kubernetes.io/unschedulable".into(),
         value: "".into(),

@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::Uid;
-use everynode_core::object::{HASH_LABEL, Status};
+use everynode_core::api::{HASH_LABEL, Status, Uid};
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};

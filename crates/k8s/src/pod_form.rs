@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use everynode_core::name::{PodName, RevisionHash, Uid};
+use everynode_core::api::{PodName, RevisionHash, Uid};
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::Value;
 

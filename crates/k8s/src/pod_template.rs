@@ -3,7 +3,7 @@
 //! The template stays JSON all the way: only the parts that a DaemonSet's pods need differently are
 //! touched, and whatever else is there is handed on.
 
-use everynode_core::object::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
+use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
 
@@ -145,7 +145,7 @@ fn aim_at(spec: &mut Map<String, Value>, node: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_core::name::Uid;
+    use everynode_core::api::Uid;
 
     fn new_pod(schedule_by: ScheduleBy, template_generation: Option<i64>) -> NewPod {
         let (name, node, hash) = (None, "n1".into(), "h4sh".into());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::object::{IntOrPercent, Labels, Node, UpdateStrategy};
+use everynode_core::api::{IntOrPercent, Labels, Node, UpdateStrategy};
 use everynode_core::placement::should_run;
 use everynode_k8s::convert::{self, label_selector};
 use proptest::prelude::*;

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::kind::POD;

@@ -8,7 +8,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use everynode_k8s::convert;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Times as the API spells them. Arithmetic and text only; nothing here asks what time it is.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 
 /// `2026-01-02T03:04:05Z`, as `metav1.Time`.
 pub fn rfc3339(at: Timestamp) -> String {

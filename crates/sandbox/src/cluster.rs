@@ -20,7 +20,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;

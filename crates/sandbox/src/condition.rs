@@ -1,6 +1,6 @@
 //! Conditions in an object's status, as every writer of one sets them.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use crate::clock::rfc3339;

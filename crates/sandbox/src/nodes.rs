@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::clock::rfc3339;

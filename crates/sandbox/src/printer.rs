@@ -12,7 +12,7 @@ mod simple;
 #[cfg(test)]
 mod tests;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kind::Kind;

@@ -15,12 +15,10 @@ use crate::api::serve::{Limits, serve};
 use crate::api::server::Server;
 use crate::api::shared::{Shared, now};
 use crate::api::{kubeconfig, tls};
-use crate::authorization;
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
-use crate::fault;
-use crate::nodes;
 use crate::store::{self, Status, Store};
+use crate::{authorization, fault, nodes};
 
 mod manifest;
 

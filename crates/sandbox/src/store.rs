@@ -17,7 +17,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::Value;

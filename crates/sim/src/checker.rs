@@ -9,10 +9,7 @@ mod template;
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::Uid;
-use everynode_core::object::{self, DaemonSet, UpdateStrategy};
-use everynode_core::placement::Placement;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{self, DaemonSet, Placement, Timestamp, Uid, UpdateStrategy};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
 use everynode_sandbox::store::{Object, Store};
 use serde_json::Value;
@@ -299,8 +296,8 @@ impl Spec {
     /// How many of so many nodes a rolling update may take down at once; none while it surges.
     fn max_unavailable(&self, nodes: usize) -> usize {
         match self.strategy.budget(nodes) {
-            Some(object::Budget::Unavailable(max_unavailable)) => max_unavailable,
-            Some(object::Budget::Surge(_)) | None => 0,
+            Some(api::Budget::Unavailable(max_unavailable)) => max_unavailable,
+            Some(api::Budget::Surge(_)) | None => 0,
         }
     }
 }

@@ -4,9 +4,8 @@
 use bytes::Bytes;
 use everynode_controller::event::Observation;
 use everynode_controller::watch::Change as SeenChange;
-use everynode_core::name::{ResourceVersion, RevisionHash};
+use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
-use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::store::{Action, Change, Object, Store};
 use serde_json::{Value, json};

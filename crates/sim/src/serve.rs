@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use everynode_controller::api::{Content, Error};
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, POD};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::selector::{LabelSelector, Selector};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::Uid;
-use everynode_core::object::{DaemonSet, Labels, Node, Pod, Readiness, Revision};
-use everynode_core::placement::{self, Eligibility, Placement};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{
+    DaemonSet, Labels, Node, Placement, Pod, Readiness, Revision, Timestamp, Uid,
+};
+use everynode_core::placement::{self, Eligibility};
 use everynode_k8s::convert::{self, DaemonSetObject, Interner, PodObject, RevisionObject};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::store::{Object, Store};

@@ -2,7 +2,7 @@
 //! `world.rs`.
 
 use everynode_controller::api::Error;
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::{
     Delay, Duration, Fault, LateBookmark, Point, Refusal, Restart, WatchError,
 };

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use everynode_controller::api::Error;
 use everynode_controller::event::Observation;
+use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
-use everynode_core::time::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::nodes;

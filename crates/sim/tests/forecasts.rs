@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::name::{DaemonSetKey, NodeName};
-use everynode_core::object::NAMESPACE_NODE_SELECTOR_ANNOTATION;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, Timestamp};
 use everynode_insight::explain::{self, Explanation, Situation, explain};
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
 use everynode_insight::snapshot::{Kind as SnapshotKind, Snapshot};

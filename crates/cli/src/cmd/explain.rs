@@ -2,7 +2,7 @@
 
 mod text;
 
-use everynode_core::name::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::explain::{self, Explanation, NodeStory};
 use everynode_insight::snapshot::{Kind, Snapshot};
 use serde::Serialize;

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
-use everynode_core::name::DaemonSetKey;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::snapshot::Kind;
 use tokio::time::{Instant, MissedTickBehavior};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::name::DaemonSetKey;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::rollout::{Phase, Rollout, strategy_text};
 use everynode_insight::snapshot::{Kind, Snapshot};
 use futures::{StreamExt, TryStreamExt};

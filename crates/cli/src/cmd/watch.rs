@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossterm::event::EventStream;
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use futures::StreamExt;
 use ratatui::DefaultTerminal;
 use ratatui::text::Text;

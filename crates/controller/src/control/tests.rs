@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everynode_core::name::ResourceVersion;
+use everynode_core::api::ResourceVersion;
 use everynode_core::plan::WriteResult;
 use everynode_k8s::convert::{self, DaemonSetObject, Interner};
 use serde_json::json;

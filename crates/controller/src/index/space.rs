@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use everynode_core::api::{
+    DaemonSetKey, DaemonSetName, Labels, NamespaceNodeSelector, Pod, Revision, Uid,
+};
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::name::{DaemonSetKey, DaemonSetName, Uid};
 use everynode_core::nodes::{NodeId, Nodes};
-use everynode_core::object::{Labels, NamespaceNodeSelector, Pod, Revision};
 use everynode_k8s::convert::{DaemonSetObject, RawDaemonSet};
 
 use super::{Effects, OrphanList};

@@ -1,7 +1,6 @@
 //! The index without a server: what an observation concerns, and who is told.
 
-use everynode_core::name::ResourceVersion;
-use everynode_core::object::{Labels, NamespaceNodeSelector};
+use everynode_core::api::{Labels, NamespaceNodeSelector, ResourceVersion};
 use everynode_core::plan::{Notice, Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 
 /// Different notes of one topic that get events of their own.
 const NOTES_PER_TOPIC: usize = 10;

@@ -8,7 +8,7 @@
 
 mod gathered;
 
-use everynode_core::name::ResourceVersion;
+use everynode_core::api::ResourceVersion;
 
 use gathered::Gathered;
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use everynode_core::name::ResourceVersion;
+use everynode_core::api::ResourceVersion;
 use everynode_k8s::convert::RevisionObject;
 use futures::StreamExt;
 use futures::stream;

@@ -1,7 +1,7 @@
 //! Creates pods so that a creation may be sent again: under a name of our own (C35).
 
 use bytes::Bytes;
-use everynode_core::name::{PodName, Uid};
+use everynode_core::api::{PodName, Uid};
 use everynode_core::plan::{NewPod, Outcome};
 use everynode_k8s::convert::{self, Interner, Meta, PodObject};
 use http::Method;

@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use everynode_core::name::{DaemonSetName, PodName};
+use everynode_core::api::{DaemonSetName, PodName};
 use everynode_k8s::pod_template;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -1,6 +1,6 @@
 //! Writes of what exists, as requests: sans-IO.
 
-use everynode_core::name::{DaemonSetKey, Namespace, PodName, RevisionName, Uid};
+use everynode_core::api::{DaemonSetKey, Namespace, PodName, RevisionName, Uid};
 use everynode_core::plan::{PodReference, RevisionReference, Write};
 use everynode_k8s::patch::{self, Owner};
 use http::Method;
@@ -148,8 +148,7 @@ fn revision_text(namespace: &str, name: &RevisionName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_core::name::ResourceVersion;
-    use everynode_core::object::Status;
+    use everynode_core::api::{ResourceVersion, Status};
 
     fn request(write: &Write) -> Request {
         let uid = Uid::new("ds-uid");

@@ -279,8 +279,8 @@ async fn a_revision_name_that_is_another_kind_s_is_taken() {
 async fn a_status_conflict_is_retried_once() {
     let status = || {
         vec![Write::UpdateStatus {
-            resource_version: everynode_core::name::ResourceVersion(5),
-            status: everynode_core::object::Status::default(),
+            resource_version: everynode_core::api::ResourceVersion(5),
+            status: everynode_core::api::Status::default(),
         }]
     };
     let mut once = Server::new(|line, before| match (line, before) {
@@ -307,7 +307,7 @@ async fn writes_to_what_is_gone_say_so() {
     let revision = || RevisionReference {
         name: "r".into(),
         uid: Uid::new("rev-uid"),
-        resource_version: everynode_core::name::ResourceVersion(3),
+        resource_version: everynode_core::api::ResourceVersion(3),
     };
     let writes = vec![
         Write::AdoptPod(pod()),

@@ -1,10 +1,9 @@
 //! What a core is told, as data: recorded in a world, replayed without one.
 
+use everynode_core::api::{DaemonSet, Node, Pod, Revision, Timestamp};
 use everynode_core::daemon_set::{Config, DaemonSetState, Tally};
 use everynode_core::nodes::Nodes;
-use everynode_core::object::{DaemonSet, Node, Pod, Revision};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
-use everynode_core::time::Timestamp;
 
 pub enum Input {
     Node(Node),

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::daemon_set::Tally;
-use everynode_core::name::{DaemonSetKey, NodeName, PodName, ResourceVersion, Uid};
-use everynode_core::object::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, Pod, PodPhase, Readiness, Revision, Status, Taint, TaintEffect, Template, UpdateStrategy,
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
+    LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase, Readiness,
+    ResourceVersion, Revision, Status, Taint, TaintEffect, Template, Timestamp, Uid,
+    UpdateStrategy,
 };
-use everynode_core::placement::Placement;
+use everynode_core::daemon_set::Tally;
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
-use everynode_core::time::Timestamp;
 
 use crate::record::{Core, Input, Recording, Step};
 

@@ -1,8 +1,7 @@
 //! What one node contributes to counts and candidate sets: a pure function of its slot and the time.
 
-use crate::object::{DaemonSet, UpdateStrategy};
+use crate::api::{DaemonSet, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
-use crate::time::Timestamp;
 
 use super::carried::Carried;
 use super::manage;

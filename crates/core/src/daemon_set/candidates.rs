@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::name::NodeName;
+use crate::api::NodeName;
 use crate::nodes::NodeId;
 
 use super::assess::{Standing, Step};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::name::RevisionHash;
+use crate::api::RevisionHash;
 
 /// The number of a pair of labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

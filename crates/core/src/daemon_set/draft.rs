@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::name::NodeName;
+use crate::api::{NodeName, Timestamp};
 use crate::nodes::NodeId;
 use crate::plan::{NewPod, Plan, Write};
-use crate::time::Timestamp;
 
 use super::slot::PodView;
 

@@ -1,10 +1,9 @@
 //! Keeping the history in order, and finding the hash that new pods carry (C40–C46).
 //! Upstream: `constructHistory`, `cleanupHistory`.
 
-use crate::name::RevisionHash;
+use crate::api::{RevisionHash, Timestamp};
 use crate::plan::Write;
 use crate::revision::{Instead, Review};
-use crate::time::Timestamp;
 
 use super::DaemonSetState;
 use super::carried::Current;

@@ -1,10 +1,8 @@
 //! What is known of one node, for people and for forecasts. Nothing here decides.
 
-use crate::name::{PodName, Uid};
+use crate::api::{Budget, PodName, Timestamp, Uid};
 use crate::nodes::{NodeId, Nodes};
-use crate::object::Budget;
 use crate::placement::Eligibility;
-use crate::time::Timestamp;
 
 use super::DaemonSetState;
 use super::assess::{Judge, Standing, Step};

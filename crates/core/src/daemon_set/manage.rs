@@ -1,10 +1,8 @@
 //! One pod on each eligible node, and none elsewhere (C22–C27). Upstream: `podsShouldBeOnNode`, `manage`.
 
-use crate::name::{NodeName, RevisionHash};
-use crate::object::{PodPhase, UpdateStrategy};
+use crate::api::{NodeName, PodPhase, RevisionHash, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
 use crate::plan::{NewPod, Notice};
-use crate::time::Timestamp;
 
 use super::DaemonSetState;
 use super::assess::Judge;

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use crate::name::{ResourceVersion, Uid};
+use crate::api::{ResourceVersion, Revision, Timestamp, Uid};
 use crate::nodes::Nodes;
-use crate::object::Revision;
 use crate::plan::{Outcome, Plan, Subject, Write, WriteResult};
-use crate::time::Timestamp;
 
 use super::assess::Judge;
 use super::draft::Draft;

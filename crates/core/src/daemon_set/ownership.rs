@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::name::{NodeName, Uid};
+use crate::api::{NodeName, Pod, Problem, Uid};
 use crate::nodes::{NodeId, Nodes};
-use crate::object::Pod;
-use crate::plan::{PodReference, Problem, Write};
+use crate::plan::{PodReference, Write};
 
 use super::DaemonSetState;
 use super::draft::Draft;

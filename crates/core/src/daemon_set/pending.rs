@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::name::{NodeName, PodName};
-use crate::time::Timestamp;
+use crate::api::{NodeName, PodName, Timestamp};
 
 use super::candidates::NodeSet;
 

@@ -1,8 +1,8 @@
 //! Which slots are to be assessed, and what an assessment changes (C80, C81).
 
+use crate::api::Timestamp;
 use crate::nodes::{NodeId, Nodes};
 use crate::placement::{self, Eligibility};
-use crate::time::Timestamp;
 
 use super::assess::{Judge, Standing};
 use super::candidates::Candidates;

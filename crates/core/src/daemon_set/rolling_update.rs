@@ -5,9 +5,7 @@
 //! [`manage`](super::manage): a node that it deletes from is left to it, and one that it creates on has
 //! no pod and so uses the budget already.
 
-use crate::name::RevisionHash;
-use crate::object::Budget;
-use crate::time::Timestamp;
+use crate::api::{Budget, RevisionHash, Timestamp};
 
 use super::DaemonSetState;
 use super::assess::Judge;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use crate::name::{NodeName, PodName, Uid};
+use crate::api::{NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
 use crate::nodes::NodeId;
-use crate::object::{Pod, PodPhase, Readiness};
 use crate::placement::Eligibility;
 use crate::plan::PodReference;
-use crate::time::Timestamp;
 
 use super::assess::Standing;
 use super::carried::CarriedId;

@@ -1,8 +1,7 @@
 //! The status (C70).
 
-use crate::object::Status;
+use crate::api::{Status, Timestamp};
 use crate::plan::{Kind, Write};
-use crate::time::Timestamp;
 
 use super::DaemonSetState;
 use super::draft::Draft;

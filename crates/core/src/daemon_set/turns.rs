@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::name::NodeName;
+use crate::api::NodeName;
 use crate::nodes::NodeId;
 use crate::plan::{NewPod, Write};
 

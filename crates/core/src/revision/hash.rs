@@ -1,6 +1,6 @@
 //! The hash in the name of a revision (C43).
 
-use crate::name::RevisionHash;
+use crate::api::RevisionHash;
 
 /// The characters that Kubernetes uses for such names: no vowels, nothing that reads like another.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";

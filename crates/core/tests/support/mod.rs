@@ -7,18 +7,16 @@ mod object;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::name::{NodeName, PodName, ResourceVersion, RevisionName, Uid};
-use everynode_core::nodes::Nodes;
-use everynode_core::object::{
-    DaemonSet, HASH_LABEL, Labels, Node, Pod, PodPhase, Readiness, Revision, Status,
-    TEMPLATE_GENERATION_LABEL,
+use everynode_core::api::{
+    DaemonSet, HASH_LABEL, Labels, Node, NodeName, Pod, PodName, PodPhase, Problem, Readiness,
+    ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
+use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::nodes::Nodes;
 use everynode_core::plan::{
-    NewPod, NewRevision, Outcome, Plan, Problem, RevisionReference, ScheduleBy, Watermarks, Write,
+    NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks, Write,
     WriteResult,
 };
-use everynode_core::time::Timestamp;
 
 pub use object::{daemon_set, node, pod, revision, with_label};
 

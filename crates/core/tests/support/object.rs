@@ -1,12 +1,10 @@
 //! Objects to begin a story with.
 
-use everynode_core::name::{DaemonSetKey, ResourceVersion};
-use everynode_core::object::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, Pod, PodPhase, Readiness, Revision, Status, Template, UpdateStrategy,
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
+    LabelSelector, Labels, Node, Placement, Pod, PodPhase, Readiness, ResourceVersion, Revision,
+    Status, Template, Timestamp, UpdateStrategy,
 };
-use everynode_core::placement::Placement;
-use everynode_core::time::Timestamp;
 
 use super::DS_UID;
 

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use everynode_core::daemon_set::Config;
-use everynode_core::object::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Pod, PodPhase, Readiness,
-    Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, UpdateStrategy,
+use everynode_core::api::{
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Pod, PodPhase, Problem,
+    Readiness, Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Timestamp,
+    UpdateStrategy,
 };
-use everynode_core::plan::{Outcome, Plan, Problem, ScheduleBy};
-use everynode_core::time::Timestamp;
+use everynode_core::daemon_set::Config;
+use everynode_core::plan::{Outcome, Plan, ScheduleBy};
 
 use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
 

@@ -7,11 +7,10 @@ mod placement;
 
 use std::collections::BTreeSet;
 
-use everynode_core::name::{NodeName, PodName};
-use everynode_core::object::{
-    DaemonSet, IntOrPercent, Node, Pod, PodPhase, Readiness, Status, UpdateStrategy,
+use everynode_core::api::{
+    DaemonSet, IntOrPercent, Node, NodeName, Pod, PodName, PodPhase, Readiness, Status, Timestamp,
+    UpdateStrategy,
 };
-use everynode_core::time::Timestamp;
 
 /// What is to be done with pods, by name.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! `NodeShouldRunDaemonPod`: whether a node gets a pod, and whether it may keep one.
 
-use everynode_core::object::{Node, Taint, TaintEffect};
-use everynode_core::placement::{
-    NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Toleration,
-    TolerationOperator,
+use everynode_core::api::{
+    Node, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Taint,
+    TaintEffect, Toleration, TolerationOperator,
 };
 
 pub fn should_run(placement: &Placement, node: &Node) -> bool {

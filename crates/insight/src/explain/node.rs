@@ -1,9 +1,7 @@
 //! The full story of one node.
 
-use everynode_core::name::{DaemonSetKey, NodeName};
-use everynode_core::object::Node;
-use everynode_core::placement::{NodeSelectorTerm, Reason};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
+use everynode_core::placement::Reason;
 use serde::Serialize;
 
 use super::{Finding, Situation, View, rollout, situation};

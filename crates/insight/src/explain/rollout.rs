@@ -1,8 +1,7 @@
 //! How far the rollout is, and what it is waiting for.
 
+use everynode_core::api::{Budget, DaemonSet, NodeName, UpdateStrategy};
 use everynode_core::daemon_set::Step;
-use everynode_core::name::NodeName;
-use everynode_core::object::{Budget, DaemonSet, UpdateStrategy};
 use everynode_core::plan::Write;
 
 use super::{Finding, View};

@@ -1,8 +1,7 @@
 //! What is to be said of one node.
 
+use everynode_core::api::{NodeName, UpdateStrategy};
 use everynode_core::daemon_set::{InspectedPod, Inspection, Step};
-use everynode_core::name::NodeName;
-use everynode_core::object::UpdateStrategy;
 use everynode_core::placement::Eligibility;
 use everynode_core::plan::Write;
 use serde::Serialize;

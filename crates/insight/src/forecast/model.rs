@@ -8,13 +8,12 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use everynode_core::daemon_set::Inspection;
-use everynode_core::name::{NodeName, PodName, ResourceVersion, RevisionName};
-use everynode_core::object::{
-    DaemonSet, Labels, Pod, PodPhase, Readiness, Revision, UpdateStrategy,
+use everynode_core::api::{
+    DaemonSet, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
+    RevisionName, Timestamp, UpdateStrategy,
 };
+use everynode_core::daemon_set::Inspection;
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
-use everynode_core::time::Timestamp;
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
 use super::pace::Speed;

@@ -1,7 +1,8 @@
 //! What can go wrong, beside what the forecast itself shows.
 
-use everynode_core::object::{DaemonSet, TaintEffect, UpdateStrategy};
-use everynode_core::placement::{Toleration, default_tolerations};
+use everynode_core::api::{
+    DaemonSet, TaintEffect, Toleration, UpdateStrategy, default_tolerations,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -195,7 +196,7 @@ fn tolerations_for_nothing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<R
 }
 
 fn toleration_text(toleration: &Toleration) -> String {
-    use everynode_core::placement::TolerationOperator as Operator;
+    use everynode_core::api::TolerationOperator as Operator;
     let (key, value) = (&toleration.key, &toleration.value);
     let effect =
         toleration.effect.map(|effect: TaintEffect| format!(":{effect}")).unwrap_or_default();

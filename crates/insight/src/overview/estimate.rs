@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use everynode_core::name::DaemonSetKey;
-use everynode_core::object::{Budget, DaemonSet, Readiness};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Readiness, Timestamp};
 
 use super::{HeldUp, Progress};
 use crate::explain::Situation;

@@ -1,6 +1,6 @@
 //! Events: what was told of an object, and when the last time.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use everynode_k8s::convert::timestamp;
 use serde::Deserialize;
 

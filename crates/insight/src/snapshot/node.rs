@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::object::Node;
+use everynode_core::api::Node;
 use everynode_k8s::fit::Room;
 use serde::Deserialize;
 use serde_json::{Value, json};

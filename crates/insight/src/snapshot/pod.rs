@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use everynode_core::name::NodeName;
-use everynode_core::object::{Pod, PodPhase, Readiness};
+use everynode_core::api::{NodeName, Pod, PodPhase, Readiness};
 use everynode_k8s::convert::Interner;
 use everynode_k8s::fit::Usage;
 use serde::Deserialize;

@@ -1,8 +1,7 @@
 //! Snapshots in few words.
 #![allow(dead_code)]
 
-use everynode_core::name::DaemonSetKey;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::snapshot::{Kind, Snapshot};
 use serde_json::{Value, json};
 

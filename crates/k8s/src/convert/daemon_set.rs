@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::name::{DaemonSetKey, Uid};
-use everynode_core::object::{
-    DaemonSet, IntOrPercent, Status, TEMPLATE_GENERATION_ANNOTATION, Template, UpdateStrategy,
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, IntOrPercent, Placement, Problem, Status,
+    TEMPLATE_GENERATION_ANNOTATION, Template, Uid, UpdateStrategy,
 };
-use everynode_core::placement::Placement;
-use everynode_core::plan::{NewPod, Problem};
+use everynode_core::plan::NewPod;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

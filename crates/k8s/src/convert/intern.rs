@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use everynode_core::object::Labels;
+use everynode_core::api::Labels;
 
 /// How many texts are remembered before it starts over. What was handed out stays as it is.
 const TEXTS_MAX: usize = 1 << 16;

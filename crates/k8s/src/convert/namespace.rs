@@ -1,7 +1,8 @@
 //! Namespaces: the node selector that one may have for its pods (C15).
 
-use everynode_core::name::Namespace;
-use everynode_core::object::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, NamespaceNodeSelector};
+use everynode_core::api::{
+    Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, Namespace, NamespaceNodeSelector,
+};
 use serde::Deserialize;
 
 use super::wire::{Text, TextMap};

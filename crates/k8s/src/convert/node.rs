@@ -1,6 +1,6 @@
 //! Nodes: name, labels and taints.
 
-use everynode_core::object::{Node, Taint, TaintEffect};
+use everynode_core::api::{Node, Taint, TaintEffect};
 use serde::Deserialize;
 
 use super::wire::{Metadata, Text, text};
@@ -69,7 +69,7 @@ pub(super) fn taint_effect(effect: &str) -> Option<TaintEffect> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_core::object::Labels;
+    use everynode_core::api::Labels;
 
     /// C3, C16: of a node only name, labels and taints are kept, so that heartbeats are no change.
     #[test]

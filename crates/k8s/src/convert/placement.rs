@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use everynode_core::placement::{
-    NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
-    TolerationOperator,
+use everynode_core::api::{
+    NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Problem, Term,
+    Toleration, TolerationOperator,
 };
-use everynode_core::plan::Problem;
 use serde_json::Value;
 
 use super::label::{checked_key, checked_value};

@@ -1,8 +1,6 @@
 //! Pods: whose they are, where, and how they do.
 
-use everynode_core::name::{Namespace, NodeName, Uid};
-use everynode_core::object::{Pod, PodPhase, Readiness};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{Namespace, NodeName, Pod, PodPhase, Readiness, Timestamp, Uid};
 use serde::Deserialize;
 
 use super::wire::{Metadata, Text, text, timestamp};

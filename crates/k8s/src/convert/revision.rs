@@ -1,7 +1,6 @@
 //! ControllerRevisions: whose they are, and which template they hold.
 
-use everynode_core::name::{Namespace, Uid};
-use everynode_core::object::Revision;
+use everynode_core::api::{Namespace, Revision, Uid};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

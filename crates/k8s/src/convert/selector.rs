@@ -1,6 +1,6 @@
 //! `metav1.LabelSelector`.
 
-use everynode_core::object::{LabelOperator, LabelRequirement, LabelSelector};
+use everynode_core::api::{LabelOperator, LabelRequirement, LabelSelector};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use everynode_core::name::Uid;
-use everynode_core::object::Labels;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{Labels, Timestamp, Uid};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::{Controller, Interner};

@@ -1,7 +1,7 @@
 //! Objects and lists in the form that the client asked for (S4).
 
 use bytes::{BufMut, Bytes, BytesMut};
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use parking_lot::{FairMutex, FairMutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;

@@ -1,6 +1,6 @@
 //! A table of who may do what, over the roles that every cluster has and a few more.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use super::{AUTHENTICATED, Decision, MASTERS, Request, Target, User, authorize, furnish, rules};

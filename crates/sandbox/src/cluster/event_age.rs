@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 
 use crate::kind::EVENT;
 use crate::store::{DeleteOptions, Object, Store, WriteOptions};

@@ -14,7 +14,7 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use self::container::{Container, Happening, Host, RestartPolicy, Role};

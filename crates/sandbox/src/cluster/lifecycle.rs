@@ -7,7 +7,7 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::object::Labels;
+use everynode_core::api::Labels;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::event::{About, Says};

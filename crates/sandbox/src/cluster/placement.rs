@@ -1,9 +1,8 @@
 //! Nodes and pod specs of the store in the form that placement decisions take.
 
-use everynode_core::name::NodeName;
-use everynode_core::object::{Labels, Node, Taint, TaintEffect};
-use everynode_core::placement::{
-    NodeSelectorOperator, NodeSelectorTerm, Placement, Toleration, TolerationOperator,
+use everynode_core::api::{
+    Labels, Node, NodeName, NodeSelectorOperator, NodeSelectorTerm, Placement, Taint, TaintEffect,
+    Toleration, TolerationOperator,
 };
 use serde_json::Value;
 

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::object::{Taint, TaintEffect};
-use everynode_core::placement::Toleration;
-use everynode_core::time::Timestamp;
+use everynode_core::api::{Taint, TaintEffect, Timestamp, Toleration};
 use serde_json::Value;
 
 use super::event::{About, Says};

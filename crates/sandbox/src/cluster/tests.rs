@@ -6,7 +6,7 @@ mod scheduling;
 
 use std::fmt::Write as _;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::lifecycle::Lifecycles;

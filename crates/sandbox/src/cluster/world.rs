@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The rules in force: which fires for a request, and how often each has fired.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! DaemonSets and their ControllerRevisions.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, Printer, age, name, or_none};

@@ -1,6 +1,6 @@
 //! Durations for people, with two or three significant figures (upstream's `duration.HumanDuration`).
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;

@@ -1,6 +1,6 @@
 //! Events, in the core form and in that of events.k8s.io.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Column, NAME, Printer, duration, name};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, Column, NAME, Printer, age, name, or_none};

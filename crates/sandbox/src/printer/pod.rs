@@ -1,6 +1,6 @@
 //! Pods: the one word that tells how a pod is doing, and how often its containers were restarted.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, Printer, age, duration, name, or_none};

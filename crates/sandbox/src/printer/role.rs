@@ -1,6 +1,6 @@
 //! Roles and role bindings.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use super::{AGE, Column, NAME, Printer, age, name};

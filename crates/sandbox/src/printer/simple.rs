@@ -1,6 +1,6 @@
 //! Kinds whose row is a name, a figure or two, and an age.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, Printer, age, name};

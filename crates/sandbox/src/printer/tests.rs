@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use super::{cells, columns, row_conditions};

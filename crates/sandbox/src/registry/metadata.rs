@@ -1,6 +1,6 @@
 //! The part of metadata that is the server's, and what a request may say about it (S8).
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::clock::rfc3339;

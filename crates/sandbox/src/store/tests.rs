@@ -8,7 +8,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;

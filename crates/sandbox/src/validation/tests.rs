@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;

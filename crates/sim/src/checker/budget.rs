@@ -6,9 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::name::Uid;
-use everynode_core::object::{DaemonSet, Node, Pod, UpdateStrategy};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSet, Node, Pod, Timestamp, Uid, UpdateStrategy};
 use everynode_sandbox::kind::POD;
 
 use super::{Before, Property, Times, Told, Violation, is_recent, violation};

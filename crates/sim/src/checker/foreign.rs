@@ -3,7 +3,7 @@
 //! What has no controller may be adopted: by a DaemonSet that is there and that selects it. Anything else may only be
 //! done to it if it lost its controller so lately that a replica may not have seen it; labels and DaemonSets likewise.
 
-use everynode_core::name::Uid;
+use everynode_core::api::Uid;
 use everynode_sandbox::kind::POD;
 use everynode_sandbox::store::Object;
 use http::Method;
@@ -52,7 +52,7 @@ fn wrong_about_orphan(before: &Before, checks: &Checks, object: &Object) -> Opti
     }
 }
 
-fn is_selected(before: &Before, truth: &Truth, ds: &everynode_core::object::DaemonSet) -> bool {
+fn is_selected(before: &Before, truth: &Truth, ds: &everynode_core::api::DaemonSet) -> bool {
     let (namespace, name) = (&before.target.namespace, &before.target.name);
     let selector = ds.selector.as_ref();
     if before.target.kind.kind == POD.kind {

@@ -1,7 +1,6 @@
 //! What must be true once nobody changes anything any more (C23, C70, C80).
 
-use everynode_core::object::{DaemonSet, HASH_LABEL, Node, Pod, Status};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSet, HASH_LABEL, Node, Pod, Status, Timestamp};
 
 use super::{Property, Violation, violation};
 use crate::truth::{self, Truth};

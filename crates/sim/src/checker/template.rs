@@ -2,7 +2,7 @@
 //!
 //! The revision may be missing only if somebody else has just changed revisions by hand.
 
-use everynode_core::object::HASH_LABEL;
+use everynode_core::api::HASH_LABEL;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 
 use super::{Before, Checks, Property, Violation, is_recent, violation};

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use everynode_core::name::{DaemonSetKey, Uid};
-use everynode_core::time::Timestamp;
+use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::snapshot::{EventDetail, Kind};

@@ -1,8 +1,8 @@
 //! What an API server would do of a plan's writes, without ever refusing one.
 
-use everynode_core::name::{NodeName, PodName, ResourceVersion, Uid};
-use everynode_core::object::{
-    HASH_LABEL, Labels, Pod, PodPhase, Readiness, Revision, TEMPLATE_GENERATION_LABEL,
+use everynode_core::api::{
+    HASH_LABEL, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
+    TEMPLATE_GENERATION_LABEL, Uid,
 };
 use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
 

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 
 use super::Target;
-use crate::api::negotiate;
 use crate::api::query::Parameters;
-use crate::api::render;
 use crate::api::respond::Body;
 use crate::api::server::Call;
 use crate::api::shared::Shared;
-use crate::api::watch;
+use crate::api::{negotiate, render, watch};
 use crate::kind::Kind;
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::store::{List, ListOptions, Object, ResourceVersionMatch, Status, Store};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -1,6 +1,6 @@
 //! Whether a kubelet takes a pod that is bound to its node (S22); in the words of upstream's kubelet.
 
-use everynode_core::object::TaintEffect;
+use everynode_core::api::TaintEffect;
 use serde_json::Value;
 
 use super::machine::Machine;

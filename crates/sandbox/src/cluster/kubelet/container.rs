@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 
 use crate::cluster::lifecycle::{Failure, Lifecycle, Ready, Run, Stop};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use crate::cluster::placement;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 
 use super::container::{Container, Happening, Host, Look, Role, State};
 

@@ -1,6 +1,6 @@
 //! `status` of a pod as its kubelet writes it (S22). Pure.
 
-use everynode_core::time::Timestamp;
+use everynode_core::api::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::container::{Container, Exit, Look, Role, State};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{HASH_LABEL, Labels, Template};
-use crate::name::{ResourceVersion, RevisionHash, RevisionName, Uid};
+use super::daemon_set::Template;
+use super::labels::{HASH_LABEL, Labels};
+use super::names::{ResourceVersion, RevisionHash, RevisionName, Uid};
 
 /// A ControllerRevision: one template that the DaemonSet has had (C40).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Revision {
     pub terminating: bool,
     /// `revision`: the higher, the newer.
     pub number: i64,
-    /// The template in `data`, in the form of [`Template::canonical`](super::Template::canonical); or why
+    /// The template in `data`, in the form of [`Template::canonical`]; or why
     /// the data is not of the form that C40 gives, and so matches no template (C4).
     pub template: Result<Arc<str>, Arc<str>>,
 }

@@ -3,6 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub const HASH_LABEL: &str = "controller-revision-hash";
+pub const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
+pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+pub const NAMESPACE_NODE_SELECTOR_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
+
 /// Labels in the order of their keys. Copies share their memory, as most of a DaemonSet's pods can.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);

@@ -1,0 +1,32 @@
+//! What decisions read of Kubernetes' objects, and nothing else (C3).
+
+mod daemon_set;
+mod labels;
+mod names;
+mod namespace;
+mod node;
+mod pod;
+mod problem;
+mod revision;
+mod scheduling;
+mod time;
+
+pub use daemon_set::{Budget, DaemonSet, IntOrPercent, Status, Template, UpdateStrategy};
+pub use labels::{
+    HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    NAMESPACE_NODE_SELECTOR_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL,
+};
+pub use names::{
+    DaemonSetKey, DaemonSetName, Namespace, NodeName, PodName, ResourceVersion, RevisionHash,
+    RevisionName, Uid,
+};
+pub use namespace::NamespaceNodeSelector;
+pub use node::{Node, Taint, TaintEffect};
+pub use pod::{Pod, PodPhase, Readiness};
+pub use problem::Problem;
+pub use revision::Revision;
+pub use scheduling::{
+    NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
+    TolerationOperator, default_tolerations,
+};
+pub use time::Timestamp;
