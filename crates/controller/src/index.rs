@@ -12,8 +12,8 @@ use std::sync::Arc;
 use everynode_core::api::{
     DaemonSetKey, LabelSelector, Namespace, Node, Pod, ResourceVersion, Revision, Timestamp, Uid,
 };
-use everynode_core::daemon_set::{Config, DaemonSetState, Tally};
-use everynode_core::nodes::{NodeId, Nodes};
+use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
+use everynode_core::node_table::{NodeId, NodeTable};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 use everynode_k8s::convert::{
     DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
@@ -63,7 +63,7 @@ pub struct Planned {
 #[derive(Debug, Default)]
 pub struct Index {
     config: Config,
-    nodes: Nodes,
+    nodes: NodeTable,
     spaces: BTreeMap<Namespace, Space>,
     watermarks: Watermarks,
     /// DaemonSets whose last plan waited for a watch to catch up (C60).
@@ -176,20 +176,20 @@ impl Index {
         if let Some(entry) = space.and_then(|space| space.daemon_sets.get_mut(&key.name))
             && entry.state.uid() == uid
         {
-            entry.state.observe(result, now);
+            entry.state.apply_result(result, now);
         }
     }
 
-    pub fn tally(&self, key: &DaemonSetKey) -> Option<&Tally> {
+    pub fn tally(&self, key: &DaemonSetKey) -> Option<&NodeCounts> {
         let entry = self.spaces.get(&key.namespace)?.daemon_sets.get(&key.name)?;
-        Some(entry.state.tally())
+        Some(entry.state.counts())
     }
 
     pub fn state(&self, key: &DaemonSetKey) -> Option<&DaemonSetState> {
         Some(&self.spaces.get(&key.namespace)?.daemon_sets.get(&key.name)?.state)
     }
 
-    pub const fn nodes(&self) -> &Nodes {
+    pub const fn nodes(&self) -> &NodeTable {
         &self.nodes
     }
 
@@ -252,7 +252,7 @@ impl Index {
         let mut gone: BTreeSet<DaemonSetKey> = self.keys().collect();
         for daemon_set in daemon_sets {
             gone.remove(&daemon_set.raw.key);
-            self.take_daemon_set(daemon_set, effects);
+            self.replace_daemon_set(daemon_set, effects);
         }
         for key in gone {
             self.delete_daemon_set(&key, effects);
@@ -264,15 +264,15 @@ impl Index {
         let known = self.state(&daemon_set.raw.key).map(|state| state.daemon_set());
         let version = daemon_set.daemon_set.resource_version;
         if known.is_none_or(|known| known.resource_version <= version) {
-            self.take_daemon_set(daemon_set, effects);
+            self.replace_daemon_set(daemon_set, effects);
         }
     }
 
     /// Takes a DaemonSet as it is, whatever was known of it.
-    fn take_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
+    fn replace_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
         let key = daemon_set.raw.key.clone();
         let space = self.spaces.entry(key.namespace.clone()).or_default();
-        let is_new = space.take_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
+        let is_new = space.replace_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
         if is_new
             && self.has_pods
             && let Some(list) = space.begin_listing(&key)

@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use everynode_core::api::DaemonSetKey;
-use everynode_core::daemon_set::Tally;
+use everynode_core::daemon_set::NodeCounts;
 
 /// `name` of our work queue, as in kube-controller-manager.
 const QUEUE: &str = "daemonset";
@@ -193,7 +193,7 @@ impl Metrics {
     }
 
     /// Shows how a DaemonSet does.
-    pub fn show(&self, key: &DaemonSetKey, tally: &Tally) {
+    pub fn show(&self, key: &DaemonSetKey, tally: &NodeCounts) {
         for (family, value) in [
             (&self.daemon_sets.desired, tally.desired),
             (&self.daemon_sets.ready, tally.ready),
@@ -345,7 +345,7 @@ mod tests {
     fn a_daemon_set_that_is_gone_is_not_shown() {
         let metrics = Metrics::new();
         let key = DaemonSetKey::new("kube-system", "agent");
-        metrics.show(&key, &Tally { desired: 3, ..Tally::default() });
+        metrics.show(&key, &NodeCounts { desired: 3, ..NodeCounts::default() });
         let line = "everynode_daemonset_desired{namespace=\"kube-system\",daemonset=\"agent\"} 3";
         assert!(metrics.text().unwrap().contains(line));
         metrics.forget(&key);

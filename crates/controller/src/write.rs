@@ -220,7 +220,7 @@ impl<S: Server> Execution<'_, S> {
         };
         let (outcome, is_fenced) = match self.send_request(&request).await {
             Ok(body) => match answer::written(convert::meta(&body)) {
-                Outcome::Failed { message } => (open(write, message), false),
+                Outcome::Failed { message } => (unanswered(write, message), false),
                 outcome => (outcome, false),
             },
             Err(error) => {
@@ -239,14 +239,14 @@ impl<S: Server> Execution<'_, S> {
         match error.code() {
             Some(404) if error.is_reason("NotFound") => return Outcome::Gone,
             Some(409 | 422) => {}
-            Some(_) | None if error.may_have_happened() => return open(write, &error),
+            Some(_) | None if error.may_have_happened() => return unanswered(write, &error),
             Some(_) | None => return failed(write, &error),
         }
         let live = match self.executor.api.get(&request.object).await {
             Ok(body) => convert::meta(&body),
             Err(error) if error.is_reason("NotFound") => return Outcome::Gone,
             // The pod that was to be deleted may be gone: then it must not be taken for running on.
-            Err(error) => return open(write, &error),
+            Err(error) => return unanswered(write, &error),
         };
         match live {
             Ok(live) if live.uid != request.uid => Outcome::Gone,
@@ -257,7 +257,7 @@ impl<S: Server> Execution<'_, S> {
                 },
                 Some(_) | None => failed(write, &error),
             },
-            Err(error) => open(write, error),
+            Err(error) => unanswered(write, error),
         }
     }
 
@@ -297,24 +297,14 @@ fn failed(write: &Write, cause: impl Display) -> Outcome {
     Outcome::Failed { message: format!("{write}: {cause}") }
 }
 
-/// What becomes of a write that may have been done: a pod's deletion is sent again until that is known (C52). Of any
-/// other it need not be: planned again it does no harm.
-fn open(write: &Write, cause: impl Display) -> Outcome {
+/// The outcome of a write without a definite answer. A pod's deletion is repeated until its outcome
+/// is known (C52); any other write can be planned again without harm.
+fn unanswered(write: &Write, cause: impl Display) -> Outcome {
     let message = format!("{write}: {cause}");
-    match write {
-        Write::DeletePod(_) => Outcome::Unknown { message },
-        Write::CreatePod(_)
-        | Write::AdoptPod(_)
-        | Write::ReleasePod(_)
-        | Write::AdoptRevision(_)
-        | Write::ReleaseRevision(_)
-        | Write::CreateRevision(_)
-        | Write::LabelRevision { .. }
-        | Write::RaiseRevision { .. }
-        | Write::RaiseCollisionCount { .. }
-        | Write::RelabelPod { .. }
-        | Write::DeleteRevision(_)
-        | Write::UpdateStatus { .. } => Outcome::Failed { message },
+    if matches!(write, Write::DeletePod(_)) {
+        Outcome::Unknown { message }
+    } else {
+        Outcome::Failed { message }
     }
 }
 

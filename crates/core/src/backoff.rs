@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::api::Timestamp;
-use crate::nodes::NodeId;
+use crate::node_table::NodeId;
 
 const DELAY_MIN: Duration = Duration::from_secs(1);
 const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
@@ -87,13 +87,13 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::api::NodeName;
-    use crate::nodes::Nodes;
+    use crate::node_table::NodeTable;
 
     /// C24: the first failure goes at once; then 1 s, doubling, at most 15 min; forgotten after 30 min
     /// without a failure, and collected once a minute.
     #[test]
     fn delays_double_to_a_quarter_of_an_hour_and_are_forgotten_after_twice_that() {
-        let node = Nodes::default().intern(&NodeName::from("node"));
+        let node = NodeTable::default().intern(&NodeName::from("node"));
         let mut backoff = Backoff::default();
         let mut now = Timestamp::from_seconds(1000);
         let mut delays = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
     /// C24: a clock that is set back lets no failed pod wait longer.
     #[test]
     fn a_clock_that_is_set_back_ends_a_delay() {
-        let node = Nodes::default().intern(&NodeName::from("node"));
+        let node = NodeTable::default().intern(&NodeName::from("node"));
         let mut backoff = Backoff::default();
         backoff.next(node, Timestamp::from_seconds(1000));
         assert_eq!(backoff.until(node, Timestamp::from_seconds(10)), None);
@@ -128,7 +128,7 @@ mod tests {
     /// C24: the key holds the observed generation.
     #[test]
     fn a_new_generation_starts_afresh() {
-        let node = Nodes::default().intern(&NodeName::from("node"));
+        let node = NodeTable::default().intern(&NodeName::from("node"));
         let mut backoff = Backoff::default();
         backoff.next(node, Timestamp(0));
         backoff.set_observed_generation(2);

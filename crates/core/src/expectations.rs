@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::{ResourceVersion, Timestamp, Uid};
-use crate::plan::{Kind, Notice, PodReference, Waiting, Watermarks};
+use crate::plan::{Notice, ObjectKind, PodReference, Waiting, Watermarks};
 
 /// How long to wait after a restore. What was written before it is lost, or in the list that has shown it. It can't be told
 /// from what was written after that list was read and its result in before the list: dropped at once, that would be
@@ -32,7 +32,7 @@ pub struct Expectations {
     deletions: BTreeSet<Uid>,
     /// Those of the deletions whose outcome is unknown.
     unanswered: BTreeMap<Uid, Unanswered>,
-    written: BTreeMap<Kind, ResourceVersion>,
+    written: BTreeMap<ObjectKind, ResourceVersion>,
     /// When the last result came in.
     since: Timestamp,
     restore: Restore,
@@ -74,7 +74,7 @@ impl Expectations {
     }
 
     /// The watch of this kind has to reach this version.
-    pub(crate) fn expect_version(&mut self, kind: Kind, resource_version: ResourceVersion) {
+    pub(crate) fn expect_version(&mut self, kind: ObjectKind, resource_version: ResourceVersion) {
         let written = self.written.entry(kind).or_default();
         *written = resource_version.max(*written);
     }
@@ -183,14 +183,14 @@ impl Expectations {
     }
 
     /// The first plan after a restore begins to count the time.
-    pub(crate) fn begin_restored(&mut self, now: Timestamp) {
+    pub(crate) fn start_restore_timer(&mut self, now: Timestamp) {
         if self.restore == Restore::Just {
             self.restore = Restore::NoticedAt(now);
         }
     }
 
     /// Whether the watch of this kind has yet to show what was written.
-    pub(crate) fn is_stale(&self, kind: Kind) -> bool {
+    pub(crate) fn is_stale(&self, kind: ObjectKind) -> bool {
         self.written.contains_key(&kind)
     }
 
@@ -225,11 +225,11 @@ impl Expectations {
 }
 
 impl Watermarks {
-    const fn of(&self, kind: Kind) -> ResourceVersion {
+    const fn of(&self, kind: ObjectKind) -> ResourceVersion {
         match kind {
-            Kind::DaemonSet => self.daemon_sets,
-            Kind::Pod => self.pods,
-            Kind::Revision => self.revisions,
+            ObjectKind::DaemonSet => self.daemon_sets,
+            ObjectKind::Pod => self.pods,
+            ObjectKind::Revision => self.revisions,
         }
     }
 }
@@ -289,12 +289,14 @@ mod tests {
     #[test]
     fn the_watch_of_each_kind_has_to_come_as_far_as_was_written() {
         let mut expectations = Expectations::default();
-        expectations.expect_version(Kind::Pod, ResourceVersion(9));
-        expectations.expect_version(Kind::Pod, ResourceVersion(5));
-        expectations.expect_version(Kind::DaemonSet, ResourceVersion(6));
+        expectations.expect_version(ObjectKind::Pod, ResourceVersion(9));
+        expectations.expect_version(ObjectKind::Pod, ResourceVersion(5));
+        expectations.expect_version(ObjectKind::DaemonSet, ResourceVersion(6));
         let pods_behind = Watermarks { pods: ResourceVersion(8), ..watermarks(100) };
         assert_eq!(expectations.waiting(&pods_behind).map(|w| w.stale_kinds), Some(1));
-        assert!(expectations.is_stale(Kind::Pod) && !expectations.is_stale(Kind::DaemonSet));
+        assert!(
+            expectations.is_stale(ObjectKind::Pod) && !expectations.is_stale(ObjectKind::DaemonSet)
+        );
         assert_eq!(expectations.waiting(&watermarks(9)), None);
     }
 

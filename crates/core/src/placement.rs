@@ -18,7 +18,7 @@ pub enum Eligibility {
     #[default]
     NoNode,
     /// No pod is created, and none may stay.
-    Neither,
+    MustNotRun,
     /// No pod is created, but one that is there stays.
     ContinueRunning,
     /// A pod is created if there is none.
@@ -28,14 +28,14 @@ pub enum Eligibility {
 impl Eligibility {
     pub const fn should_run(self) -> bool {
         match self {
-            Self::NoNode | Self::Neither | Self::ContinueRunning => false,
+            Self::NoNode | Self::MustNotRun | Self::ContinueRunning => false,
             Self::Run => true,
         }
     }
 
     pub const fn should_continue_running(self) -> bool {
         match self {
-            Self::NoNode | Self::Neither => false,
+            Self::NoNode | Self::MustNotRun => false,
             Self::ContinueRunning | Self::Run => true,
         }
     }
@@ -101,7 +101,7 @@ pub fn eligibility(
     if reasons.peek().is_none() {
         Eligibility::Run
     } else if reasons.any(|reason| reason.evicts()) {
-        Eligibility::Neither
+        Eligibility::MustNotRun
     } else {
         Eligibility::ContinueRunning
     }

@@ -3,6 +3,8 @@
 //! Writes carry what their execution needs and leave nothing to decide. What became of each comes back
 //! as a [`WriteResult`].
 
+mod display;
+
 use std::collections::BTreeMap;
 
 use crate::api::{
@@ -217,41 +219,41 @@ impl Write {
         }
     }
 
-    pub(crate) const fn subject(&self) -> Subject<'_> {
+    pub(crate) const fn target(&self) -> WriteTarget<'_> {
         match self {
-            Self::CreatePod(new) => Subject::NewPod(new),
+            Self::CreatePod(new) => WriteTarget::NewPod(new),
             Self::AdoptPod(pod)
             | Self::ReleasePod(pod)
             | Self::RelabelPod { pod, .. }
-            | Self::DeletePod(pod) => Subject::Pod(pod),
-            Self::CreateRevision(_) => Subject::NewRevision,
+            | Self::DeletePod(pod) => WriteTarget::Pod(pod),
+            Self::CreateRevision(_) => WriteTarget::NewRevision,
             Self::AdoptRevision(revision)
             | Self::ReleaseRevision(revision)
             | Self::LabelRevision { revision, .. }
             | Self::RaiseRevision { revision, .. }
-            | Self::DeleteRevision(revision) => Subject::Revision(revision),
-            Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => Subject::DaemonSet,
+            | Self::DeleteRevision(revision) => WriteTarget::Revision(revision),
+            Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => WriteTarget::DaemonSet,
         }
     }
 
     /// The UID of what is deleted.
     pub(crate) const fn deleted(&self) -> Option<&Uid> {
         let deletes = matches!(self, Self::DeletePod(_) | Self::DeleteRevision(_));
-        match self.subject() {
-            Subject::Pod(pod) if deletes => Some(&pod.uid),
-            Subject::Revision(revision) if deletes => Some(&revision.uid),
-            Subject::NewPod(_)
-            | Subject::Pod(_)
-            | Subject::NewRevision
-            | Subject::Revision(_)
-            | Subject::DaemonSet => None,
+        match self.target() {
+            WriteTarget::Pod(pod) if deletes => Some(&pod.uid),
+            WriteTarget::Revision(revision) if deletes => Some(&revision.uid),
+            WriteTarget::NewPod(_)
+            | WriteTarget::Pod(_)
+            | WriteTarget::NewRevision
+            | WriteTarget::Revision(_)
+            | WriteTarget::DaemonSet => None,
         }
     }
 }
 
 /// What a write is of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Subject<'a> {
+pub(crate) enum WriteTarget<'a> {
     NewPod(&'a NewPod),
     Pod(&'a PodReference),
     NewRevision,
@@ -259,13 +261,13 @@ pub(crate) enum Subject<'a> {
     DaemonSet,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> WriteTarget<'a> {
     /// The kind whose watch will show the write.
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> ObjectKind {
         match self {
-            Self::NewPod(_) | Self::Pod(_) => Kind::Pod,
-            Self::NewRevision | Self::Revision(_) => Kind::Revision,
-            Self::DaemonSet => Kind::DaemonSet,
+            Self::NewPod(_) | Self::Pod(_) => ObjectKind::Pod,
+            Self::NewRevision | Self::Revision(_) => ObjectKind::Revision,
+            Self::DaemonSet => ObjectKind::DaemonSet,
         }
     }
 
@@ -280,7 +282,7 @@ impl<'a> Subject<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectKind {
     DaemonSet,
     Pod,
     Revision,

@@ -22,7 +22,7 @@ fn world_of_nodes() -> World {
 fn settled_world() -> World {
     let mut world = world_of_nodes();
     world.settle();
-    assert_eq!(world.state.tally().available, 2_000);
+    assert_eq!(world.state.counts().available, 2_000);
     world
 }
 
@@ -61,7 +61,7 @@ fn a_rollout_costs_in_proportion_to_the_nodes() {
     let cost = cost_of(&mut world, |world| {
         world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
     });
-    assert_eq!(world.state.tally().updated, 2_000);
+    assert_eq!(world.state.counts().updated, 2_000);
     // Marked for deletion, gone, made, started: four events for each node, and the pass.
     assert!(cost <= 5 * NODES, "{cost} assessments");
 }
@@ -74,7 +74,7 @@ fn time_costs_the_slots_whose_time_has_come() {
     world.settle();
     let before = world.state.slots_assessed();
     world.settle_for_good();
-    assert_eq!(world.state.tally().available, 2_000);
+    assert_eq!(world.state.counts().available, 2_000);
     assert_eq!(world.state.slots_assessed() - before, NODES);
 }
 
@@ -150,5 +150,5 @@ fn a_rollout_by_percentage_keeps_its_budget() {
             break;
         }
     }
-    assert_eq!(world.state.tally().updated, 2_000);
+    assert_eq!(world.state.counts().updated, 2_000);
 }

@@ -4,7 +4,7 @@ mod support;
 
 use everynode_core::api::{HASH_LABEL, Pod, PodPhase, Readiness, Timestamp, Uid};
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::nodes::Nodes;
+use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{Outcome, Watermarks, WriteResult};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use support::{daemon_set, node, pod, revision, with_label};
@@ -22,10 +22,10 @@ fn bytes_in_use() -> usize {
 }
 
 /// Plans, and leaves it at that.
-fn plan(states: &mut [DaemonSetState], nodes: &Nodes) {
+fn plan(states: &mut [DaemonSetState], nodes: &NodeTable) {
     for state in states {
         for write in state.plan(NOW, &Watermarks::default(), nodes).writes {
-            state.observe(WriteResult { write, outcome: Outcome::Skipped }, NOW);
+            state.apply_result(WriteResult { write, outcome: Outcome::Skipped }, NOW);
         }
     }
 }
@@ -36,7 +36,7 @@ fn plan(states: &mut [DaemonSetState], nodes: &Nodes) {
 /// once for all.
 #[test]
 fn a_pair_of_daemon_set_and_node_takes_tens_of_bytes() {
-    let mut nodes = Nodes::default();
+    let mut nodes = NodeTable::default();
     for number in 0..NODES {
         nodes.apply(node(&format!("node-{number:05}")));
     }

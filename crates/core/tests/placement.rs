@@ -10,7 +10,7 @@ use everynode_core::placement::{
     Eligibility, eligibility, reasons_against, should_continue_running, should_run,
 };
 
-use Eligibility::{ContinueRunning, Neither, Run};
+use Eligibility::{ContinueRunning, MustNotRun, Run};
 use NodeSelectorOperator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
 use TaintEffect::{NoExecute, NoSchedule, PreferNoSchedule};
 
@@ -79,7 +79,7 @@ fn a_plain_node_gets_a_pod() {
 fn a_template_with_a_node_name_runs_there_alone() {
     let named = |name: &str| Placement { node_name: Some(name.into()), ..Placement::default() };
     check(named("n1"), &node(&[]), Run, &[]);
-    check(named("n2"), &node(&[]), Neither, &["spec.nodeName is n2"]);
+    check(named("n2"), &node(&[]), MustNotRun, &["spec.nodeName is n2"]);
 }
 
 /// C12: every label of the node selector has to be there.
@@ -93,7 +93,7 @@ fn a_node_selector_names_the_labels_that_it_misses() {
     check(
         selecting(&[("disk", "hdd"), ("gpu", "yes"), ("zone", "a")]),
         &node(&[]),
-        Neither,
+        MustNotRun,
         &[
             "nodeSelector wants label disk=hdd, the node has ssd",
             "nodeSelector wants label gpu=yes, the node has none",
@@ -124,7 +124,7 @@ fn operators_of_node_affinity_compare_as_the_api_documents() {
     ];
     for (key, operator, matches) in table {
         let placement = affinity(vec![labels(vec![requirement(key, operator.clone())])]);
-        let expected = if matches { Run } else { Neither };
+        let expected = if matches { Run } else { MustNotRun };
         assert_eq!(
             eligibility(&placement, &Labels::default(), &node(&[])),
             expected,
@@ -143,18 +143,18 @@ fn terms_of_node_affinity_combine() {
     check(
         affinity(vec![labels(vec![ssd(), gpu()])]),
         &node(&[]),
-        Neither,
+        MustNotRun,
         &["no term of the required node affinity matches: (disk In [ssd] and gpu Exists)"],
     );
     check(affinity(vec![malformed(), labels(vec![ssd()])]), &node(&[]), Run, &[]);
     check(
         affinity(vec![malformed(), labels(vec![])]),
         &node(&[]),
-        Neither,
+        MustNotRun,
         &["no term of the required node affinity matches: \
            (malformed: operator Like is not known) or (empty term)"],
     );
-    check(affinity(vec![]), &node(&[]), Neither, &["the required node affinity has no terms"]);
+    check(affinity(vec![]), &node(&[]), MustNotRun, &["the required node affinity has no terms"]);
 }
 
 /// C12: of fields there is the node's name.
@@ -166,7 +166,7 @@ fn match_fields_know_the_name() {
     check(
         name(In(values(&["n2"]))),
         &node(&[]),
-        Neither,
+        MustNotRun,
         &["no term of the required node affinity matches: (field metadata.name In [n2])"],
     );
 }
@@ -183,7 +183,7 @@ fn an_untolerated_taint_keeps_away_and_no_execute_evicts() {
     check(
         Placement::default(),
         &node(&[("down", "yes", NoExecute), ("full", "", NoSchedule)]),
-        Neither,
+        MustNotRun,
         &["taint down=yes:NoExecute is not tolerated", "taint full:NoSchedule is not tolerated"],
     );
     check(Placement::default(), &node(&[("meh", "", PreferNoSchedule)]), Run, &[]);
@@ -226,7 +226,7 @@ fn tolerations_match_as_the_api_documents() {
     ];
     for (operator, bound, taint, tolerated) in numbers {
         let placement = tolerating("sla", operator, bound, None);
-        let expected = if tolerated { Run } else { Neither };
+        let expected = if tolerated { Run } else { MustNotRun };
         let found =
             eligibility(&placement, &Labels::default(), &node(&[("sla", taint, NoExecute)]));
         assert_eq!(found, expected, "{operator:?} {bound} of {taint}");
@@ -278,5 +278,5 @@ fn the_namespace_restricts_its_daemon_sets() {
     };
     let of = |effect| eligibility(&placement, &namespace, &tainted(effect));
     assert_eq!(of(TaintEffect::NoSchedule), ContinueRunning);
-    assert_eq!(of(TaintEffect::NoExecute), Neither);
+    assert_eq!(of(TaintEffect::NoExecute), MustNotRun);
 }

@@ -1,4 +1,4 @@
-//! Nodes come and go under several DaemonSets: their numbers are given away and never mixed up.
+//! NodeTable come and go under several DaemonSets: their numbers are given away and never mixed up.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{DaemonSet, NodeName, Pod, Timestamp};
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::nodes::Nodes;
+use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{Outcome, Watermarks, Write, WriteResult};
 use proptest::prelude::*;
 
@@ -35,14 +35,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Pair {
-    nodes: Nodes,
+    nodes: NodeTable,
     states: [DaemonSetState; 2],
     pods: BTreeMap<(bool, u8), Pod>,
 }
 
 impl Pair {
     fn new() -> Self {
-        let nodes = Nodes::default();
+        let nodes = NodeTable::default();
         let states = ["first", "second"].map(|uid| {
             let daemon_set = DaemonSet { uid: uid.into(), ..daemon_set() };
             let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
@@ -106,7 +106,7 @@ impl Pair {
                     created.insert(pod.node.clone());
                 }
                 let outcome = Outcome::Failed { message: "only looking".to_owned() };
-                state.observe(WriteResult { write, outcome }, NOW);
+                state.apply_result(WriteResult { write, outcome }, NOW);
             }
             assert_eq!(created, wanted);
         }

@@ -1,20 +1,72 @@
-//! Rollouts as transcripts: each file in `transcripts/` is a story of commands, and what came of each.
-//! `UPDATE_EXPECT=1 cargo test -p everynode-core --test transcripts` writes what came.
+//! Rollouts as transcripts: each file in `transcripts/` lists commands and what the core plans after
+//! them. `UPDATE_EXPECT=1 cargo test -p everynode-core --test transcripts` rewrites the files.
 
 mod support;
 mod transcript;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
+}
+
+fn check(name: &str) {
+    let path = folder().join(name).with_extension("txt");
+    let expected = std::fs::read_to_string(&path).expect("a readable transcript");
+    expect_test::expect_file![&path].assert_eq(&transcript::run(&expected));
+}
+
+macro_rules! transcripts {
+    ($($test:ident: $name:literal,)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+        $(#[test]
+        fn $test() {
+            check($name);
+        })*
+    };
+}
+
+transcripts! {
+    budget: "budget",
+    burst: "burst",
+    collision: "collision",
+    create: "create",
+    evict: "evict",
+    failed_pods: "failed-pods",
+    flip: "flip",
+    handover: "handover",
+    history: "history",
+    min_ready: "min-ready",
+    namespace_node_selector: "namespace-node-selector",
+    node_selector: "node-selector",
+    nothing_desired: "nothing-desired",
+    ownership: "ownership",
+    refusals: "refusals",
+    restart: "restart",
+    rolling_update: "rolling-update",
+    schedule_by_controller: "schedule-by-controller",
+    selecting_all: "selecting-all",
+    starvation: "starvation",
+    stuck_node: "stuck-node",
+    surge: "surge",
+    surge_excess: "surge-excess",
+    surge_delete_old_if_spare: "surge-delete-old-if-spare",
+    template_generation: "template-generation",
+    terminating_pods: "terminating-pods",
+    unanswered_creations: "unanswered-creations",
+    unanswered_deletions: "unanswered-deletions",
+    unanswered_surge: "unanswered-surge",
+    unreadable_template: "unreadable-template",
+    waiting: "waiting",
+}
+
 #[test]
-fn every_story_goes_as_it_is_told() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let mut stories: Vec<_> = std::fs::read_dir(folder)
-        .expect("the folder of stories")
-        .map(|entry| entry.expect("a readable folder").path())
+fn every_transcript_has_a_test() {
+    let files = std::fs::read_dir(folder()).expect("the folder of transcripts");
+    let files: BTreeSet<String> = files
+        .map(|file| file.expect("a readable folder").path())
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
-    stories.sort();
-    assert!(!stories.is_empty());
-    for story in stories {
-        let told = std::fs::read_to_string(&story).expect("a readable story");
-        expect_test::expect_file![&story].assert_eq(&transcript::run(&told));
-    }
+    assert_eq!(files, NAMES.iter().map(|name| (*name).to_owned()).collect());
 }

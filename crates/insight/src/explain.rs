@@ -14,7 +14,7 @@ use everynode_core::api::{
     DaemonSet, DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, ResourceVersion,
     Timestamp, Uid,
 };
-use everynode_core::daemon_set::{Inspection, Tally};
+use everynode_core::daemon_set::{Inspection, NodeCounts};
 use everynode_core::plan::{Notice, Plan, Watermarks};
 use serde::Serialize;
 
@@ -97,8 +97,8 @@ impl<'a> View<'a> {
         self.known.state.daemon_set()
     }
 
-    pub fn tally(&self) -> &Tally {
-        self.known.state.tally()
+    pub fn counts(&self) -> &NodeCounts {
+        self.known.state.counts()
     }
 
     /// How many nodes use up the rolling update's budget.
@@ -130,12 +130,12 @@ impl<'a> View<'a> {
 
     /// Whether there are pods of another revision where there should be the current one.
     pub fn is_rolling(&self) -> bool {
-        self.knows_revisions_of_pods() && self.tally().updated < self.tally().current
+        self.knows_revisions_of_pods() && self.counts().updated < self.counts().current
     }
 
     fn explanation(&self) -> Explanation {
         let daemon_set = self.daemon_set();
-        let tally = self.tally();
+        let tally = self.counts();
         let findings: Vec<(&NodeName, Finding)> =
             self.snapshot.nodes.keys().map(|name| (name, situation::find(self, name))).collect();
         Explanation {

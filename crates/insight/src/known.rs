@@ -2,19 +2,19 @@
 
 use everynode_core::api::DaemonSet;
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::nodes::Nodes;
+use everynode_core::node_table::NodeTable;
 
 use crate::snapshot::Snapshot;
 
 pub(crate) struct Known {
-    pub nodes: Nodes,
+    pub nodes: NodeTable,
     pub state: DaemonSetState,
 }
 
 impl Known {
     /// `daemon_set` need not be the snapshot's: it may be what it is about to become.
     pub fn new(snapshot: &Snapshot, daemon_set: DaemonSet) -> Self {
-        let mut nodes = Nodes::default();
+        let mut nodes = NodeTable::default();
         for detail in snapshot.nodes.values() {
             nodes.apply(detail.node.clone());
         }

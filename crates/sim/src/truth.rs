@@ -182,7 +182,7 @@ pub fn eligibility(placement: &Placement, node: &Node) -> Eligibility {
     let mut reasons = placement::reasons_against(placement, &selector, node).peekable();
     match (reasons.peek().is_none(), reasons.any(|reason| reason.evicts())) {
         (true, _) => Eligibility::Run,
-        (false, true) => Eligibility::Neither,
+        (false, true) => Eligibility::MustNotRun,
         (false, false) => Eligibility::ContinueRunning,
     }
 }

@@ -8,7 +8,7 @@ use everynode_core::api::{
     DaemonSetKey, DaemonSetName, Labels, NamespaceNodeSelector, Pod, Revision, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::nodes::{NodeId, Nodes};
+use everynode_core::node_table::{NodeId, NodeTable};
 use everynode_k8s::convert::{DaemonSetObject, RawDaemonSet};
 
 use super::{Effects, OrphanList};
@@ -55,20 +55,20 @@ impl Space {
     }
 
     /// Returns whether the DaemonSet is new here, or one whose selector is.
-    pub fn take_daemon_set(
+    pub fn replace_daemon_set(
         &mut self,
         config: Config,
         daemon_set: DaemonSetObject,
-        nodes: &mut Nodes,
+        nodes: &mut NodeTable,
         effects: &mut Effects,
     ) -> bool {
         let DaemonSetObject { daemon_set, raw } = daemon_set;
         let key = raw.key.clone();
         if let Some(entry) = self.daemon_sets.get_mut(&key.name)
-            && entry.state.is_of(&daemon_set)
+            && entry.state.accepts(&daemon_set)
         {
             entry.raw = raw;
-            if entry.state.take_daemon_set(daemon_set, nodes) {
+            if entry.state.replace_daemon_set(daemon_set, nodes) {
                 effects.changed.insert(key);
             }
             return false;
@@ -92,7 +92,7 @@ impl Space {
         true
     }
 
-    pub fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut Nodes) -> bool {
+    pub fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut NodeTable) -> bool {
         let Some(entry) = self.daemon_sets.remove(&key.name) else { return false };
         self.names.remove(&entry.raw.uid);
         entry.state.detach(nodes);
@@ -103,7 +103,7 @@ impl Space {
     pub fn apply_node_selector(
         &mut self,
         selector: NamespaceNodeSelector,
-        nodes: &Nodes,
+        nodes: &NodeTable,
         changed: &mut Changed,
     ) {
         self.node_selector = selector;
@@ -114,7 +114,12 @@ impl Space {
         }
     }
 
-    pub fn apply_nodes(&mut self, ids: &BTreeSet<NodeId>, nodes: &Nodes, changed: &mut Changed) {
+    pub fn apply_nodes(
+        &mut self,
+        ids: &BTreeSet<NodeId>,
+        nodes: &NodeTable,
+        changed: &mut Changed,
+    ) {
         for entry in self.daemon_sets.values_mut() {
             let mut is_changed = false;
             for id in ids {
@@ -126,7 +131,7 @@ impl Space {
         }
     }
 
-    pub fn apply_pod(&mut self, pod: Box<Pod>, nodes: &mut Nodes, changed: &mut Changed) {
+    pub fn apply_pod(&mut self, pod: Box<Pod>, nodes: &mut NodeTable, changed: &mut Changed) {
         let old = self.pods.get(&pod.uid);
         if old == Some(&pod) {
             return;
@@ -152,7 +157,7 @@ impl Space {
         &mut self,
         uid: &Uid,
         last: Option<Box<Pod>>,
-        nodes: &mut Nodes,
+        nodes: &mut NodeTable,
         changed: &mut Changed,
     ) {
         if let Some(listing) = &mut self.listing {
@@ -172,7 +177,7 @@ impl Space {
     pub fn reset_pods(
         &mut self,
         pods: BTreeMap<Uid, Box<Pod>>,
-        nodes: &mut Nodes,
+        nodes: &mut NodeTable,
         changed: &mut Changed,
     ) {
         let mut owned: BTreeMap<&Uid, Vec<&Pod>> = BTreeMap::new();

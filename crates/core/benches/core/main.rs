@@ -77,7 +77,7 @@ fn measure(nodes: u32) -> Vec<Measured> {
         core = core_after;
         all.push(Measured { phase, inputs: count, writes, time });
     }
-    assert_eq!(core.tally(), world.tally(), "a replay ends where the record ended");
+    assert_eq!(core.counts(), world.counts(), "a replay ends where the record ended");
     all
 }
 

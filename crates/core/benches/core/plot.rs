@@ -15,7 +15,7 @@ const Y: (f64, f64) = (-4.0, 3.0);
 /// kube-controller-manager 1.36.2, maxUnavailable 1; see docs/performance.md.
 const UPSTREAM: &[(f64, f64)] = &[(1_000.0, 54.6), (2_000.0, 106.5)];
 
-/// Nodes and milliseconds per pod of the rows of docs/performance.md that tell of `update at 1`.
+/// NodeTable and milliseconds per pod of the rows of docs/performance.md that tell of `update at 1`.
 pub fn processes(page: &str) -> Vec<(f64, f64)> {
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();

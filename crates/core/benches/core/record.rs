@@ -1,8 +1,8 @@
 //! What a core is told, as data: recorded in a world, replayed without one.
 
 use everynode_core::api::{DaemonSet, Node, Pod, Revision, Timestamp};
-use everynode_core::daemon_set::{Config, DaemonSetState, Tally};
-use everynode_core::nodes::Nodes;
+use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
+use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 
 pub enum Input {
@@ -29,19 +29,19 @@ pub struct Recording {
 
 /// The core of one DaemonSet.
 pub struct Core {
-    pub nodes: Nodes,
+    pub nodes: NodeTable,
     pub state: DaemonSetState,
 }
 
 impl Core {
     pub fn new(daemon_set: &DaemonSet) -> Core {
-        let nodes = Nodes::default();
+        let nodes = NodeTable::default();
         let state = DaemonSetState::new(Config::default(), daemon_set.clone(), &nodes);
         Core { nodes, state }
     }
 
-    pub fn tally(&self) -> Tally {
-        *self.state.tally()
+    pub fn counts(&self) -> NodeCounts {
+        *self.state.counts()
     }
 
     /// Takes one input and plans, if anything changed.
@@ -58,7 +58,7 @@ impl Core {
             Input::PodGone(pod) => state.delete_pod(&pod, nodes),
             Input::Revision(revision) => state.apply_revision(revision),
             Input::Written(result) => {
-                state.observe(result, now);
+                state.apply_result(result, now);
                 true
             }
         };

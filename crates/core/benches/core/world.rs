@@ -10,7 +10,7 @@ use everynode_core::api::{
     ResourceVersion, Revision, Status, Taint, TaintEffect, Template, Timestamp, Uid,
     UpdateStrategy,
 };
-use everynode_core::daemon_set::Tally;
+use everynode_core::daemon_set::NodeCounts;
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
 
 use crate::record::{Core, Input, Recording, Step};
@@ -74,8 +74,8 @@ impl World {
         }
     }
 
-    pub fn tally(&self) -> Tally {
-        self.core.tally()
+    pub fn counts(&self) -> NodeCounts {
+        self.core.counts()
     }
 
     /// Lives through one of the [`PHASES`].
@@ -114,8 +114,8 @@ impl World {
                 self.perform(plan);
             }
         }
-        let desired = self.core.tally().desired;
-        assert_eq!(self.core.tally().available, desired, "all is settled");
+        let desired = self.core.counts().desired;
+        assert_eq!(self.core.counts().available, desired, "all is settled");
     }
 
     /// Results come back at once, what follows from the writes after that.

@@ -12,7 +12,7 @@ use everynode_core::api::{
     ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
-use everynode_core::nodes::Nodes;
+use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{
     NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks, Write,
     WriteResult,
@@ -28,7 +28,7 @@ pub const ANOTHER_KIND: &str = "another-kind";
 pub struct World {
     config: Config,
     pub now: Timestamp,
-    pub nodes: Nodes,
+    pub nodes: NodeTable,
     pub state: DaemonSetState,
     pub server: Server,
     /// What the watches have yet to deliver, in order.
@@ -82,7 +82,7 @@ impl World {
     }
 
     pub fn with_config(config: Config, daemon_set: DaemonSet) -> Self {
-        let nodes = Nodes::default();
+        let nodes = NodeTable::default();
         Self {
             now: Timestamp::from_seconds(1000),
             config,
@@ -207,7 +207,7 @@ impl World {
     pub fn perform(&mut self, plan: &Plan) {
         for mut write in plan.writes.clone() {
             let outcome = self.perform_write(&mut write);
-            self.state.observe(WriteResult { write, outcome }, self.now);
+            self.state.apply_result(WriteResult { write, outcome }, self.now);
         }
     }
 
@@ -292,7 +292,7 @@ impl World {
 
     fn deliver_one(&mut self, event: Event) {
         match event {
-            Event::DaemonSet(daemon_set) if !self.state.is_of(&daemon_set) => {
+            Event::DaemonSet(daemon_set) if !self.state.accepts(&daemon_set) => {
                 self.start_over(*daemon_set);
             }
             Event::DaemonSet(daemon_set) => {

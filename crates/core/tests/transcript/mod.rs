@@ -99,7 +99,7 @@ fn obey(world: &mut World, command: &str) -> String {
         "settle" => out = world.settle().iter().map(|plan| tell(plan, world) + "--\n").collect(),
         "pods" => out = tell_pods(world),
         "revisions" => out = tell_revisions(world),
-        "counts" => writeln!(out, "{:?}", world.state.tally()).expect("a string grows"),
+        "counts" => writeln!(out, "{:?}", world.state.counts()).expect("a string grows"),
         "why" => out = tell_reasons(world, words[0]),
         other => panic!("unknown command {other}"),
     }

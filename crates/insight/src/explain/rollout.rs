@@ -23,7 +23,7 @@ pub(crate) fn strategy(daemon_set: &DaemonSet) -> String {
 }
 
 pub(super) fn waits_for(view: &View<'_>, findings: &[(&NodeName, Finding)]) -> String {
-    let tally = view.tally();
+    let tally = view.counts();
     if !view.is_applied() {
         return "not applied yet".to_owned();
     }

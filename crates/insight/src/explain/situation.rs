@@ -150,10 +150,10 @@ pub(super) fn find(view: &View<'_>, node: &NodeName) -> Finding {
             Finding::new(Situation::Lingering, reasons(view, node))
                 .next("its pod stays; no new one would be created")
         }
-        Eligibility::Neither if has_pods => {
+        Eligibility::MustNotRun if has_pods => {
             Finding::new(Situation::ToBeDeleted, reasons(view, node)).next("its pod is deleted")
         }
-        Eligibility::ContinueRunning | Eligibility::Neither | Eligibility::NoNode => {
+        Eligibility::ContinueRunning | Eligibility::MustNotRun | Eligibility::NoNode => {
             Finding::new(Situation::Excluded, reasons(view, node))
         }
     }

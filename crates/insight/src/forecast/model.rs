@@ -168,7 +168,7 @@ impl Model {
     }
 
     pub fn desired(&self) -> usize {
-        self.known.state.tally().desired
+        self.known.state.counts().desired
     }
 
     pub fn usage(&self) -> &Usage {
@@ -211,7 +211,7 @@ impl Model {
     fn execute(&mut self, plan: Plan) {
         for write in plan.writes {
             let outcome = self.write(&write);
-            self.known.state.observe(WriteResult { write, outcome }, self.now);
+            self.known.state.apply_result(WriteResult { write, outcome }, self.now);
         }
     }
 

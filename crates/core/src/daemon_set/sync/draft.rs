@@ -1,18 +1,21 @@
-//! A plan in the making, within the limits of one sync (C28).
+//! A plan under construction, within the limits of one sync (C28).
 
 use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Timestamp};
-use crate::nodes::NodeId;
+use crate::daemon_set::node::PodView;
+use crate::node_table::NodeId;
 use crate::plan::{NewPod, Plan, Write};
 
-use super::slot::PodView;
-
-pub(super) struct Draft {
+/// A plan under construction. Creations, deletions and patches each have the limit
+/// `burst_replicas`.
+pub(in crate::daemon_set) struct Draft {
     pub plan: Plan,
-    /// The nodes that lose a pod by this plan already.
+    /// Nodes on which the plan deletes a pod.
     pub touched: BTreeSet<NodeId>,
-    /// When the status may be written that was written too recently.
+    /// Nodes whose failed pod the plan deletes: each deletion lengthens the back-off (C24).
+    pub failed: Vec<NodeId>,
+    /// When a status that was written too recently may be written.
     pub status_due_at: Option<Timestamp>,
     creations_left: usize,
     deletions_left: usize,
@@ -24,6 +27,7 @@ impl Draft {
         Self {
             plan: Plan::default(),
             touched: BTreeSet::new(),
+            failed: Vec::new(),
             status_due_at: None,
             creations_left: burst_replicas,
             deletions_left: burst_replicas,
@@ -31,14 +35,17 @@ impl Draft {
         }
     }
 
-    pub const fn hold_creations(&mut self) {
+    /// Lets the plan create no pod.
+    pub const fn suspend_creations(&mut self) {
         self.creations_left = 0;
     }
 
+    /// Number of pods that the plan may still create.
     pub const fn creations_left(&self) -> usize {
         self.creations_left
     }
 
+    /// Whether the plan may delete one more pod.
     pub const fn may_delete(&self) -> bool {
         self.deletions_left > 0
     }
@@ -51,7 +58,7 @@ impl Draft {
         }
     }
 
-    /// Deletes a pod if the limit allows it, and returns whether it does.
+    /// Deletes a pod if the limit allows it; returns whether it did.
     pub fn delete(&mut self, name: &NodeName, id: NodeId, pod: &PodView) -> bool {
         let Some(left) = self.deletions_left.checked_sub(1) else { return false };
         self.deletions_left = left;
@@ -68,6 +75,7 @@ impl Draft {
         }
     }
 
+    /// Adds a write that has no limit.
     pub fn write(&mut self, write: Write) {
         self.plan.writes.push(write);
     }

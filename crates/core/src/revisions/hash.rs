@@ -2,15 +2,16 @@
 
 use crate::api::RevisionHash;
 
-/// The characters that Kubernetes uses for such names: no vowels, nothing that reads like another.
+/// The characters that Kubernetes uses for such names: no vowels, none that resemble another.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const LENGTH: usize = 10;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The hash of a canonical template and `status.collisionCount`: FNV-1a of 64 bits, as ten characters.
-/// Never to be changed: a revision that is stored is found by meaning, not by hash, but one that is being
-/// created when a new version of this program takes over must get the same name.
+/// The hash of a canonical template and `status.collisionCount`: 64-bit FNV-1a in ten characters.
+///
+/// The result must never change: a revision that is being created while a new version of this
+/// program takes over must get the same name. Stored revisions are found by their template.
 pub fn revision_hash(canonical: &str, collision_count: Option<i32>) -> RevisionHash {
     let count = collision_count.map(i32::to_le_bytes);
     let bytes = canonical.bytes().chain(count.into_iter().flatten());

@@ -1,19 +1,19 @@
-//! The nodes of the cluster, shared by all DaemonSets: a name has a small number, and slots are
-//! vectors over these numbers.
+//! The nodes of the cluster, shared by all DaemonSets. Each node name has a small number, which
+//! indexes the slots of every DaemonSet.
 //!
-//! A number outlives its node while some DaemonSet still has a pod there. It is given to another name
-//! only after that, and after every DaemonSet has been told that the node is gone.
+//! A number stays with its name until the node is deleted, every DaemonSet has been informed, and
+//! none of them has a pod there. Only then another name may get it.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Node, NodeName};
 
-/// The number of a node's name.
+/// The number of a node name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u32);
 
 impl NodeId {
+    /// The number as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -23,9 +23,9 @@ impl NodeId {
     }
 }
 
-/// All nodes.
+/// All nodes, and the numbers of their names.
 #[derive(Debug, Default)]
-pub struct Nodes {
+pub struct NodeTable {
     ids: BTreeMap<NodeName, NodeId>,
     entries: Vec<Entry>,
     free: Vec<NodeId>,
@@ -35,13 +35,14 @@ pub struct Nodes {
 struct Entry {
     name: NodeName,
     node: Option<Node>,
-    /// How many DaemonSets have pods there.
-    holds: u32,
+    /// Number of DaemonSets with pods there.
+    users: u32,
 }
 
-impl Nodes {
-    /// Takes a node as it is now. Returns its number if anything changed that decisions read: then
-    /// every DaemonSet's [`apply_node`](crate::daemon_set::DaemonSetState::apply_node) is due (C16).
+impl NodeTable {
+    /// Applies a node's newest version. Returns its number if anything changed that decisions read:
+    /// then [`apply_node`](crate::daemon_set::DaemonSetState::apply_node) of every DaemonSet is due
+    /// (C16).
     pub fn apply(&mut self, node: Node) -> Option<NodeId> {
         let id = self.intern(&node.name);
         let entry = &mut self.entries[id.index()];
@@ -52,14 +53,14 @@ impl Nodes {
         Some(id)
     }
 
-    /// Forgets a node. Returns its number if there was one; `apply_node` is due as above, and
+    /// Removes a deleted node. Returns its number if it was known; `apply_node` is due as above, and
     /// [`collect`](Self::collect) after that.
     pub fn delete(&mut self, name: &NodeName) -> Option<NodeId> {
         let id = *self.ids.get(name)?;
         self.entries[id.index()].node.take().map(|_| id)
     }
 
-    /// Takes the complete list of nodes. Returns the numbers of those that changed or went.
+    /// Applies the complete list of nodes. Returns the numbers of those that changed or are gone.
     pub fn reset(&mut self, nodes: impl IntoIterator<Item = Node>) -> BTreeSet<NodeId> {
         let mut gone: BTreeMap<NodeName, NodeId> =
             self.iter().map(|(id, node)| (node.name.clone(), id)).collect();
@@ -72,24 +73,27 @@ impl Nodes {
         changed
     }
 
-    /// Frees the number of a deleted node, if no DaemonSet has pods there. To be called once all
-    /// DaemonSets know that it is deleted; numbers still held free themselves later.
+    /// Frees the number of a deleted node if no DaemonSet has pods there; otherwise the last
+    /// DaemonSet to release it does. Call it once every DaemonSet has applied the deletion.
     pub fn collect(&mut self, id: NodeId) {
         let entry = &self.entries[id.index()];
-        if entry.node.is_none() && entry.holds == 0 && self.ids.get(&entry.name) == Some(&id) {
+        if entry.node.is_none() && entry.users == 0 && self.ids.get(&entry.name) == Some(&id) {
             self.ids.remove(&entry.name);
             self.free.push(id);
         }
     }
 
+    /// The node with this number, if it exists.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.entries.get(id.index())?.node.as_ref()
     }
 
+    /// The name with this number.
     pub fn name(&self, id: NodeId) -> &NodeName {
         &self.entries[id.index()].name
     }
 
+    /// The number of this name, if it has one.
     pub fn id(&self, name: &NodeName) -> Option<NodeId> {
         self.ids.get(name).copied()
     }
@@ -104,6 +108,7 @@ impl Nodes {
         self.iter().count()
     }
 
+    /// Whether no node exists.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -117,12 +122,12 @@ impl Nodes {
         (0..self.entries.len()).map(NodeId::from_index)
     }
 
-    /// The number of a name, be there such a node or not.
+    /// The number of a name, whether or not the node exists.
     pub(crate) fn intern(&mut self, name: &NodeName) -> NodeId {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let entry = Entry { name: name.clone(), node: None, holds: 0 };
+        let entry = Entry { name: name.clone(), node: None, users: 0 };
         let id = match self.free.pop() {
             Some(id) => {
                 self.entries[id.index()] = entry;
@@ -137,15 +142,15 @@ impl Nodes {
         id
     }
 
-    /// A DaemonSet has pods on this node.
-    pub(crate) fn hold(&mut self, id: NodeId) {
-        self.entries[id.index()].holds += 1;
+    /// Records that one more DaemonSet has pods on this node.
+    pub(crate) fn acquire(&mut self, id: NodeId) {
+        self.entries[id.index()].users += 1;
     }
 
-    /// A DaemonSet has no pods on this node any more.
+    /// Records that one DaemonSet less has pods on this node.
     pub(crate) fn release(&mut self, id: NodeId) {
-        let holds = &mut self.entries[id.index()].holds;
-        *holds = holds.checked_sub(1).expect("a DaemonSet releases what it holds");
+        let users = &mut self.entries[id.index()].users;
+        *users = users.checked_sub(1).expect("a DaemonSet releases only what it acquired");
         self.collect(id);
     }
 }
@@ -160,10 +165,10 @@ mod tests {
         Node { name: name.into(), labels, taints: Vec::new() }
     }
 
-    /// C16: a heartbeat changes nothing, a label does, and a list tells of what went.
+    /// C16: a heartbeat changes nothing, a label does, and a list reveals deletions.
     #[test]
     fn only_what_decisions_read_is_a_change() {
-        let mut nodes = Nodes::default();
+        let mut nodes = NodeTable::default();
         let a = nodes.apply(node("a", "1")).expect("new");
         assert_eq!(nodes.apply(node("a", "1")), None);
         assert_eq!(nodes.apply(node("a", "2")), Some(a));
@@ -175,12 +180,12 @@ mod tests {
         assert_eq!(nodes.delete(&"a".into()), None);
     }
 
-    /// C16: a number goes to another name once the node is gone and nobody has pods there.
+    /// C16: another name gets the number once the node is gone and no DaemonSet has pods there.
     #[test]
-    fn a_number_is_given_away_only_when_nobody_needs_it() {
-        let mut nodes = Nodes::default();
+    fn a_number_is_reused_only_when_no_pods_are_left() {
+        let mut nodes = NodeTable::default();
         let a = nodes.apply(node("a", "1")).expect("new");
-        nodes.hold(a);
+        nodes.acquire(a);
         nodes.delete(&"a".into());
         nodes.collect(a);
         assert_ne!(nodes.intern(&"b".into()), a, "pods are still there");

@@ -1,17 +1,18 @@
-//! The revision labels that pods carry, each pair of them held once, with how many pods carry it.
+//! The revision labels of pods: each distinct pair is stored once, with the number of its pods.
 
 use std::collections::BTreeSet;
 
 use crate::api::RevisionHash;
 
-/// The number of a pair of labels.
+/// Identifies a pair of revision labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CarriedId(u32);
+pub(crate) struct RevisionLabelsId(u32);
 
+/// The pairs of `controller-revision-hash` and `pod-template-generation` on a DaemonSet's pods.
 #[derive(Debug, Default)]
-pub(super) struct Carried {
+pub(crate) struct RevisionLabels {
     pairs: Vec<Pair>,
-    current: Current,
+    current: CurrentRevision,
 }
 
 #[derive(Debug)]
@@ -24,26 +25,26 @@ struct Pair {
 
 /// What makes a pod up to date (C45).
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Current {
-    /// The hash of the current revision, and of its duplicates until they are gone (C42).
+pub(crate) struct CurrentRevision {
+    /// The hashes of the current revision and of its duplicates (C42).
     pub hashes: BTreeSet<RevisionHash>,
     pub template_generation: Option<i64>,
 }
 
-impl Current {
-    fn covers(&self, hash: Option<&RevisionHash>, template_generation: Option<i64>) -> bool {
+impl CurrentRevision {
+    fn matches(&self, hash: Option<&RevisionHash>, template_generation: Option<i64>) -> bool {
         hash.is_some_and(|hash| self.hashes.contains(hash))
             || (template_generation.is_some() && template_generation == self.template_generation)
     }
 }
 
-impl Carried {
+impl RevisionLabels {
     /// Counts one more pod with these labels.
-    pub fn hold(
+    pub fn acquire(
         &mut self,
         hash: Option<RevisionHash>,
         template_generation: Option<i64>,
-    ) -> CarriedId {
+    ) -> RevisionLabelsId {
         let is_same =
             |pair: &Pair| pair.hash == hash && pair.template_generation == template_generation;
         let at = self
@@ -60,39 +61,41 @@ impl Carried {
             });
             self.pairs.len() - 1
         });
-        let updated = self.current.covers(hash.as_ref(), template_generation);
+        let updated = self.current.matches(hash.as_ref(), template_generation);
         let pods = self.pairs[at].pods + 1;
         self.pairs[at] = Pair { hash, template_generation, pods, updated };
-        CarriedId(u32::try_from(at).expect("fewer than 2^32 pods"))
+        RevisionLabelsId(u32::try_from(at).expect("fewer than 2^32 pods"))
     }
 
-    pub fn release(&mut self, id: CarriedId) {
+    /// Counts one pod less.
+    pub fn release(&mut self, id: RevisionLabelsId) {
         self.pairs[id.0 as usize].pods -= 1;
     }
 
-    /// C45
-    pub fn is_updated(&self, id: CarriedId) -> bool {
+    /// Whether pods with these labels are of the current revision (C45).
+    pub fn is_updated(&self, id: RevisionLabelsId) -> bool {
         self.pairs[id.0 as usize].updated
     }
 
-    pub fn hash(&self, id: CarriedId) -> Option<&RevisionHash> {
+    /// The hash of the pair.
+    pub fn hash(&self, id: RevisionLabelsId) -> Option<&RevisionHash> {
         self.pairs[id.0 as usize].hash.as_ref()
     }
 
-    /// Whether any pod carries this hash, be it terminating or ended (C44).
+    /// Whether any pod has this hash, even a terminating or ended one (C44).
     pub fn is_live(&self, hash: &RevisionHash) -> bool {
         self.pairs.iter().any(|pair| pair.pods > 0 && pair.hash.as_ref() == Some(hash))
     }
 
-    /// Sets what is current. Returns whether some pod is now judged differently.
-    pub fn set_current(&mut self, current: Current) -> bool {
+    /// Sets the current revision. Returns whether that changes the answer for any pod.
+    pub fn set_current(&mut self, current: CurrentRevision) -> bool {
         if self.current == current {
             return false;
         }
         self.current = current;
         let mut changed = false;
         for pair in &mut self.pairs {
-            let updated = self.current.covers(pair.hash.as_ref(), pair.template_generation);
+            let updated = self.current.matches(pair.hash.as_ref(), pair.template_generation);
             changed |= pair.pods > 0 && pair.updated != updated;
             pair.updated = updated;
         }

@@ -1,43 +1,14 @@
-//! One node's share of a DaemonSet: whether it is eligible, and the pods that it has.
+//! The pods of one node, reduced to what decisions read.
 
 use std::time::Duration;
 
 use crate::api::{NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
-use crate::nodes::NodeId;
-use crate::placement::Eligibility;
 use crate::plan::PodReference;
+use crate::revisions::RevisionLabelsId;
 
-use super::assess::Standing;
-use super::carried::CarriedId;
-
+/// The pods of a node, oldest first. Nearly every node has exactly one.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
-    pub pods: Pods,
-    pub eligibility: Eligibility,
-    /// As of the last assessment; what is counted.
-    pub standing: Standing,
-    /// Whether it is to be assessed.
-    pub marked: bool,
-}
-
-impl Slot {
-    /// Whether there is neither node nor pod: the slot's number may be given to another node.
-    pub fn is_vacant(&self) -> bool {
-        self.eligibility == Eligibility::NoNode && self.pods.as_slice().is_empty()
-    }
-
-    /// Has it assessed by the next plan.
-    pub fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
-        if !self.marked {
-            self.marked = true;
-            marked.push(id);
-        }
-    }
-}
-
-/// A node's pods, oldest first. Nearly always one.
-#[derive(Debug, Default)]
-pub(super) enum Pods {
+pub(in crate::daemon_set) enum NodePods {
     #[default]
     None,
     One(Box<PodView>),
@@ -46,32 +17,32 @@ pub(super) enum Pods {
 
 /// What decisions read of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PodView {
+pub(in crate::daemon_set) struct PodView {
     pub name: PodName,
     pub uid: Uid,
     pub creation_timestamp: Timestamp,
     pub readiness: Readiness,
-    /// When we learnt of `readiness`.
+    /// When this controller first saw `readiness`.
     pub readiness_seen: Option<Timestamp>,
-    /// The revision labels that it carries.
-    pub carried: CarriedId,
+    /// The revision labels on the pod.
+    pub labels: RevisionLabelsId,
     pub phase: PodPhase,
     pub terminating: bool,
     /// Whether it has a `spec.nodeName`.
     pub scheduled: bool,
-    /// It has no controller yet and is to be adopted (C21).
+    /// Whether it has no controller and the DaemonSet will adopt it (C21).
     pub orphan: bool,
 }
 
 impl PodView {
-    pub fn new(pod: &Pod, carried: CarriedId, orphan: bool) -> Self {
+    pub fn new(pod: &Pod, labels: RevisionLabelsId, orphan: bool) -> Self {
         Self {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             creation_timestamp: pod.creation_timestamp,
             readiness: pod.readiness,
             readiness_seen: None,
-            carried,
+            labels,
             phase: pod.phase,
             terminating: pod.terminating,
             scheduled: pod.node_name.is_some(),
@@ -79,19 +50,21 @@ impl PodView {
         }
     }
 
-    /// C22: one that is terminating and has ended is ignored for placement.
+    /// Whether placement counts the pod. A terminating pod that has ended does not count (C22).
     pub const fn counts(&self) -> bool {
         !(self.orphan || self.terminating && self.phase.is_terminal())
     }
 
-    /// C54: ready for `min_ready_seconds`.
+    /// Whether the pod has been ready for `min_ready_seconds` (C54).
     pub fn is_available(&self, min_ready_seconds: u32, now: Timestamp) -> bool {
-        let since_long = || self.available_at(min_ready_seconds).is_some_and(|at| at <= now);
-        self.readiness.is_ready() && (min_ready_seconds == 0 || since_long())
+        let is_due = || self.available_at(min_ready_seconds).is_some_and(|at| at <= now);
+        self.readiness.is_ready() && (min_ready_seconds == 0 || is_due())
     }
 
-    /// When it is available if it stays ready; `None` if that is not known. A kubelet whose clock is
-    /// ahead must not delay a rollout: nothing is ready since later than we learnt of it.
+    /// When the pod becomes available if it stays ready; `None` if that is unknown.
+    ///
+    /// A kubelet whose clock is ahead must not delay a rollout, so a pod counts as ready no later
+    /// than this controller first saw it ready.
     pub fn available_at(&self, min_ready_seconds: u32) -> Option<Timestamp> {
         match self.readiness {
             Readiness::NotReady | Readiness::Ready => None,
@@ -106,13 +79,13 @@ impl PodView {
         PodReference { name: self.name.clone(), uid: self.uid.clone(), node: node.cloned() }
     }
 
-    /// C25: scheduled before unscheduled, then the older, then by name.
+    /// Sort key: scheduled pods first, then the older, then by name (C25).
     fn age(&self) -> (bool, Timestamp, &PodName) {
         (!self.scheduled, self.creation_timestamp, &self.name)
     }
 }
 
-impl Pods {
+impl NodePods {
     pub fn as_slice(&self) -> &[PodView] {
         match self {
             Self::None => &[],
@@ -125,7 +98,7 @@ impl Pods {
         self.as_slice().iter().find(|pod| pod.uid == *uid)
     }
 
-    /// Puts a pod in its place; one with its UID must not be there.
+    /// Inserts a pod by its age. No pod with its UID may be there.
     pub fn insert(&mut self, pod: PodView) {
         *self = match std::mem::take(self) {
             Self::None => Self::One(Box::new(pod)),
@@ -153,8 +126,8 @@ impl Pods {
         Some(removed)
     }
 
-    /// Notes when we learnt of each pod's readiness.
-    pub fn see(&mut self, now: Timestamp) {
+    /// Records `now` as the time at which the readiness of new or changed pods was first seen.
+    pub fn record_readiness_seen(&mut self, now: Timestamp) {
         let pods = match self {
             Self::None => &mut [],
             Self::One(pod) => std::slice::from_mut(&mut **pod),
@@ -168,17 +141,5 @@ impl Pods {
     fn few(mut pods: Vec<PodView>) -> Self {
         pods.sort_by(|a, b| a.age().cmp(&b.age()));
         Self::Few(pods)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// C80: a node without pods costs a slot, one with a pod a view and its name besides.
-    #[test]
-    fn a_slot_and_a_pod_take_tens_of_bytes_each() {
-        assert!(size_of::<Slot>() <= 40, "{}", size_of::<Slot>());
-        assert!(size_of::<PodView>() <= 88, "{}", size_of::<PodView>());
     }
 }

@@ -1,16 +1,18 @@
-//! The nodes on which there is something to do, in the order of their names (C55).
+//! The nodes on which something must be done, by kind of work, in the order of their names (C55).
 
 use std::collections::BTreeMap;
 
 use crate::api::NodeName;
-use crate::nodes::NodeId;
+use crate::daemon_set::node::{NodeAssessment, Step};
+use crate::node_table::NodeId;
 
-use super::assess::{Standing, Step};
+/// Nodes in the order of their names.
+pub(in crate::daemon_set) type NodeSet = BTreeMap<NodeName, NodeId>;
 
-pub(super) type NodeSet = BTreeMap<NodeName, NodeId>;
-
+/// One set of nodes for each kind of work. A node is in the set of its step and in any of the first
+/// four.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Candidates {
+pub(in crate::daemon_set) struct WorkSets {
     pub needs_pod: NodeSet,
     pub has_surplus: NodeSet,
     pub has_ended: NodeSet,
@@ -19,12 +21,19 @@ pub(super) struct Candidates {
     pub replace: NodeSet,
     pub surge_now: NodeSet,
     pub surge: NodeSet,
-    pub retire: NodeSet,
-    pub sunset: NodeSet,
+    pub delete_old: NodeSet,
+    pub delete_old_if_spare: NodeSet,
 }
 
-impl Candidates {
-    pub fn change(&mut self, name: &NodeName, id: NodeId, old: &Standing, new: &Standing) {
+impl WorkSets {
+    /// Moves a node between the sets when its assessment changes from `old` to `new`.
+    pub fn update(
+        &mut self,
+        name: &NodeName,
+        id: NodeId,
+        old: &NodeAssessment,
+        new: &NodeAssessment,
+    ) {
         let memberships = [
             (&mut self.needs_pod, old.needs_pod, new.needs_pod),
             (&mut self.has_surplus, old.has_surplus, new.has_surplus),
@@ -39,20 +48,20 @@ impl Candidates {
             }
         }
         if old.step != new.step {
-            self.step(old.step).map(|set| set.remove(name));
-            self.step(new.step).map(|set| set.insert(name.clone(), id));
+            self.set_of_step(old.step).map(|set| set.remove(name));
+            self.set_of_step(new.step).map(|set| set.insert(name.clone(), id));
         }
     }
 
-    fn step(&mut self, step: Step) -> Option<&mut NodeSet> {
+    fn set_of_step(&mut self, step: Step) -> Option<&mut NodeSet> {
         match step {
             Step::None => None,
             Step::ReplaceNow => Some(&mut self.replace_now),
             Step::Replace => Some(&mut self.replace),
             Step::SurgeNow => Some(&mut self.surge_now),
             Step::Surge => Some(&mut self.surge),
-            Step::Retire => Some(&mut self.retire),
-            Step::Sunset => Some(&mut self.sunset),
+            Step::DeleteOld => Some(&mut self.delete_old),
+            Step::DeleteOldIfSpare => Some(&mut self.delete_old_if_spare),
         }
     }
 }

@@ -1,0 +1,54 @@
+//! Counts over all nodes.
+
+use crate::daemon_set::node::NodeAssessment;
+
+/// The counts that the status reports and that budgets are compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Nodes that should run a pod: `desiredNumberScheduled`.
+    pub desired: usize,
+    /// Desired nodes with a pod: `currentNumberScheduled`.
+    pub current: usize,
+    /// Nodes that should not run a pod and do: `numberMisscheduled`.
+    pub misscheduled: usize,
+    /// Desired nodes whose oldest pod is ready: `numberReady`.
+    pub ready: usize,
+    /// Desired nodes whose oldest pod is available: `numberAvailable`.
+    pub available: usize,
+    /// Desired nodes whose oldest pod is of the current revision: `updatedNumberScheduled`.
+    pub updated: usize,
+    /// Nodes that use one of `maxUnavailable`, in a rolling update (C52).
+    pub uses_unavailable: usize,
+    /// Nodes that use one of `maxSurge`, with surge only (C53).
+    pub uses_surge: usize,
+    /// Nodes with an available pod, eligible or not, with surge only (C53).
+    pub serves: usize,
+}
+
+impl NodeCounts {
+    pub(in crate::daemon_set) fn add(&mut self, assessment: &NodeAssessment) {
+        for (count, counts) in self.counts(assessment) {
+            *count += usize::from(counts);
+        }
+    }
+
+    pub(in crate::daemon_set) fn remove(&mut self, assessment: &NodeAssessment) {
+        for (count, counts) in self.counts(assessment) {
+            *count -= usize::from(counts);
+        }
+    }
+
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 9] {
+        [
+            (&mut self.desired, assessment.desired),
+            (&mut self.current, assessment.current),
+            (&mut self.misscheduled, assessment.misscheduled),
+            (&mut self.ready, assessment.ready),
+            (&mut self.available, assessment.available),
+            (&mut self.updated, assessment.updated),
+            (&mut self.uses_unavailable, assessment.uses_unavailable),
+            (&mut self.uses_surge, assessment.uses_surge),
+            (&mut self.serves, assessment.serves),
+        ]
+    }
+}

@@ -1,0 +1,276 @@
+//! What one node contributes to counts and sets: a pure function of its slot and the time.
+//! Upstream: `podsShouldBeOnNode`, and the loops over nodes in `rollingUpdate`.
+
+use crate::api::{DaemonSet, PodPhase, Timestamp, UpdateStrategy};
+use crate::placement::Eligibility;
+use crate::revisions::RevisionLabels;
+
+use super::pods::PodView;
+use super::slot::{NodeAssessment, Slot, Step};
+
+/// An assessment, and how long it holds.
+pub(in crate::daemon_set) struct TimedAssessment {
+    pub assessment: NodeAssessment,
+    /// When the passage of time alone may change it.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// The fields of a DaemonSet that an assessment reads beside the slot. When they change, all slots
+/// are assessed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::daemon_set) struct RolloutParameters {
+    pub strategy: UpdateStrategy,
+    pub min_ready_seconds: u32,
+}
+
+impl RolloutParameters {
+    pub fn of(daemon_set: &DaemonSet) -> Self {
+        Self {
+            strategy: daemon_set.update_strategy,
+            min_ready_seconds: daemon_set.min_ready_seconds,
+        }
+    }
+}
+
+/// Assesses slots at one time.
+#[derive(Clone, Copy)]
+pub(in crate::daemon_set) struct Assessor<'a> {
+    parameters: RolloutParameters,
+    labels: &'a RevisionLabels,
+    now: Timestamp,
+}
+
+/// The pods of a node that are not terminating, by revision.
+/// Upstream: `findUpdatedPodsActivePods`.
+enum ActivePods<'a> {
+    Nothing,
+    New(&'a PodView),
+    Old(&'a PodView),
+    Both {
+        new: &'a PodView,
+        old: &'a PodView,
+    },
+    /// More than one new or more than one old pod: the surplus is deleted first.
+    TooMany,
+}
+
+impl<'a> Assessor<'a> {
+    pub fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Timestamp) -> Self {
+        Self { parameters: RolloutParameters::of(daemon_set), labels, now }
+    }
+
+    /// `backed_off_until` is when failed pods of the node may be deleted (C24).
+    pub fn assess(&self, slot: &Slot, backed_off_until: Option<Timestamp>) -> TimedAssessment {
+        let pods = slot.pods.as_slice();
+        let has_ended = ended_pods(slot).next().is_some();
+        let mut assessment = NodeAssessment {
+            needs_pod: needs_pod(slot, self.parameters.strategy),
+            has_surplus: !surplus_pods(slot, self).is_empty(),
+            has_orphans: pods.iter().any(|pod| pod.orphan),
+            has_ended: has_ended && (backed_off_until.is_none() || has_succeeded(slot)),
+            ..NodeAssessment::default()
+        };
+        self.assess_counts(slot, &mut assessment);
+        self.assess_rolling_update(slot, &mut assessment);
+        let available_at = pods.iter().filter_map(|pod| self.becomes_available_at(pod)).min();
+        let backed_off_until = backed_off_until.filter(|_| has_ended);
+        let expires_at = available_at.into_iter().chain(backed_off_until).min();
+        TimedAssessment { assessment, expires_at }
+    }
+
+    /// Whether the pod is available now (C54).
+    pub fn is_available(&self, pod: &PodView) -> bool {
+        pod.is_available(self.parameters.min_ready_seconds, self.now)
+    }
+
+    /// Whether the pod is of the current revision (C45).
+    pub fn is_updated(&self, pod: &PodView) -> bool {
+        self.labels.is_updated(pod.labels)
+    }
+
+    /// The old pod that the rolling update may delete, if there is exactly one.
+    pub fn old_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
+        match self.active_pods(slot) {
+            ActivePods::Old(old) | ActivePods::Both { old, .. } => Some(old),
+            ActivePods::Nothing | ActivePods::New(_) | ActivePods::TooMany => None,
+        }
+    }
+
+    /// When the pod becomes available, if that lies in the future.
+    pub fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
+        pod.available_at(self.parameters.min_ready_seconds).filter(|&at| at > self.now)
+    }
+
+    /// Sets what the status counts. Only the oldest pod of a node counts (C70).
+    fn assess_counts(&self, slot: &Slot, assessment: &mut NodeAssessment) {
+        let oldest = slot.pods.as_slice().iter().find(|pod| pod.counts());
+        match slot.eligibility {
+            Eligibility::NoNode => {}
+            Eligibility::MustNotRun | Eligibility::ContinueRunning => {
+                assessment.misscheduled = oldest.is_some();
+            }
+            Eligibility::Run => {
+                assessment.desired = true;
+                assessment.current = oldest.is_some();
+                assessment.ready = oldest.is_some_and(|pod| pod.readiness.is_ready());
+                assessment.available = oldest.is_some_and(|pod| self.is_available(pod));
+                assessment.updated = oldest.is_some_and(|pod| self.is_updated(pod));
+            }
+        }
+    }
+
+    /// Sets the next step, and which budgets the node uses (C52, C53).
+    fn assess_rolling_update(&self, slot: &Slot, assessment: &mut NodeAssessment) {
+        match (self.parameters.strategy, slot.eligibility) {
+            (UpdateStrategy::OnDelete | UpdateStrategy::Malformed, _)
+            | (UpdateStrategy::RollingUpdate { .. }, Eligibility::NoNode) => {}
+            (strategy @ UpdateStrategy::RollingUpdate { .. }, eligibility) => {
+                let pods = self.active_pods(slot);
+                let counts =
+                    || eligibility.should_run() || slot.pods.as_slice().iter().any(PodView::counts);
+                assessment.uses_unavailable = self.is_unavailable(&pods) && counts();
+                if strategy.surges() {
+                    self.assess_surge(eligibility, &pods, assessment);
+                    // An orphan is adopted first, because it may be the second of two allowed pods (C26).
+                    if assessment.has_orphans && assessment.step.creates() {
+                        assessment.step = Step::None;
+                    }
+                } else {
+                    assessment.step = self.step_without_surge(&pods);
+                }
+            }
+        }
+    }
+
+    /// Whether the node counts as unavailable (C52).
+    fn is_unavailable(&self, pods: &ActivePods<'_>) -> bool {
+        match pods {
+            ActivePods::Nothing | ActivePods::Both { .. } | ActivePods::TooMany => true,
+            ActivePods::New(pod) | ActivePods::Old(pod) => !self.is_available(pod),
+        }
+    }
+
+    /// The next step of a strategy that does not surge (C52).
+    fn step_without_surge(&self, pods: &ActivePods<'_>) -> Step {
+        match pods {
+            ActivePods::Nothing
+            | ActivePods::New(_)
+            | ActivePods::Both { .. }
+            | ActivePods::TooMany => Step::None,
+            ActivePods::Old(pod) if self.is_available(pod) => Step::Replace,
+            ActivePods::Old(_) => Step::ReplaceNow,
+        }
+    }
+
+    /// Sets step and budget of a strategy that surges (C53).
+    fn assess_surge(
+        &self,
+        eligibility: Eligibility,
+        pods: &ActivePods<'_>,
+        assessment: &mut NodeAssessment,
+    ) {
+        (assessment.serves, assessment.uses_surge) = match pods {
+            ActivePods::Nothing => (false, false),
+            ActivePods::TooMany => (false, true),
+            ActivePods::New(pod) | ActivePods::Old(pod) => (self.is_available(pod), false),
+            ActivePods::Both { new, old } => (self.is_available(old), !self.is_available(new)),
+        };
+        assessment.step = match pods {
+            ActivePods::Nothing | ActivePods::TooMany | ActivePods::New(_) => Step::None,
+            ActivePods::Both { new, .. } if self.is_available(new) => Step::DeleteOld,
+            ActivePods::Both { .. } => Step::None,
+            ActivePods::Old(pod) => match (self.is_available(pod), eligibility.should_run()) {
+                (true, true) => Step::Surge,
+                (true, false) => Step::DeleteOldIfSpare,
+                (false, true) => Step::SurgeNow,
+                (false, false) => Step::ReplaceNow,
+            },
+        };
+    }
+
+    /// The rolling update ignores pods on nodes that must not run one.
+    fn active_pods<'p>(&self, slot: &'p Slot) -> ActivePods<'p> {
+        let mut found = ActivePods::Nothing;
+        if !slot.eligibility.should_continue_running() {
+            return found;
+        }
+        for pod in slot.pods.as_slice().iter().filter(|pod| !pod.orphan && !pod.terminating) {
+            found = match (found, self.is_updated(pod)) {
+                (ActivePods::Nothing, true) => ActivePods::New(pod),
+                (ActivePods::Nothing, false) => ActivePods::Old(pod),
+                (ActivePods::New(new), false) => ActivePods::Both { new, old: pod },
+                (ActivePods::Old(old), true) => ActivePods::Both { new: pod, old },
+                (ActivePods::New(_), true)
+                | (ActivePods::Old(_), false)
+                | (ActivePods::Both { .. } | ActivePods::TooMany, _) => return ActivePods::TooMany,
+            };
+        }
+        found
+    }
+}
+
+/// Whether a pod must be created (C23). A pod that has ended is deleted first, an orphan is adopted
+/// first, and a terminating pod must be gone first unless the strategy surges (C22).
+fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {
+    let occupies =
+        |pod: &PodView| pod.orphan || (pod.counts() && !(pod.terminating && strategy.surges()));
+    slot.eligibility.should_run() && !slot.pods.as_slice().iter().any(occupies)
+}
+
+/// The pods that have failed or succeeded on a node where a pod may run (C24).
+pub(in crate::daemon_set) fn ended_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
+    let may_run = slot.eligibility.should_continue_running();
+    let pods = slot.pods.as_slice().iter().filter(move |_| may_run);
+    pods.filter(|pod| is_ours_to_delete(pod) && pod.phase.is_terminal())
+}
+
+fn has_succeeded(slot: &Slot) -> bool {
+    ended_pods(slot).any(|pod| pod.phase == PodPhase::Succeeded)
+}
+
+/// The pods that must be deleted whatever happens to the others (C23, C25–C27).
+pub(in crate::daemon_set) fn surplus_pods<'a>(
+    slot: &'a Slot,
+    assessor: &Assessor<'_>,
+) -> Vec<&'a PodView> {
+    let ours = slot.pods.as_slice().iter().filter(|pod| is_ours_to_delete(pod));
+    match slot.eligibility {
+        // The pod garbage collector deletes the scheduled ones (C27).
+        Eligibility::NoNode => ours.filter(|pod| !pod.scheduled).collect(),
+        Eligibility::MustNotRun => ours.collect(),
+        Eligibility::ContinueRunning | Eligibility::Run => {
+            let running = ours.filter(|pod| !pod.phase.is_terminal());
+            if assessor.parameters.strategy.surges() {
+                surplus_of_surge(running, assessor)
+            } else {
+                running.skip(1).collect()
+            }
+        }
+    }
+}
+
+/// With surge the oldest new and the oldest old pod stay; the old one is surplus once it is not
+/// ready or the new one is available (C26).
+fn surplus_of_surge<'a>(
+    running: impl Iterator<Item = &'a PodView>,
+    assessor: &Assessor<'_>,
+) -> Vec<&'a PodView> {
+    let (mut new, mut old, mut surplus) = (None, None, Vec::new());
+    for pod in running {
+        let oldest = if assessor.is_updated(pod) { &mut new } else { &mut old };
+        match oldest {
+            None => *oldest = Some(pod),
+            Some(_) => surplus.push(pod),
+        }
+    }
+    if let (Some(new), Some(old)) = (new, old)
+        && (!old.readiness.is_ready() || assessor.is_available(new))
+    {
+        surplus.push(old);
+    }
+    surplus
+}
+
+fn is_ours_to_delete(pod: &PodView) -> bool {
+    !pod.orphan && !pod.terminating
+}

@@ -1,0 +1,107 @@
+//! A node's slot: whether the node is eligible, its pods, and its last assessment.
+
+use crate::node_table::NodeId;
+use crate::placement::Eligibility;
+
+use super::pods::NodePods;
+
+/// What is stored for one node and one DaemonSet.
+#[derive(Debug, Default)]
+pub(in crate::daemon_set) struct Slot {
+    pub pods: NodePods,
+    pub eligibility: Eligibility,
+    /// The last assessment, which counts and sets contain.
+    pub assessment: NodeAssessment,
+    /// Whether the next plan assesses the slot again.
+    pub marked: bool,
+}
+
+impl Slot {
+    /// Whether there is neither a node nor a pod, so that the slot's number may be reused.
+    pub fn is_vacant(&self) -> bool {
+        self.eligibility == Eligibility::NoNode && self.pods.as_slice().is_empty()
+    }
+
+    /// Makes the next plan assess the slot again.
+    pub fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
+        if !self.marked {
+            self.marked = true;
+            marked.push(id);
+        }
+    }
+}
+
+/// What a node contributes to counts and sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon_set) struct NodeAssessment {
+    pub desired: bool,
+    pub current: bool,
+    pub misscheduled: bool,
+    pub ready: bool,
+    pub available: bool,
+    pub updated: bool,
+    /// A pod must be created (C23).
+    pub needs_pod: bool,
+    /// Some pods must be deleted whatever their revision (C23, C25–C27).
+    pub has_surplus: bool,
+    /// Some failed or succeeded pods may be deleted now (C24).
+    pub has_ended: bool,
+    /// Some pods must be adopted (C21).
+    pub has_orphans: bool,
+    /// Whether the node uses one of `maxUnavailable` (C52). Assessed with surge, too: which budget
+    /// applies depends on the number of desired nodes (C51).
+    pub uses_unavailable: bool,
+    /// With surge: whether the node uses one of `maxSurge` (C53).
+    pub uses_surge: bool,
+    /// With surge: whether the node has an available pod (C53).
+    pub serves: bool,
+    pub step: Step,
+}
+
+/// The next step of a rolling update on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing to do.
+    #[default]
+    None,
+    /// Delete the old pod, which is not available. With surge: only on a node that should get no
+    /// new pod (C52, C53).
+    ReplaceNow,
+    /// Delete the old pod if the `maxUnavailable` budget allows it (C52).
+    Replace,
+    /// Create a new pod beside the old one, which is not available (C53).
+    SurgeNow,
+    /// Create a new pod beside the old one if the `maxSurge` budget allows it (C53).
+    Surge,
+    /// Delete the old pod: the new one is available (C53).
+    DeleteOld,
+    /// Delete the old pod while more nodes than desired have an available pod (C53).
+    DeleteOldIfSpare,
+}
+
+impl Step {
+    /// Whether the step creates a pod.
+    pub(super) const fn creates(self) -> bool {
+        match self {
+            Self::SurgeNow | Self::Surge => true,
+            Self::None
+            | Self::ReplaceNow
+            | Self::Replace
+            | Self::DeleteOld
+            | Self::DeleteOldIfSpare => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon_set::node::PodView;
+
+    /// C80: a node without pods costs a slot, a node with one pod costs a view and its name more.
+    #[test]
+    fn a_slot_and_a_pod_take_tens_of_bytes_each() {
+        assert!(size_of::<Slot>() <= 40, "{}", size_of::<Slot>());
+        assert!(size_of::<PodView>() <= 88, "{}", size_of::<PodView>());
+    }
+}

@@ -1,0 +1,441 @@
+//! The state of one DaemonSet.
+//!
+//! Observations change slots and mark them. [`plan`](DaemonSetState::plan) assesses the marked slots
+//! and those whose assessment expired, updates counts and sets by the difference, and then visits
+//! only the nodes in those sets.
+
+mod inspect;
+mod ownership;
+mod refresh;
+mod results;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::{
+    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, Problem,
+    Revision, Timestamp, Uid,
+};
+use crate::backoff::Backoff;
+use crate::expectations::Expectations;
+use crate::node_table::{NodeId, NodeTable};
+use crate::placement::{self, Reason};
+use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
+use crate::revisions::{self, RevisionHistory, RevisionLabels};
+
+use super::config::Config;
+use super::index::{NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
+use super::node::{PodView, RolloutParameters, Slot};
+use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
+
+pub use inspect::{InspectedPod, Inspection};
+
+/// Everything known of one DaemonSet.
+///
+/// The protocol:
+///
+/// - Observations (`apply_…`, `delete_…`, `reset_…`) return whether anything changed that a plan
+///   reads: then a plan is due.
+/// - [`plan`](Self::plan) returns writes. Each of them must come back through
+///   [`apply_result`](Self::apply_result), exactly once, in any order.
+/// - A plan is due, too, when all results of a plan are in, when a watch has reached what was
+///   written, and at [`Plan::requeue_at`].
+/// - After [`NodeTable::apply`] or [`NodeTable::delete`], [`apply_node`](Self::apply_node) is
+///   called before the next plan; after the last one, [`detach`](Self::detach).
+#[derive(Debug)]
+pub struct DaemonSetState {
+    config: Config,
+    daemon_set: DaemonSet,
+    namespace_node_selector: NamespaceNodeSelector,
+    slots: Vec<Slot>,
+    /// Slots that the next plan assesses.
+    marked: Vec<NodeId>,
+    /// When assessments expire: a pod becomes available, a back-off ends. An outdated entry costs
+    /// one assessment and changes nothing.
+    timers: BTreeSet<(Timestamp, NodeId)>,
+    counts: NodeCounts,
+    work_sets: WorkSets,
+    retry_order: RetryOrder,
+    pending_names: PendingNames,
+    labels: RevisionLabels,
+    /// Pods that are neither on a node nor aimed at one.
+    unplaced: BTreeMap<Uid, PodView>,
+    /// Owned pods that the selector does not match any more (C21).
+    releases: BTreeMap<PodName, Uid>,
+    history: RevisionHistory,
+    backoff: Backoff,
+    expectations: Expectations,
+    /// Reported by the next plan.
+    problems: Vec<Problem>,
+    reported_selecting_all: bool,
+    status_in_flight: bool,
+    status_written_at: Option<Timestamp>,
+    /// Set while the namespace is terminating, when creations would be refused again (C28).
+    no_creations_before: Option<Timestamp>,
+    slots_assessed: u64,
+}
+
+impl DaemonSetState {
+    /// A state that knows the nodes, and no pods or revisions.
+    pub fn new(config: Config, daemon_set: DaemonSet, nodes: &NodeTable) -> Self {
+        let mut state = Self {
+            config,
+            namespace_node_selector: NamespaceNodeSelector::default(),
+            slots: Vec::new(),
+            marked: Vec::new(),
+            timers: BTreeSet::new(),
+            counts: NodeCounts::default(),
+            work_sets: WorkSets::default(),
+            retry_order: RetryOrder::default(),
+            pending_names: PendingNames::default(),
+            labels: RevisionLabels::default(),
+            unplaced: BTreeMap::new(),
+            releases: BTreeMap::new(),
+            history: RevisionHistory::default(),
+            backoff: Backoff::default(),
+            expectations: Expectations::default(),
+            problems: daemon_set.problems.clone(),
+            reported_selecting_all: false,
+            status_in_flight: false,
+            status_written_at: None,
+            no_creations_before: None,
+            slots_assessed: 0,
+            daemon_set,
+        };
+        state.backoff.set_observed_generation(state.daemon_set.status.observed_generation);
+        state.evaluate_all(nodes);
+        state
+    }
+
+    /// Namespace and name.
+    pub const fn key(&self) -> &DaemonSetKey {
+        &self.daemon_set.key
+    }
+
+    /// The UID of the DaemonSet.
+    pub const fn uid(&self) -> &Uid {
+        &self.daemon_set.uid
+    }
+
+    /// The newest known version of the DaemonSet.
+    pub const fn daemon_set(&self) -> &DaemonSet {
+        &self.daemon_set
+    }
+
+    /// Whether this state can continue with `daemon_set`. If not (it was deleted and created again,
+    /// or its selector, which is immutable in apps/v1, differs), a new state is needed, and all
+    /// pods and revisions of the namespace must be applied to it.
+    pub fn accepts(&self, daemon_set: &DaemonSet) -> bool {
+        self.daemon_set.uid == daemon_set.uid && self.daemon_set.selector == daemon_set.selector
+    }
+
+    /// Whether an orphan with these labels would be adopted (C21). An empty selector adopts nothing
+    /// (C33).
+    pub fn selects(&self, labels: &Labels) -> bool {
+        let selector = self.daemon_set.selector.as_ref();
+        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
+    }
+
+    /// Applies the DaemonSet of a watch event; [`accepts`](Self::accepts) must hold. A restarted watch
+    /// may repeat an older version, which is ignored.
+    pub fn apply_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
+        let is_repeated = daemon_set.resource_version < self.daemon_set.resource_version;
+        !is_repeated && self.replace_daemon_set(daemon_set, nodes)
+    }
+
+    /// Applies the DaemonSet of a list, which counts even if it is older than what was known (C1);
+    /// [`accepts`](Self::accepts) must hold.
+    pub fn replace_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
+        debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
+        let old = std::mem::replace(&mut self.daemon_set, daemon_set);
+        let new = &self.daemon_set;
+        let changed = *new != old;
+        if new.problems != old.problems {
+            self.problems.extend(new.problems.iter().cloned());
+        }
+        if new.generation != old.generation {
+            self.reported_selecting_all = false;
+        }
+        self.backoff.set_observed_generation(new.status.observed_generation);
+        if new.template.canonical != old.template.canonical {
+            self.history.forget_deleted_current();
+        }
+        // A new observed generation ends back-offs (C24).
+        let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old)
+            && new.status.observed_generation == old.status.observed_generation;
+        if new.template.placement != old.template.placement {
+            self.evaluate_all(nodes);
+        } else if !is_assessed_alike {
+            self.mark_all();
+        }
+        changed
+    }
+
+    /// Applies the node selector of the namespace's annotation (C15).
+    pub fn apply_namespace_node_selector(
+        &mut self,
+        selector: NamespaceNodeSelector,
+        nodes: &NodeTable,
+    ) -> bool {
+        if self.namespace_node_selector == selector {
+            return false;
+        }
+        let malformed = selector.malformed.clone();
+        self.problems.extend(
+            malformed.map(|message| Problem::NamespaceNodeSelector { message: message.into() }),
+        );
+        self.namespace_node_selector = selector;
+        self.evaluate_all(nodes);
+        true
+    }
+
+    /// Evaluates one node that changed or was deleted (C16).
+    pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
+        self.make_room(nodes);
+        let eligibility = self.evaluate(id, nodes);
+        let slot = &mut self.slots[id.index()];
+        if slot.eligibility == eligibility {
+            return false;
+        }
+        slot.eligibility = eligibility;
+        self.mark(id);
+        self.clear_if_vacant(id, nodes);
+        true
+    }
+
+    /// Applies a pod's newest version: an owned pod, an orphan, or one that was either.
+    pub fn apply_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        self.claim_pod(pod, nodes)
+    }
+
+    /// Removes a deleted pod. `pod` is its last known version.
+    pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        self.expectations.saw_deletion(&pod.uid);
+        self.forget_pod(pod, nodes)
+    }
+
+    /// Applies the complete list of the pods that concern this DaemonSet; all others are gone.
+    pub fn reset_pods<'a>(
+        &mut self,
+        pods: impl IntoIterator<Item = &'a Pod>,
+        nodes: &mut NodeTable,
+    ) -> bool {
+        let mut changed = false;
+        let mut seen = BTreeSet::new();
+        for pod in pods {
+            changed |= self.claim_pod(pod, nodes);
+            seen.insert(pod.uid.clone());
+        }
+        self.forget_pods_except(&seen, nodes) || changed
+    }
+
+    /// Applies a revision's newest version: an owned one, an orphan, or one that was either (C46).
+    pub fn apply_revision(&mut self, revision: Revision) -> bool {
+        !self.history.is_repeated(&revision) && self.replace_revision(revision)
+    }
+
+    fn replace_revision(&mut self, revision: Revision) -> bool {
+        if revision.terminating || revisions::is_foreign(&revision, &self.daemon_set) {
+            self.expectations.saw_deletion(&revision.uid);
+        }
+        let problem = revision.problem();
+        let changed = self.history.apply(revision, &self.daemon_set);
+        self.problems.extend(problem.filter(|_| changed));
+        changed
+    }
+
+    /// Removes a deleted revision (C46).
+    pub fn delete_revision(&mut self, revision: &Revision) -> bool {
+        self.expectations.saw_deletion(&revision.uid);
+        self.history.delete(&revision.name, &revision.uid, &self.daemon_set)
+    }
+
+    /// Applies the complete list of the revisions that concern this DaemonSet; all others are gone.
+    pub fn reset_revisions(&mut self, revisions: impl IntoIterator<Item = Revision>) -> bool {
+        let mut changed = false;
+        let mut seen = BTreeSet::new();
+        for revision in revisions {
+            seen.insert(revision.uid.clone());
+            changed |= self.replace_revision(revision);
+        }
+        for (name, uid) in self.history.except(&seen) {
+            self.expectations.saw_deletion(&uid);
+            changed |= self.history.delete(&name, &uid, &self.daemon_set);
+        }
+        changed
+    }
+
+    /// Notes that the API server was restored from a backup: unseen writes made since that backup may
+    /// be lost (C1, C60).
+    pub fn restored(&mut self) {
+        self.expectations.restored();
+    }
+
+    /// Releases all nodes, because the DaemonSet is gone.
+    pub fn detach(mut self, nodes: &mut NodeTable) {
+        self.forget_pods_except(&BTreeSet::new(), nodes);
+    }
+
+    /// Plans the next writes.
+    ///
+    /// Each write must come back through [`apply_result`](Self::apply_result). While results are
+    /// missing, a plan only refreshes the status. While a write is not seen yet, it may also repeat
+    /// deletions whose outcome is unknown.
+    pub fn plan(&mut self, now: Timestamp, watermarks: &Watermarks, nodes: &NodeTable) -> Plan {
+        let mut draft = Draft::new(self.config.burst_replicas);
+        if self.daemon_set.terminating {
+            return draft.plan;
+        }
+        draft.plan.notices.extend(self.problems.drain(..).map(Notice::Problem));
+        if !self.may_act(&mut draft.plan) {
+            return draft.plan;
+        }
+        self.refresh(now, nodes);
+        self.give_up_deletions(now);
+        self.update_pending_names(now, nodes);
+        if self.still_waiting(now, watermarks, &mut draft.plan) {
+            self.repeat_deletions(now, nodes, &mut draft);
+            sync::plan_status(&self.sync_input(now), self.status_state(), None, &mut draft);
+        } else {
+            self.plan_writes(now, &mut draft);
+        }
+        let requeue_at = self.requeue_at(now, draft.plan.waiting.is_some());
+        draft.plan.requeue_at = requeue_at.into_iter().chain(draft.status_due_at).min();
+        self.record_planned(&draft.plan, now);
+        draft.plan
+    }
+
+    /// The counts that the status reports, as of the last plan.
+    pub const fn counts(&self) -> &NodeCounts {
+        &self.counts
+    }
+
+    /// The reasons against a pod on this node (C10). Without any, the node gets a pod.
+    pub fn reasons_against<'a>(&'a self, id: NodeId, nodes: &'a NodeTable) -> Vec<Reason<'a>> {
+        let placement = &self.daemon_set.template.placement;
+        let reasons = nodes.node(id).map(|node| {
+            placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
+        });
+        reasons.into_iter().flatten().collect()
+    }
+
+    /// Number of assessments since the start: what C80 bounds.
+    pub const fn slots_assessed(&self) -> u64 {
+        self.slots_assessed
+    }
+
+    /// Whether there are a selector (C33) and a template to act on. While the current template
+    /// can't be read, nothing is done by the previous one either: its user has replaced it, and an
+    /// event reports why nothing happens (C4).
+    fn may_act(&mut self, plan: &mut Plan) -> bool {
+        let Some(selector) = &self.daemon_set.selector else { return false };
+        let is_template = |problem: &Problem| matches!(problem, Problem::Template { .. });
+        if self.daemon_set.problems.iter().any(is_template) {
+            return false;
+        }
+        if selector.is_empty() && !self.reported_selecting_all {
+            self.reported_selecting_all = true;
+            plan.notices.push(Notice::SelectingAll);
+        }
+        !selector.is_empty()
+    }
+
+    /// Whether the watches have yet to show something written (C56, C60).
+    fn still_waiting(&mut self, now: Timestamp, watermarks: &Watermarks, plan: &mut Plan) -> bool {
+        plan.waiting = self.expectations.waiting(watermarks);
+        self.expectations.start_restore_timer(now);
+        if plan.waiting.is_some()
+            && let Some(lapsed) = self.expectations.lapse(now)
+        {
+            plan.notices.push(lapsed);
+            plan.waiting = None;
+        }
+        plan.waiting.is_some()
+    }
+
+    /// Takes note of pods whose creation had an unknown outcome and that exist now: the creation
+    /// succeeded (C35).
+    fn update_pending_names(&mut self, now: Timestamp, nodes: &NodeTable) {
+        // Without surge, a pod must be gone before the next one on its node can be created.
+        let surges = self.daemon_set.update_strategy.surges();
+        let Self { pending_names, slots, .. } = self;
+        let find = |node: &NodeName, name: &PodName| {
+            let slot = nodes.id(node).and_then(|id| slots.get(id.index()))?;
+            let pod = slot.pods.as_slice().iter().find(|pod| pod.name == *name)?;
+            let is_leaving = pod.terminating && !surges;
+            Some(if is_leaving { PodPresence::Terminating } else { PodPresence::Staying })
+        };
+        for node in pending_names.update(find, now) {
+            self.retry_order.clear(&node);
+        }
+    }
+
+    fn plan_writes(&mut self, now: Timestamp, draft: &mut Draft) {
+        sync::plan_ownership(&self.sync_input(now), draft);
+        let hash = match sync::plan_revisions(&self.sync_input(now), draft) {
+            PodRevision::Missing => return,
+            PodRevision::StoredByOther { hash } => hash,
+            PodRevision::Stored { hash, has_duplicates } => {
+                self.history.record_current(has_duplicates, now);
+                hash
+            }
+        };
+        let input = self.sync_input(now);
+        if input.creations_suspended {
+            draft.suspend_creations();
+        }
+        sync::manage(&input, &hash, draft);
+        sync::rolling_update(&input, &hash, draft);
+        self.retry_order.sort_creations(&mut draft.plan.writes);
+        sync::truncate_history(&input, draft);
+        let generation = self.daemon_set.generation;
+        sync::plan_status(&input, self.status_state(), Some(generation), draft);
+        for id in draft.failed.drain(..) {
+            self.backoff.next(id, now);
+            // The back-off takes the node out of the set of those with ended pods.
+            self.slots[id.index()].mark(id, &mut self.marked);
+        }
+    }
+
+    fn sync_input(&self, now: Timestamp) -> SyncInput<'_> {
+        SyncInput {
+            now,
+            config: &self.config,
+            daemon_set: &self.daemon_set,
+            slots: &self.slots,
+            unplaced: &self.unplaced,
+            releases: &self.releases,
+            history: &self.history,
+            labels: &self.labels,
+            counts: &self.counts,
+            work_sets: &self.work_sets,
+            retry_order: &self.retry_order,
+            pending_names: &self.pending_names,
+            backoff: &self.backoff,
+            creations_suspended: self.no_creations_before.is_some_and(|at| now < at),
+        }
+    }
+
+    fn status_state(&self) -> StatusState {
+        StatusState {
+            is_stale: self.status_in_flight
+                || self.expectations.is_stale(ObjectKind::DaemonSet)
+                || self.expectations.is_expected_gone(&self.daemon_set.uid),
+            written_at: self.status_written_at,
+        }
+    }
+
+    fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let lapse = if waiting { self.expectations.lapses_at() } else { None };
+        let surge_release = self.pending_names.next_surge_release(now);
+        let others = [
+            self.no_creations_before,
+            lapse,
+            self.backoff.collect_at(),
+            self.expectations.gives_up_at(),
+            surge_release.filter(|_| self.daemon_set.update_strategy.surges()),
+        ];
+        let others = others.into_iter().chain(self.history.due_at());
+        timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
+    }
+}

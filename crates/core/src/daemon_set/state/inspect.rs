@@ -1,0 +1,82 @@
+//! What is known of one node, for people and forecasts. No decision reads this.
+
+use crate::api::{Budget, PodName, Timestamp, Uid};
+use crate::node_table::{NodeId, NodeTable};
+use crate::placement::Eligibility;
+
+use super::DaemonSetState;
+use crate::daemon_set::node::{NodeAssessment, Step};
+
+/// One node, as of the last plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Whether the node should run a pod.
+    pub eligibility: Eligibility,
+    /// The next step of a rolling update.
+    pub step: Step,
+    /// Whether the node uses one of the budget that applies: `maxUnavailable` or `maxSurge` (C52,
+    /// C53).
+    pub uses_budget: bool,
+    /// The pods on the node, oldest first.
+    pub pods: Vec<InspectedPod>,
+}
+
+/// One pod, as of the last plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectedPod {
+    /// `metadata.name`.
+    pub name: PodName,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// Whether it is of the current revision (C45).
+    pub updated: bool,
+    /// Whether it is available (C54).
+    pub available: bool,
+    /// When it becomes available if it stays ready.
+    pub available_at: Option<Timestamp>,
+    /// Whether it has no controller and will be adopted (C21).
+    pub orphan: bool,
+    /// Whether it has a deletion timestamp.
+    pub terminating: bool,
+}
+
+impl DaemonSetState {
+    /// What is known of a node right after a plan made at `now`.
+    pub fn inspect(&self, id: NodeId, now: Timestamp, nodes: &NodeTable) -> Inspection {
+        let assessor = self.sync_input(now).assessor();
+        let slot = &self.slots[id.index()];
+        debug_assert_eq!(slot.eligibility, self.evaluate(id, nodes), "the node was applied");
+        let pods = slot.pods.as_slice().iter().map(|pod| InspectedPod {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            updated: assessor.is_updated(pod),
+            available: assessor.is_available(pod),
+            available_at: assessor.becomes_available_at(pod),
+            orphan: pod.orphan,
+            terminating: pod.terminating,
+        });
+        Inspection {
+            eligibility: slot.eligibility,
+            step: slot.assessment.step,
+            uses_budget: self.uses_budget(&slot.assessment),
+            pods: pods.collect(),
+        }
+    }
+
+    /// Number of nodes that use one of the budget that applies, as of the last plan.
+    pub fn budget_used(&self) -> usize {
+        match self.daemon_set.update_strategy.budget(self.counts.desired) {
+            None => 0,
+            Some(Budget::Unavailable(_)) => self.counts.uses_unavailable,
+            Some(Budget::Surge(_)) => self.counts.uses_surge,
+        }
+    }
+
+    fn uses_budget(&self, assessment: &NodeAssessment) -> bool {
+        match self.daemon_set.update_strategy.budget(self.counts.desired) {
+            None => false,
+            Some(Budget::Unavailable(_)) => assessment.uses_unavailable,
+            Some(Budget::Surge(_)) => assessment.uses_surge,
+        }
+    }
+}

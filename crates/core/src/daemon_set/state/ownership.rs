@@ -1,0 +1,197 @@
+//! Which pods belong to the DaemonSet, and where they are stored (C20, C21).
+
+use std::collections::BTreeSet;
+
+use crate::api::{NodeName, Pod, Problem, Uid};
+use crate::node_table::{NodeId, NodeTable};
+
+use crate::daemon_set::node::PodView;
+
+use super::DaemonSetState;
+
+/// How a pod relates to the DaemonSet.
+enum Claim {
+    Owned,
+    /// Will be adopted.
+    Orphan,
+    /// Owned, but the selector does not match: will be released.
+    Released,
+    Foreign,
+}
+
+/// Where a pod is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PodLocation {
+    Node(NodeId),
+    /// Neither on a node nor aimed at one.
+    Unplaced,
+}
+
+impl DaemonSetState {
+    /// Applies the newest version of a pod.
+    pub(super) fn claim_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        match self.claim(pod) {
+            Claim::Foreign => {
+                // Its deletion will not be reported to this state any more.
+                self.expectations.saw_deletion(&pod.uid);
+                self.forget_pod(pod, nodes)
+            }
+            Claim::Released => {
+                if pod.terminating {
+                    self.expectations.saw_deletion(&pod.uid);
+                }
+                let forgotten = self.remove_from_locations(pod, None, nodes);
+                let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
+                forgotten || known.as_ref() != Some(&pod.uid)
+            }
+            Claim::Orphan => self.store_pod(pod, true, nodes),
+            Claim::Owned => {
+                self.expectations.saw_creation(&pod.uid);
+                if pod.terminating {
+                    self.expectations.saw_deletion(&pod.uid);
+                }
+                self.store_pod(pod, false, nodes)
+            }
+        }
+    }
+
+    /// Removes a pod.
+    pub(super) fn forget_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        let released = self.releases.get(&pod.name) == Some(&pod.uid);
+        if released {
+            self.releases.remove(&pod.name);
+        }
+        self.remove_from_locations(pod, None, nodes) || released
+    }
+
+    /// Removes all pods but those with these UIDs.
+    pub(super) fn forget_pods_except(
+        &mut self,
+        uids: &BTreeSet<Uid>,
+        nodes: &mut NodeTable,
+    ) -> bool {
+        let mut gone = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            let pods = slot.pods.as_slice().iter().filter(|pod| !uids.contains(&pod.uid));
+            gone.extend(
+                pods.map(|pod| (pod.uid.clone(), PodLocation::Node(NodeId::from_index(index)))),
+            );
+        }
+        let unplaced = self.unplaced.keys().filter(|uid| !uids.contains(uid));
+        gone.extend(unplaced.map(|uid| (uid.clone(), PodLocation::Unplaced)));
+        let releases = self.releases.extract_if(.., |_, uid| !uids.contains(uid));
+        let releases: Vec<Uid> = releases.map(|(_, uid)| uid).collect();
+        for (uid, location) in &gone {
+            self.remove_at(uid, *location, nodes);
+        }
+        for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
+            self.expectations.saw_deletion(uid);
+        }
+        !gone.is_empty() || !releases.is_empty()
+    }
+
+    fn claim(&self, pod: &Pod) -> Claim {
+        let daemon_set = &self.daemon_set;
+        let matches = daemon_set.selector.as_ref().is_none_or(|s| s.matches(&pod.labels));
+        match &pod.controller {
+            Some(uid) if *uid == daemon_set.uid && matches => Claim::Owned,
+            Some(uid) if *uid == daemon_set.uid => Claim::Released,
+            Some(_) => Claim::Foreign,
+            None if pod.terminating || pod.namespace != daemon_set.key.namespace => Claim::Foreign,
+            None if self.selects(&pod.labels) => Claim::Orphan,
+            None => Claim::Foreign,
+        }
+    }
+
+    /// Stores the newest version of a pod in the one location where it belongs.
+    fn store_pod(&mut self, pod: &Pod, orphan: bool, nodes: &mut NodeTable) -> bool {
+        let released = self.releases.remove(&pod.name).is_some();
+        let location = pod
+            .target_node_name()
+            .map_or(PodLocation::Unplaced, |n| PodLocation::Node(nodes.intern(n)));
+        self.make_room(nodes);
+        let moved = self.remove_from_locations(pod, Some(location), nodes);
+        let labels = self.labels.acquire(pod.revision_hash(), pod.template_generation());
+        let mut view = PodView::new(pod, labels, orphan);
+        let known = self.find(&pod.uid, location);
+        if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
+            view.readiness_seen = known.readiness_seen;
+        }
+        if known == Some(&view) {
+            self.labels.release(labels);
+            return moved || released;
+        }
+        if known.is_none_or(|known| known.orphan) && !orphan && location == PodLocation::Unplaced {
+            self.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
+        }
+        self.insert_at(view, location, nodes);
+        true
+    }
+
+    /// Removes a pod from every location but one. A pod is aimed at one node for its lifetime, but a
+    /// scheduler that ignores affinity may bind it to another.
+    fn remove_from_locations(
+        &mut self,
+        pod: &Pod,
+        except: Option<PodLocation>,
+        nodes: &mut NodeTable,
+    ) -> bool {
+        let node = |name: &Option<NodeName>| Some(PodLocation::Node(nodes.id(name.as_ref()?)?));
+        let locations =
+            [Some(PodLocation::Unplaced), node(&pod.affinity_node_name), node(&pod.node_name)];
+        let mut forgotten = false;
+        for location in locations.into_iter().flatten().filter(|location| Some(*location) != except)
+        {
+            forgotten |= self.remove_at(&pod.uid, location, nodes);
+        }
+        forgotten
+    }
+
+    fn find(&self, uid: &Uid, location: PodLocation) -> Option<&PodView> {
+        match location {
+            PodLocation::Unplaced => self.unplaced.get(uid),
+            PodLocation::Node(id) => self.slots.get(id.index())?.pods.find(uid),
+        }
+    }
+
+    fn insert_at(&mut self, pod: PodView, location: PodLocation, nodes: &mut NodeTable) {
+        match location {
+            PodLocation::Unplaced => {
+                if let Some(old) = self.unplaced.insert(pod.uid.clone(), pod) {
+                    self.labels.release(old.labels);
+                }
+            }
+            PodLocation::Node(id) => {
+                let slot = &mut self.slots[id.index()];
+                if slot.pods.as_slice().is_empty() {
+                    nodes.acquire(id);
+                }
+                if let Some(old) = slot.pods.remove(&pod.uid) {
+                    self.labels.release(old.labels);
+                }
+                slot.pods.insert(pod);
+                self.mark(id);
+            }
+        }
+    }
+
+    /// Removes a pod from a location; returns whether it was there.
+    fn remove_at(&mut self, uid: &Uid, location: PodLocation, nodes: &mut NodeTable) -> bool {
+        let removed = match location {
+            PodLocation::Unplaced => self.unplaced.remove(uid),
+            PodLocation::Node(id) => {
+                self.slots.get_mut(id.index()).and_then(|slot| slot.pods.remove(uid))
+            }
+        };
+        let Some(pod) = removed else { return false };
+        self.labels.release(pod.labels);
+        if let PodLocation::Node(id) = location {
+            self.mark(id);
+            if self.slots[id.index()].pods.as_slice().is_empty() {
+                self.clear_if_vacant(id, nodes);
+                nodes.release(id);
+            }
+        }
+        true
+    }
+}

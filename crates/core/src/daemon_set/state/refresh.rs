@@ -1,0 +1,159 @@
+//! Which slots a plan assesses, and what an assessment changes (C80, C81).
+
+use crate::api::Timestamp;
+use crate::daemon_set::index::{NodeCounts, WorkSets};
+use crate::daemon_set::node::{Assessor, NodeAssessment, Slot};
+use crate::node_table::{NodeId, NodeTable};
+use crate::placement::{self, Eligibility};
+use crate::revisions::{CollisionAction, CurrentRevision};
+
+use super::DaemonSetState;
+
+impl DaemonSetState {
+    /// The counts, recomputed from all slots. Equal to [`counts`](Self::counts) right after a plan
+    /// made at `now` that was allowed to act.
+    pub fn recount(&self, now: Timestamp) -> NodeCounts {
+        let mut counts = NodeCounts::default();
+        for assessment in self.assess_all(now) {
+            counts.add(&assessment);
+        }
+        counts
+    }
+
+    /// Whether counts and sets equal those recomputed from all slots, right after a plan made at
+    /// `now` that was allowed to act. For checkers.
+    pub fn is_consistent(&self, now: Timestamp, nodes: &NodeTable) -> bool {
+        let mut work_sets = WorkSets::default();
+        for (index, assessment) in self.assess_all(now).enumerate() {
+            let id = NodeId::from_index(index);
+            work_sets.update(nodes.name(id), id, &NodeAssessment::default(), &assessment);
+        }
+        // A node whose failed pod was just deleted leaves the set with the next plan.
+        work_sets.has_ended.retain(|_, id| !self.marked.contains(id));
+        let mut known = self.work_sets.clone();
+        known.has_ended.retain(|_, id| !self.marked.contains(id));
+        self.recount(now) == self.counts && work_sets == known
+    }
+
+    pub(super) fn make_room(&mut self, nodes: &NodeTable) {
+        if self.slots.len() < nodes.bound() {
+            self.slots.resize_with(nodes.bound(), Slot::default);
+        }
+    }
+
+    pub(super) fn mark(&mut self, id: NodeId) {
+        self.slots[id.index()].mark(id, &mut self.marked);
+    }
+
+    /// One pass over the nodes, when what they are assessord by has changed (C81).
+    pub(super) fn evaluate_all(&mut self, nodes: &NodeTable) {
+        self.make_room(nodes);
+        for id in nodes.ids() {
+            self.slots[id.index()].eligibility = self.evaluate(id, nodes);
+            self.mark(id);
+        }
+    }
+
+    /// One pass over the nodes, when what their pods are assessord by has changed (C81).
+    pub(super) fn mark_all(&mut self) {
+        for index in 0..self.slots.len() {
+            if !self.slots[index].is_vacant() {
+                self.mark(NodeId::from_index(index));
+            }
+        }
+    }
+
+    pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Eligibility {
+        let placement = &self.daemon_set.template.placement;
+        nodes.node(id).map_or(Eligibility::NoNode, |node| {
+            placement::eligibility(placement, &self.namespace_node_selector.labels, node)
+        })
+    }
+
+    /// Brings counts and sets up to date.
+    pub(super) fn refresh(&mut self, now: Timestamp, nodes: &NodeTable) {
+        if self.refresh_current_revision(now) {
+            self.mark_all();
+        }
+        while let Some(&(at, id)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            self.mark(id);
+        }
+        for id in std::mem::take(&mut self.marked) {
+            self.assess(id, now, nodes);
+        }
+        self.backoff.collect(now);
+        debug_assert!(
+            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
+        );
+    }
+
+    /// Finds out what makes a pod up to date; returns whether that changed for any pod. While no
+    /// revision of the current template is stored, the previous one counts.
+    fn refresh_current_revision(&mut self, now: Timestamp) -> bool {
+        let set = self.history.classify(&self.daemon_set);
+        let mut hashes = set.current_hashes();
+        if set.current.is_none() {
+            let new = self.history.new_revision(&self.daemon_set, set.current_number());
+            self.history.drop_outdated_collision(&new, now);
+            if let Some(CollisionAction::UseHash(hash)) = self.history.collision_action(&new, now) {
+                hashes.insert(hash);
+            }
+        }
+        let template_generation = self.daemon_set.template_generation;
+        !hashes.is_empty()
+            && self.labels.set_current(CurrentRevision { hashes, template_generation })
+    }
+
+    fn assess(&mut self, id: NodeId, now: Timestamp, nodes: &NodeTable) {
+        self.slots_assessed += 1;
+        let backed_off_until = self.backoff.until(id, now);
+        let slot = &mut self.slots[id.index()];
+        slot.marked = false;
+        slot.pods.record_readiness_seen(now);
+        let assessor = Assessor::new(&self.daemon_set, &self.labels, now);
+        let assessed = assessor.assess(slot, backed_off_until);
+        let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
+        if let Some(at) = assessed.expires_at {
+            self.timers.insert((at, id));
+        }
+        self.apply_assessment(id, old, nodes);
+    }
+
+    /// Applies the difference to the old assessment to counts and sets.
+    fn apply_assessment(&mut self, id: NodeId, old: NodeAssessment, nodes: &NodeTable) {
+        let new = self.slots[id.index()].assessment;
+        if old != new {
+            self.counts.remove(&old);
+            self.counts.add(&new);
+            self.work_sets.update(nodes.name(id), id, &old, &new);
+        }
+    }
+
+    /// Removes a slot with neither a node nor pods from all counts and sets at once, because another
+    /// node may get its number before the next plan.
+    pub(super) fn clear_if_vacant(&mut self, id: NodeId, nodes: &NodeTable) {
+        let slot = &mut self.slots[id.index()];
+        if slot.is_vacant() {
+            let old = std::mem::take(&mut slot.assessment);
+            self.apply_assessment(id, old, nodes);
+            self.backoff.forget(id);
+            self.retry_order.clear(nodes.name(id));
+            self.pending_names.settle(nodes.name(id));
+        }
+    }
+
+    fn assess_all(&self, now: Timestamp) -> impl Iterator<Item = NodeAssessment> {
+        let assessor = Assessor::new(&self.daemon_set, &self.labels, now);
+        self.slots.iter().enumerate().map(move |(index, slot)| {
+            assessor.assess(slot, self.backoff.until(NodeId::from_index(index), now)).assessment
+        })
+    }
+
+    /// Limits how often debug builds recompute the counts: each time visits all slots.
+    fn is_recount_due(&self) -> bool {
+        self.slots_assessed.is_multiple_of(self.slots.len() as u64 / 64 + 1)
+    }
+}

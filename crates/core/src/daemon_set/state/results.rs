@@ -1,0 +1,174 @@
+//! The results of writes (C60, C61).
+
+use std::time::Duration;
+
+use crate::api::{ResourceVersion, Revision, Timestamp, Uid};
+use crate::node_table::NodeTable;
+use crate::plan::{Outcome, Plan, Write, WriteResult, WriteTarget};
+
+use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
+use crate::daemon_set::sync::{self, Draft};
+
+use super::DaemonSetState;
+
+/// How long no pod is created after the API server refused one because the namespace is terminating
+/// (C28).
+const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
+
+impl DaemonSetState {
+    /// Applies the result of a write. After the last result of a plan, the next plan is due: with a
+    /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
+    pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
+        let WriteResult { write, outcome } = result;
+        if matches!(write, Write::UpdateStatus { .. }) {
+            self.status_in_flight = false;
+        }
+        match outcome {
+            Outcome::Written { uid, resource_version } => {
+                self.clear_failure(&write);
+                self.written(&write, uid, resource_version);
+            }
+            Outcome::Gone => {
+                self.clear_failure(&write);
+                self.gone(&write);
+            }
+            Outcome::RevisionExists { revision, collision_count } => {
+                if let Some(revision) = &revision {
+                    let version = revision.resource_version;
+                    self.expectations.expect_version(write.target().kind(), version);
+                }
+                if let Write::CreateRevision(new) = &write {
+                    let existing = revision.as_deref();
+                    self.history.record_collision(
+                        new,
+                        existing,
+                        collision_count,
+                        &self.daemon_set,
+                        now,
+                    );
+                }
+            }
+            Outcome::NamespaceTerminating => {
+                self.no_creations_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
+            }
+            Outcome::Skipped => self.not_written(&write),
+            Outcome::Failed { .. } => self.failed(&write),
+            Outcome::Unknown { .. } => self.unknown(&write, now),
+        }
+        self.expectations.returned(now);
+    }
+
+    /// Records the writes of a plan that is about to be executed.
+    pub(super) fn record_planned(&mut self, plan: &Plan, now: Timestamp) {
+        self.expectations.sent(plan.writes.len());
+        for write in &plan.writes {
+            if let Some(uid) = write.deleted() {
+                self.expectations.expect_deletion(uid.clone());
+            }
+            if matches!(write, Write::UpdateStatus { .. }) {
+                self.status_in_flight = true;
+                self.status_written_at = Some(now);
+            }
+        }
+    }
+
+    /// A write was executed.
+    fn written(&mut self, write: &Write, uid: Uid, resource_version: ResourceVersion) {
+        // A deletion is awaited, not a version.
+        if let Some(uid) = write.deleted() {
+            self.expectations.deletion_is_answered(uid);
+            return;
+        }
+        if let Write::CreatePod(new) = write {
+            self.pending_names.settle(&new.node);
+            self.expectations.expect_creation(uid, resource_version);
+        }
+        self.expectations.expect_version(write.target().kind(), resource_version);
+    }
+
+    /// A write failed. A deletion that an earlier request may have executed is still awaited.
+    fn failed(&mut self, write: &Write) {
+        if !write.deleted().is_some_and(|uid| self.expectations.is_unanswered(uid)) {
+            write
+                .target()
+                .node()
+                .into_iter()
+                .for_each(|node| self.retry_order.record_failure(node));
+            self.not_written(write);
+        }
+    }
+
+    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after the
+    /// nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
+    fn unknown(&mut self, write: &Write, now: Timestamp) {
+        if let Write::CreatePod(new) = write {
+            self.retry_order.record_failure(&new.node);
+            if let Some(name) = &new.name {
+                self.pending_names.record(&new.node, name, now);
+            }
+        } else if let Write::DeletePod(pod) = write {
+            self.expectations.deletion_is_unanswered(pod, now);
+        } else {
+            self.failed(write);
+        }
+    }
+
+    fn clear_failure(&mut self, write: &Write) {
+        write.target().node().into_iter().for_each(|node| self.retry_order.clear(node));
+    }
+
+    /// A write was not executed, so its deletion is not awaited.
+    fn not_written(&mut self, write: &Write) {
+        if let Some(uid) = write.deleted().filter(|uid| !self.expectations.is_unanswered(uid)) {
+            self.expectations.saw_deletion(uid);
+        }
+    }
+
+    /// Counts deletions as failed whose outcome has been unknown for too long (C52).
+    pub(super) fn give_up_deletions(&mut self, now: Timestamp) {
+        for pod in self.expectations.give_up_deletions(now) {
+            pod.node.iter().for_each(|node| self.retry_order.record_failure(node));
+        }
+    }
+
+    /// Repeats the deletions of unknown outcome that would be planned now (C52).
+    pub(super) fn repeat_deletions(&self, now: Timestamp, nodes: &NodeTable, draft: &mut Draft) {
+        if self.expectations.unanswered().next().is_none() {
+            return;
+        }
+        let input = self.sync_input(now);
+        let assessor = input.assessor();
+        let mut wanted = Draft::new(self.config.burst_replicas);
+        let set = self.history.classify(&self.daemon_set);
+        if let Some(hash) = set.current.and_then(Revision::hash) {
+            sync::rolling_update(&input, &hash, &mut wanted);
+        }
+        for pod in self.expectations.unanswered() {
+            let is_it = |view: &PodView| view.uid == pod.uid;
+            let id = pod.node.as_ref().and_then(|node| nodes.id(node));
+            let slot = id.and_then(|id| self.slots.get(id.index()));
+            let is_surplus = slot.is_some_and(|slot| {
+                surplus_pods(slot, &assessor).into_iter().any(is_it) || ended_pods(slot).any(is_it)
+            });
+            if is_surplus || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid)) {
+                draft.write(Write::DeletePod(pod.clone()));
+            }
+        }
+    }
+
+    /// The target of a write is gone, and its watch has yet to show that.
+    fn gone(&mut self, write: &Write) {
+        // The deletion is awaited already.
+        if let Some(uid) = write.deleted() {
+            self.expectations.deletion_is_answered(uid);
+            return;
+        }
+        match write.target() {
+            WriteTarget::Pod(pod) => self.expectations.expect_gone(&pod.uid),
+            WriteTarget::Revision(revision) => self.expectations.expect_gone(&revision.uid),
+            WriteTarget::DaemonSet => self.expectations.expect_gone(&self.daemon_set.uid),
+            // A creation has no target that could be gone.
+            WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
+        }
+    }
+}

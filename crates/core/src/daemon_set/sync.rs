@@ -1,0 +1,65 @@
+//! What one sync writes (C20–C56, C70). Each part reads the index through a [`SyncInput`] and adds
+//! writes to a [`Draft`]; none of them changes the state.
+
+mod draft;
+mod manage;
+mod ownership;
+mod revisions;
+mod rolling_update;
+mod status;
+
+use std::collections::BTreeMap;
+
+use crate::api::{DaemonSet, NodeName, PodName, RevisionHash, Timestamp, Uid};
+use crate::backoff::Backoff;
+use crate::plan::NewPod;
+use crate::revisions::{RevisionHistory, RevisionLabels};
+
+use super::config::Config;
+use super::index::{NodeCounts, PendingNames, RetryOrder, WorkSets};
+use super::node::{Assessor, PodView, Slot};
+
+pub(super) use draft::Draft;
+pub(super) use manage::manage;
+pub(super) use ownership::plan_ownership;
+pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
+pub(super) use rolling_update::rolling_update;
+pub(super) use status::{StatusState, plan_status};
+
+/// What a sync reads. Counts and sets are up to date at `now`.
+pub(super) struct SyncInput<'a> {
+    pub now: Timestamp,
+    pub config: &'a Config,
+    pub daemon_set: &'a DaemonSet,
+    pub slots: &'a [Slot],
+    /// Pods that are neither on a node nor aimed at one.
+    pub unplaced: &'a BTreeMap<Uid, PodView>,
+    /// Owned pods that the selector does not match (C21).
+    pub releases: &'a BTreeMap<PodName, Uid>,
+    pub history: &'a RevisionHistory,
+    pub labels: &'a RevisionLabels,
+    pub counts: &'a NodeCounts,
+    pub work_sets: &'a WorkSets,
+    pub retry_order: &'a RetryOrder,
+    pub pending_names: &'a PendingNames,
+    pub backoff: &'a Backoff,
+    /// Whether the namespace is terminating, so that creations would be refused (C28).
+    pub creations_suspended: bool,
+}
+
+impl<'a> SyncInput<'a> {
+    pub fn assessor(&self) -> Assessor<'a> {
+        Assessor::new(self.daemon_set, self.labels, self.now)
+    }
+
+    /// The pod to create on a node from the current template.
+    pub fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
+        NewPod {
+            name: self.pending_names.name_for(&node).cloned(),
+            node,
+            hash: hash.clone(),
+            template_generation: self.daemon_set.template_generation,
+            schedule_by: self.config.schedule_by,
+        }
+    }
+}
