@@ -18,8 +18,10 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use crate::connection::{self, Connection, Sign};
+use crate::client::REQUEST_TIMEOUT;
 use crate::lease::Fence;
+use crate::outage_log::{self, FailureKind, OutageLog};
+use crate::rate_limit::TokenBucket;
 
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -98,33 +100,29 @@ impl Content {
     }
 }
 
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A list may take the server long.
 const LIST_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRIES_MAX: u32 = 5;
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
-/// `--kube-api-qps` and `--kube-api-burst`: a bucket of requests that fills steadily.
+/// `--kube-api-qps` and `--kube-api-burst`.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
-    interval: Duration,
-    burst: u32,
-    /// When the bucket is, or was, full.
-    full_at: Option<Instant>,
+    bucket: TokenBucket,
+    started: Instant,
 }
 
 impl RateLimit {
+    /// At most `requests_per_second`, after a burst of `burst` requests.
     pub fn new(requests_per_second: f64, burst: u32) -> Self {
         let interval = Duration::from_secs_f64(1.0 / requests_per_second.max(0.001));
-        Self { interval, burst: burst.max(1), full_at: None }
+        Self { bucket: TokenBucket::new(interval, burst.max(1)), started: Instant::now() }
     }
 
-    /// How long to wait for the turn that is taken.
+    /// How long to wait before the next request.
     fn take(&mut self, now: Instant) -> Duration {
-        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
-        self.full_at = Some(full_at);
-        full_at.saturating_duration_since(now).saturating_sub(self.interval * self.burst)
+        self.bucket.take(now.saturating_duration_since(self.started))
     }
 }
 
@@ -138,7 +136,7 @@ pub struct Api {
     fence: Fence,
     requests: Arc<Semaphore>,
     limit: Option<Arc<Mutex<RateLimit>>>,
-    connection: Connection,
+    outages: OutageLog,
 }
 
 /// What executing plans needs of an API server. The simulation has one of its own.
@@ -190,13 +188,13 @@ impl Api {
     pub fn new(client: Client, fence: Fence, limit: Option<RateLimit>) -> Self {
         let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
         let limit = limit.map(|limit| Arc::new(Mutex::new(limit)));
-        Self { client, fence, requests, limit, connection: Connection::default() }
+        Self { client, fence, requests, limit, outages: OutageLog::default() }
     }
 
     /// Reports there whether the server answers.
     #[must_use]
-    pub fn reporting_to(mut self, connection: Connection) -> Self {
-        self.connection = connection;
+    pub fn reporting_to(mut self, outages: OutageLog) -> Self {
+        self.outages = outages;
         self
     }
 
@@ -204,12 +202,14 @@ impl Api {
     fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         let subject = "requests";
         match &result {
-            Ok(_) => self.connection.answered(),
-            Err(Error::Transport(cause)) => self.connection.failed(subject, Sign::Away, cause),
+            Ok(_) => self.outages.answered(),
+            Err(Error::Transport(cause)) => {
+                self.outages.failed(subject, FailureKind::Unreachable, cause)
+            }
             Err(Error::Refused { code, message, .. })
-                if connection::sign(Some(*code)) == Sign::Away =>
+                if outage_log::failure_kind(Some(*code)) == FailureKind::Unreachable =>
             {
-                self.connection.failed(subject, Sign::Away, message);
+                self.outages.failed(subject, FailureKind::Unreachable, message);
             }
             Err(Error::Refused { .. } | Error::Fenced) => {}
         }
@@ -242,7 +242,7 @@ impl Api {
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
-        self.client.send(request).await.map_err(|error| Error::Transport(connection::cause(&error)))
+        self.client.send(request).await.map_err(|error| Error::Transport(outage_log::cause(&error)))
     }
 
     /// Gives a write up when the fence closes under it.
@@ -329,7 +329,7 @@ const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 async fn collected(body: Body) -> Result<Bytes, Error> {
-    let body = body.collect().await.map_err(|error| Error::Transport(connection::cause(&error)))?;
+    let body = body.collect().await.map_err(|error| Error::Transport(outage_log::cause(&error)))?;
     Ok(body.to_bytes())
 }
 

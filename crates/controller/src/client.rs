@@ -1,11 +1,13 @@
 //! How the API server is found and spoken to.
 
+mod auth_error;
 mod connection;
 mod credentials;
 mod kubeconfig;
 mod proxy;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::HeaderValue;
 use kube::Client;
@@ -15,6 +17,9 @@ pub use connection::Pings;
 use credentials::Renewing;
 pub use kubeconfig::kubeconfig;
 use proxy::Proxy;
+
+/// How long a request may take before it is given up.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where to find the API server.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,9 @@
 //! All that can happen to the loop, in one closed enum.
 
-use everynode_core::api::{DaemonSetKey, Node, Uid};
+use everynode_core::api::{DaemonSetKey, Uid};
 use everynode_core::plan::WriteResult;
-use everynode_k8s::convert::{DaemonSetObject, NamespaceObject, PodObject, RevisionObject};
 
-use crate::index::Orphans;
-use crate::watch::Change;
+use crate::observation::{Observation, Orphans};
 
 /// What the loop is told.
 #[derive(Debug)]
@@ -21,14 +19,4 @@ pub enum Event {
     Connected,
     /// The orphan pods that a new DaemonSet may adopt, read live.
     Orphans(Orphans),
-}
-
-/// What a watch saw, of whichever kind.
-#[derive(Debug)]
-pub enum Observation {
-    Node(Change<Node>),
-    DaemonSet(Change<DaemonSetObject>),
-    Pod(Change<PodObject>),
-    Revision(Change<RevisionObject>),
-    Namespace(Change<NamespaceObject>),
 }

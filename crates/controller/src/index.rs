@@ -4,13 +4,13 @@
 //! handed to the DaemonSets that it concerns, and the keys of those that it changed come back. Nothing
 //! is decided here: that is [`DaemonSetState`]'s.
 
-mod space;
+mod namespace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSetKey, LabelSelector, Namespace, Node, Pod, ResourceVersion, Revision, Timestamp, Uid,
+    DaemonSetKey, Namespace, Node, Pod, ResourceVersion, Revision, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -19,9 +19,9 @@ use everynode_k8s::convert::{
     DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
 };
 
-use crate::event::Observation;
+use crate::observation::{Observation, OrphanList, Orphans};
 use crate::watch::Change;
-use space::Space;
+use namespace::NamespaceIndex;
 
 /// What follows from an observation.
 #[derive(Debug, Default, PartialEq)]
@@ -36,22 +36,6 @@ pub struct Effects {
     pub restored: Option<&'static str>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct OrphanList {
-    /// Who waits for it.
-    pub key: DaemonSetKey,
-    pub selector: LabelSelector,
-}
-
-/// The answer to an [`OrphanList`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Orphans {
-    pub key: DaemonSetKey,
-    pub pods: Vec<Pod>,
-    /// The highest resourceVersion among them.
-    pub version: ResourceVersion,
-}
-
 /// A plan, and what its writes are made from.
 #[derive(Debug)]
 pub struct Planned {
@@ -64,7 +48,7 @@ pub struct Planned {
 pub struct Index {
     config: Config,
     nodes: NodeTable,
-    spaces: BTreeMap<Namespace, Space>,
+    spaces: BTreeMap<Namespace, NamespaceIndex>,
     watermarks: Watermarks,
     /// DaemonSets whose last plan waited for a watch to catch up (C60).
     waiting: BTreeSet<DaemonSetKey>,
@@ -98,7 +82,7 @@ impl Index {
                     self.restored("pods", &mut effects);
                     // The list has all orphans; those that were read live are of a version that may never come.
                     self.listed.clear();
-                    self.spaces.values_mut().for_each(Space::forget_listing);
+                    self.spaces.values_mut().for_each(NamespaceIndex::forget_listing);
                 }
                 self.observe_pod(change, &mut effects);
                 self.take_listed(&mut effects);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Pings;
-use crate::connection::{self, Connection, Sign};
+use crate::outage_log::{self, FailureKind, OutageLog};
 pub use clock::Clock;
 pub use election::Timing;
 use election::{Election, Record, Verdict};
@@ -31,7 +31,7 @@ pub struct Config {
     pub identity: String,
     pub timing: Timing,
     /// For the log.
-    pub connection: Connection,
+    pub outages: OutageLog,
 }
 
 impl Timing {
@@ -190,13 +190,13 @@ impl Candidate {
                 }
                 Ok(Err(error)) => {
                     self.doubt(role);
-                    let (sign, cause) = connection::failure(&error);
-                    self.config.connection.failed(&self.subject(), sign, &cause);
+                    let (kind, cause) = outage_log::failure(&error);
+                    self.config.outages.failed(&self.subject(), kind, &cause);
                 }
                 Err(_) => {
                     self.doubt(role);
                     let cause = "no answer in time";
-                    self.config.connection.failed(&self.subject(), Sign::Away, cause);
+                    self.config.outages.failed(&self.subject(), FailureKind::Unreachable, cause);
                 }
             }
             if renewed.is_some_and(|at| Clock::now().since(at) >= renew_deadline) {
@@ -213,8 +213,8 @@ impl Candidate {
     }
 
     fn answered(&self) {
-        self.config.connection.answered();
-        self.config.connection.works(&self.subject());
+        self.config.outages.answered();
+        self.config.outages.works(&self.subject());
     }
 
     /// A leader leads on until its deadline; a standby that can't read the Lease knows nothing.
@@ -297,7 +297,7 @@ impl Candidate {
             result = self.try_give_up().await;
         }
         if let Err(error) = result {
-            let (_, cause) = connection::failure(&error);
+            let (_, cause) = outage_log::failure(&error);
             tracing::warn!("{}: can't be released: {cause}", self.subject());
         }
     }

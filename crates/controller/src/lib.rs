@@ -6,23 +6,25 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod backoff;
 pub mod client;
-pub mod connection;
-pub mod control;
 pub mod decode;
 pub mod event;
+pub mod event_loop;
+pub mod executor;
 pub mod index;
 pub mod lease;
 pub mod metrics;
+pub mod observation;
 pub mod orphans;
+pub mod outage_log;
 pub mod queue;
+mod rate_limit;
 pub mod recorder;
 mod run;
 pub mod serve;
 mod supervisor;
 pub mod watch;
-mod work;
-pub mod write;
 
 pub use everynode_core::plan::ScheduleBy;
 pub use run::{Error, LeaderElection, Options, run};

@@ -12,13 +12,14 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::api::{Error, Server};
-use crate::connection::{self, Connection, Sign};
+use crate::backoff::ExponentialBackoff;
 use crate::event::Event;
-use crate::index::{OrphanList, Orphans};
+use crate::observation::{OrphanList, Orphans};
+use crate::outage_log::{self, FailureKind, OutageLog};
 
-const PAUSE: Duration = Duration::from_millis(200);
-/// A list of one selector's pods costs the server little, and a DaemonSet waits for it (C64).
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Short: a list of one selector's pods costs the server little, and a DaemonSet waits for it (C64).
+const BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(200), max: Duration::from_secs(2) };
 
 #[derive(Deserialize)]
 struct WireList<'a> {
@@ -44,26 +45,26 @@ pub(crate) async fn list(
     api: impl Server,
     list: OrphanList,
     events: mpsc::Sender<Event>,
-    connection: Connection,
+    outages: OutageLog,
 ) {
     let subject = format!("list of orphan pods for daemonset {}", list.key);
-    let mut pause = PAUSE;
+    let mut failures = 0;
     let orphans = loop {
         match read(&api, &list).await {
             Ok(orphans) => break orphans,
             Err(error) => {
-                let sign = match &error {
-                    Error::Transport(_) => Sign::Away,
-                    Error::Refused { code, .. } => connection::sign(Some(*code)),
-                    Error::Fenced => Sign::Refuses,
+                let kind = match &error {
+                    Error::Transport(_) => FailureKind::Unreachable,
+                    Error::Refused { code, .. } => outage_log::failure_kind(Some(*code)),
+                    Error::Fenced => FailureKind::Refused,
                 };
-                connection.failed(&subject, sign, &error.to_string());
-                sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                outages.failed(&subject, kind, &error.to_string());
+                sleep(BACKOFF.delay(failures)).await;
+                failures += 1;
             }
         }
     };
-    connection.works(&subject);
+    outages.works(&subject);
     if events.send(Event::Orphans(orphans)).await.is_err() {
         tracing::debug!("orphan pods were not reported: the loop has ended");
     }

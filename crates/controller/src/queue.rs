@@ -8,17 +8,21 @@ use std::time::Duration;
 
 use everynode_core::api::{DaemonSetKey, Timestamp};
 
-const BACKOFF_BASE: Duration = Duration::from_millis(5);
-const BACKOFF_MAX: Duration = Duration::from_secs(1000);
-/// Longest back-off for [`LENIENT_FOR`] after the server is back.
-const BACKOFF_LENIENT: Duration = Duration::from_secs(2);
-/// For so long after it is back a server may still refuse what it will grant (403, while its caches are cold).
-const LENIENT_FOR: Duration = Duration::from_secs(60);
-const BUCKET_SIZE: u32 = 100;
-const BUCKET_REFILL: Duration = Duration::from_millis(100);
+use crate::backoff::ExponentialBackoff;
+use crate::rate_limit::TokenBucket;
+
+const BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
+/// The longest back-off for [`RECOVERY_LASTS`] after an outage.
+const RECOVERY_BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// How long after an outage an API server may still refuse what it will allow later (403 while its
+/// caches are cold).
+const RECOVERY_LASTS: Duration = Duration::from_secs(60);
+/// Retries of all keys together: ten a second after a burst of a hundred.
+const RETRY_LIMIT: TokenBucket = TokenBucket::new(Duration::from_millis(100), 100);
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Queue {
     ready: VecDeque<DaemonSetKey>,
     /// In `ready`, and since when; or to be once it is no longer worked on.
@@ -30,10 +34,28 @@ pub struct Queue {
     failures: BTreeMap<DaemonSetKey, u32>,
     /// Of those that are worked on, the ones for which something has failed.
     failing: BTreeSet<DaemonSetKey>,
-    bucket: Bucket,
-    lenient_until: Timestamp,
-    /// The time by which it was last looked at.
-    seen: Timestamp,
+    retry_limit: TokenBucket,
+    /// When the back-off is no longer shortened because of an outage.
+    recovery_ends_at: Timestamp,
+    /// The time of the last call of [`pop`](Self::pop).
+    popped_at: Timestamp,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            ready: VecDeque::new(),
+            dirty: BTreeMap::new(),
+            processing: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            due: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            failing: BTreeSet::new(),
+            retry_limit: RETRY_LIMIT,
+            recovery_ends_at: Timestamp(0),
+            popped_at: Timestamp(0),
+        }
+    }
 }
 
 impl Queue {
@@ -64,11 +86,12 @@ impl Queue {
     /// To be looked at again after a failure: later with each that the key has had, and not more than ten
     /// a second of all keys after the first hundred (C72). Returns when.
     pub fn add_after_failure(&mut self, key: DaemonSetKey, now: Timestamp) -> Timestamp {
-        let max = if now < self.lenient_until { BACKOFF_LENIENT } else { BACKOFF_MAX };
+        let is_recovering = now < self.recovery_ends_at;
+        let max = if is_recovering { RECOVERY_BACKOFF_MAX } else { BACKOFF.max };
         let failures = self.failures.entry(key.clone()).or_default();
-        let backoff = backoff(*failures).min(max);
+        let backoff = BACKOFF.delay(*failures).min(max);
         *failures += 1;
-        let at = now + backoff.max(self.bucket.take(now));
+        let at = now + backoff.max(self.retry_limit.take(since_epoch(now)));
         self.add_at(key, at);
         at
     }
@@ -76,9 +99,9 @@ impl Queue {
     /// The server is back: what failed because it was away need not wait any longer, and the next failures count as the
     /// first ones (C64). The limit over all keys holds.
     pub fn retry_all(&mut self, now: Timestamp) {
-        self.lenient_until = now + LENIENT_FOR;
+        self.recovery_ends_at = now + RECOVERY_LASTS;
         for key in std::mem::take(&mut self.failures).into_keys() {
-            let at = now + self.bucket.take(now);
+            let at = now + self.retry_limit.take(since_epoch(now));
             self.add_at(key, at);
         }
     }
@@ -146,15 +169,15 @@ impl Queue {
             *at = *at - by;
         }
         self.timers = self.due.iter().map(|(key, at)| (*at, key.clone())).collect();
-        self.bucket.full_at = self.bucket.full_at - by;
-        self.lenient_until = self.lenient_until - by;
+        self.retry_limit.set_back(by);
+        self.recovery_ends_at = self.recovery_ends_at - by;
     }
 
     fn ripen(&mut self, now: Timestamp) {
-        if now < self.seen {
-            self.set_back(self.seen.since(now));
+        if now < self.popped_at {
+            self.set_back(self.popped_at.since(now));
         }
-        self.seen = now;
+        self.popped_at = now;
         while let Some((at, _)) = self.timers.first()
             && *at <= now
         {
@@ -165,26 +188,8 @@ impl Queue {
     }
 }
 
-fn backoff(failures: u32) -> Duration {
-    2u32.checked_pow(failures).map_or(BACKOFF_MAX, |factor| {
-        BACKOFF_BASE.checked_mul(factor).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
-    })
-}
-
-/// Hands out a hundred turns at once, then one every 100 ms.
-#[derive(Debug, Default)]
-struct Bucket {
-    /// When the bucket is, or was, full.
-    full_at: Timestamp,
-}
-
-impl Bucket {
-    /// How long to wait for the turn that is taken.
-    fn take(&mut self, now: Timestamp) -> Duration {
-        self.full_at = self.full_at.max(now) + BUCKET_REFILL;
-        let room = BUCKET_REFILL * BUCKET_SIZE;
-        self.full_at.since(now).saturating_sub(room)
-    }
+fn since_epoch(now: Timestamp) -> Duration {
+    now.since(Timestamp(0))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{self, Connection};
+use crate::outage_log::{self, OutageLog};
 use aggregate::{Aggregator, EventWrite};
 pub use aggregate::{Occurrence, Regarding, Severity};
 
@@ -49,18 +49,18 @@ impl Recorder {
 pub fn recorder(
     client: kube::Client,
     instance: String,
-    connection: Connection,
+    outages: OutageLog,
     shutdown: CancellationToken,
 ) -> (Recorder, impl Future<Output = ()> + Send) {
     let (recorder, receiver) = Recorder::channel();
-    let writer = Writer { client, instance, connection, aggregator: Aggregator::default() };
+    let writer = Writer { client, instance, outages, aggregator: Aggregator::default() };
     (recorder, writer.run(receiver, shutdown))
 }
 
 struct Writer {
     client: kube::Client,
     instance: String,
-    connection: Connection,
+    outages: OutageLog,
     aggregator: Aggregator,
 }
 
@@ -123,12 +123,12 @@ impl Writer {
     fn note(&mut self, name: &str, written: kube::Result<()>) {
         match written {
             Ok(()) => {
-                self.connection.answered();
-                self.connection.works(SUBJECT);
+                self.outages.answered();
+                self.outages.works(SUBJECT);
             }
             Err(error) => {
-                let (sign, cause) = connection::failure(&error);
-                self.connection.failed(SUBJECT, sign, &cause);
+                let (kind, cause) = outage_log::failure(&error);
+                self.outages.failed(SUBJECT, kind, &cause);
                 self.aggregator.forget(name);
             }
         }

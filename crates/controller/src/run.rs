@@ -17,18 +17,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, RateLimit};
 use crate::client::{self, Location, Pings};
-use crate::connection::Connection;
-use crate::control::{Control, Kind};
-use crate::event::{Event, Observation};
+use crate::event::Event;
+use crate::event_loop::{EventLoop, ListedResource, LoopState};
+use crate::executor::{Executor, PodNames};
 use crate::index::Index;
 use crate::lease::{self, Fence, Leadership, Timing};
 use crate::metrics::Metrics;
-use crate::queue::Queue;
+use crate::observation::Observation;
+use crate::outage_log::OutageLog;
 use crate::serve::{self, Health};
 use crate::supervisor::{self, Supervisor};
-use crate::watch::{Change, Contact, Decode, Resource, Watch};
-use crate::work::Work;
-use crate::write::{Executor, PodNames};
+use crate::watch::{Change, ConnectionState, Decode, Resource, Watch};
 use crate::{decode, recorder};
 
 /// All that can be told to a controller.
@@ -150,7 +149,7 @@ enum Ended {
 struct Replica {
     options: Options,
     client: Client,
-    connection: Connection,
+    outages: OutageLog,
     metrics: Arc<Metrics>,
     fence: Fence,
     role: watch::Receiver<Leadership>,
@@ -193,12 +192,12 @@ impl Replica {
         if let Some(answer) = shutdown.run_until_cancelled(greet(&client, &server)).await {
             answer?;
         }
-        let (metrics, connection) = (Arc::new(Metrics::new()), Connection::default());
+        let (metrics, outages) = (Arc::new(Metrics::new()), OutageLog::default());
         let helpers = TaskTracker::new();
         let (supervisor, farewell) = (Supervisor::default(), CancellationToken::new());
         let stop = farewell.child_token();
         let (recorder, writer) =
-            recorder::recorder(client.clone(), identity(), connection.clone(), stop);
+            recorder::recorder(client.clone(), identity(), outages.clone(), stop);
         helpers.spawn(supervisor.until(farewell.clone(), "the writer of events", writer));
         let (synced, is_synced) = watch::channel(false);
         let (role_sender, role) = watch::channel(Leadership::Unknown);
@@ -210,7 +209,7 @@ impl Replica {
         }
         let mut replica = Self {
             client,
-            connection,
+            outages,
             metrics,
             fence: Fence::open(),
             role,
@@ -246,7 +245,7 @@ impl Replica {
             name: election.name,
             identity: identity(),
             timing: election.timing,
-            connection: self.connection.clone(),
+            outages: self.outages.clone(),
         };
         let (lost_sender, lost) = watch::channel(false);
         self.lost = lost;
@@ -314,19 +313,19 @@ impl Replica {
         let tasks = TaskTracker::new();
         let watches = CancellationToken::new();
         let _stopped_with_this = watches.clone().drop_guard();
-        let mut work = self.work_with(sender.clone(), &tasks, stop);
+        let mut event_loop = self.event_loop(sender.clone(), &tasks, stop);
         let watcher = Watcher {
             client: self.client.clone(),
             sender,
-            connection: self.connection.clone(),
+            outages: self.outages.clone(),
             metrics: self.metrics.clone(),
             supervisor: self.supervisor.clone(),
             namespace: self.options.namespace.clone(),
             stop: watches.clone(),
         };
         watcher.watch_all_but_pods(self.options.namespace_node_selectors);
-        work.watch_pods = Some(Box::new(move || watcher.watch_pods()));
-        work.run(&mut events, stop).await;
+        event_loop.watch_pods = Some(Box::new(move || watcher.watch_pods()));
+        event_loop.run(&mut events, stop).await;
         watches.cancel();
         drop(events);
         tasks.close();
@@ -339,20 +338,25 @@ impl Replica {
         }
     }
 
-    fn work_with(
+    fn event_loop(
         &self,
         events: mpsc::Sender<Event>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
-    ) -> Work {
+    ) -> EventLoop {
         let limit = self.options.kube_api_qps;
         let limit = limit.map(|qps| RateLimit::new(qps, self.options.kube_api_burst));
         let api = Api::new(self.client.clone(), self.fence.clone(), limit)
-            .reporting_to(self.connection.clone());
-        let mut unlisted: BTreeSet<Kind> =
-            [Kind::Node, Kind::DaemonSet, Kind::Revision, Kind::Pod].into();
+            .reporting_to(self.outages.clone());
+        let mut unlisted: BTreeSet<ListedResource> = [
+            ListedResource::Node,
+            ListedResource::DaemonSet,
+            ListedResource::Revision,
+            ListedResource::Pod,
+        ]
+        .into();
         if self.options.namespace_node_selectors {
-            unlisted.insert(Kind::Namespace);
+            unlisted.insert(ListedResource::Namespace);
             tracing::info!(
                 "--namespace-node-selectors is set: nothing is done before namespaces are listed, which takes the right to list and watch them"
             );
@@ -364,17 +368,15 @@ impl Replica {
         };
         let (recorder, metrics) = (self.recorder.clone(), self.metrics.clone());
         let names = Arc::new(PodNames::seeded(rand::random()));
-        Work {
-            control: Control {
-                index: Index::new(config),
-                recorder: recorder.clone(),
-                metrics: metrics.clone(),
-                connection: self.connection.clone(),
+        EventLoop {
+            state: LoopState::new(
+                Index::new(config),
                 unlisted,
-                synced: self.synced.clone(),
-                queue: Queue::default(),
-                tasks: Vec::new(),
-            },
+                recorder.clone(),
+                metrics.clone(),
+                self.outages.clone(),
+                self.synced.clone(),
+            ),
             executor: Executor { api, events, recorder, metrics, names, stop: stop.clone() },
             tasks: tasks.clone(),
             supervisor: self.supervisor.clone(),
@@ -408,7 +410,7 @@ impl Replica {
 struct Watcher {
     client: Client,
     sender: mpsc::Sender<Event>,
-    connection: Connection,
+    outages: OutageLog,
     metrics: Arc<Metrics>,
     supervisor: Supervisor,
     namespace: Option<String>,
@@ -465,10 +467,10 @@ impl Watcher {
             sender: self.sender.clone(),
             wrap,
             contact: |contact| match contact {
-                Contact::Made(_) => Some(Event::Connected),
-                Contact::Lost(_) => None,
+                ConnectionState::Connected(_) => Some(Event::Connected),
+                ConnectionState::Lost(_) => None,
             },
-            connection: self.connection.clone(),
+            outages: self.outages.clone(),
             metrics: self.metrics.clone(),
         };
         let stop = self.stop.clone();

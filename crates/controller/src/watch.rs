@@ -20,8 +20,8 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::connection::{Connection, Sign};
 use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
+use crate::outage_log::{FailureKind, OutageLog};
 use backoff::Backoff;
 use error::Error;
 pub use machine::Change;
@@ -99,24 +99,24 @@ pub struct Watch<D: Decode, E> {
     /// Makes the receiver's event of a change.
     pub wrap: fn(Change<D::Item>) -> E,
     /// Makes the receiver's event of how the connection does, if it wants to hear of that. The log does.
-    pub contact: fn(Contact) -> Option<E>,
+    pub contact: fn(ConnectionState) -> Option<E>,
     /// For the log.
-    pub connection: Connection,
+    pub outages: OutageLog,
     pub metrics: Arc<Metrics>,
 }
 
 /// How the connection does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contact {
+pub enum ConnectionState {
     /// The server answers, for the first time or again; with the name of the [`Resource`].
-    Made(&'static str),
+    Connected(&'static str),
     /// It does not, and is asked again.
-    Lost(Trouble),
+    Lost(RequestFailure),
 }
 
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct RequestFailure {
     /// The name of the [`Resource`].
     pub resource: &'static str,
     /// Of the server's answer, if there was one.
@@ -163,10 +163,11 @@ impl<D: Decode, E> Watch<D, E> {
         }
         if is_trouble {
             let message = error.to_string();
-            self.connection.failed(&self.subject(), error.sign(), &message);
+            self.outages.failed(&self.subject(), error.failure_kind(), &message);
             progress.has_contact = false;
-            let trouble = Trouble { resource: self.resource.name, code: error.code(), message };
-            self.tell_of_contact(Contact::Lost(trouble)).await?;
+            let trouble =
+                RequestFailure { resource: self.resource.name, code: error.code(), message };
+            self.tell_of_contact(ConnectionState::Lost(trouble)).await?;
         } else {
             tracing::debug!("{}: {error}", self.subject());
         }
@@ -323,12 +324,12 @@ impl<D: Decode, E> Watch<D, E> {
         if std::mem::replace(&mut progress.has_contact, true) {
             return Ok(());
         }
-        self.connection.answered();
-        self.connection.works(&self.subject());
-        self.tell_of_contact(Contact::Made(self.resource.name)).await
+        self.outages.answered();
+        self.outages.works(&self.subject());
+        self.tell_of_contact(ConnectionState::Connected(self.resource.name)).await
     }
 
-    async fn tell_of_contact(&self, contact: Contact) -> Result<(), Error> {
+    async fn tell_of_contact(&self, contact: ConnectionState) -> Result<(), Error> {
         match (self.contact)(contact) {
             Some(event) => self.sender.send(event).await.map_err(|_| Error::Unheard),
             None => Ok(()),
@@ -343,7 +344,9 @@ fn is_trouble(error: &Error, end: End, request: &Request) -> bool {
         End::Unavailable | End::Unreachable => true,
         End::Failed => {
             let is_streaming = *request == Request::StreamingList;
-            !is_streaming || error.sign() == Sign::Away || matches!(error.code(), Some(401 | 403))
+            !is_streaming
+                || error.failure_kind() == FailureKind::Unreachable
+                || matches!(error.code(), Some(401 | 403))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One list and watch of a replica: the controller's own machine and decoder, fed from the store's log.
 
-use everynode_controller::event::Observation;
+use everynode_controller::observation::Observation;
 use everynode_controller::watch::machine::{End, Line, Machine, Page, Request};
 use everynode_controller::watch::{Change, Decode};
 use everynode_sandbox::fault::Fault;

@@ -2,7 +2,7 @@
 //! reported, what time it is): each has to be caught by the checker of its property.
 
 use bytes::Bytes;
-use everynode_controller::event::Observation;
+use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as SeenChange;
 use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};

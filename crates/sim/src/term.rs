@@ -5,14 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 
-use everynode_controller::connection::Connection;
-use everynode_controller::control::{Control, Kind, Task};
-use everynode_controller::event::{Event, Observation};
-use everynode_controller::index::{Index, OrphanList};
+use everynode_controller::event::Event;
+use everynode_controller::event_loop::{ListedResource, LoopState, Task};
+use everynode_controller::executor::{Executor, PodNames};
+use everynode_controller::index::Index;
 use everynode_controller::metrics::Metrics;
-use everynode_controller::queue::Queue;
+use everynode_controller::observation::{Observation, OrphanList};
+use everynode_controller::outage_log::OutageLog;
 use everynode_controller::recorder::{Occurrence, Recorder};
-use everynode_controller::write::{Executor, PodNames};
 use everynode_controller::{decode, orphans};
 use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
@@ -53,7 +53,7 @@ pub struct Term {
     /// The last restart of its API server.
     pub outage: Option<Outage>,
     setup: Setup,
-    control: Control,
+    control: LoopState,
     executor: Executor<Network>,
     events: mpsc::Receiver<Event>,
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -69,17 +69,21 @@ impl Term {
         let metrics = Arc::new(Metrics::new());
         let network = Network::default();
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let control = Control {
-            index: Index::new(setup.config),
-            recorder: recorder.clone(),
-            metrics: metrics.clone(),
-            connection: Connection::default(),
-            unlisted: [Kind::Node, Kind::Namespace, Kind::DaemonSet, Kind::Revision, Kind::Pod]
-                .into(),
-            synced: watch::channel(false).0,
-            queue: Queue::default(),
-            tasks: Vec::new(),
-        };
+        let unlisted = [
+            ListedResource::Node,
+            ListedResource::Namespace,
+            ListedResource::DaemonSet,
+            ListedResource::Revision,
+            ListedResource::Pod,
+        ];
+        let control = LoopState::new(
+            Index::new(setup.config),
+            unlisted.into(),
+            recorder.clone(),
+            metrics.clone(),
+            OutageLog::default(),
+            watch::channel(false).0,
+        );
         let executor = Executor {
             api: network.clone(),
             events: sender,

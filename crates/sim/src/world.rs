@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use everynode_controller::api::Error;
-use everynode_controller::event::Observation;
+use everynode_controller::observation::Observation;
 use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use everynode_controller::connection::Connection;
 use everynode_controller::metrics::Metrics;
-use everynode_controller::watch::{self, Change, Contact, Decode, Trouble, Watch};
+use everynode_controller::outage_log::OutageLog;
+use everynode_controller::watch::{self, Change, ConnectionState, Decode, RequestFailure, Watch};
 use everynode_insight::snapshot::{Kind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
@@ -48,14 +48,14 @@ pub enum News {
 
 enum Event {
     Changed(Kind, Change<Box<str>>),
-    Contact(Contact),
+    Contact(ConnectionState),
 }
 
 impl Cluster {
     /// Starts to follow the selections.
     pub fn follow(&self, selections: impl IntoIterator<Item = (Kind, Selection)>) -> Follower {
         let (sender, events) = mpsc::channel(CHANGES_MAX);
-        let (metrics, connection) = (Arc::new(Metrics::default()), Connection::default());
+        let (metrics, outages) = (Arc::new(Metrics::default()), OutageLog::default());
         let mut followed = BTreeMap::new();
         for (kind, selection) in selections {
             let resource = Resource::from(kind);
@@ -69,7 +69,7 @@ impl Cluster {
                 sender: sender.clone(),
                 wrap: wrap(kind),
                 contact: |contact| Some(Event::Contact(contact)),
-                connection: connection.clone(),
+                outages: outages.clone(),
                 metrics: metrics.clone(),
             };
             tokio::spawn(watch.run());
@@ -105,12 +105,12 @@ impl Follower {
                     self.take(kind, change);
                     return News::Changed;
                 }
-                Event::Contact(Contact::Lost(trouble)) => {
+                Event::Contact(ConnectionState::Lost(trouble)) => {
                     if let Some(news) = self.trouble(&trouble) {
                         return news;
                     }
                 }
-                Event::Contact(Contact::Made(resource)) => {
+                Event::Contact(ConnectionState::Connected(resource)) => {
                     if self.lost.remove(resource) && self.lost.is_empty() {
                         return News::Regained;
                     }
@@ -142,7 +142,7 @@ impl Follower {
         }
     }
 
-    fn trouble(&mut self, trouble: &Trouble) -> Option<News> {
+    fn trouble(&mut self, trouble: &RequestFailure) -> Option<News> {
         let found = self
             .followed
             .iter_mut()

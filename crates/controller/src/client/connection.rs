@@ -24,8 +24,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::proxy::{Protocol, Proxy, with_port};
-use super::{Config, credentials, one_line};
-use crate::api::REQUEST_TIMEOUT;
+use super::{Config, REQUEST_TIMEOUT, auth_error, one_line};
 
 /// How soon a dead connection is noticed: after `interval` without a word from the server it is asked for one, and given up
 /// if there is none within `timeout`.
@@ -86,7 +85,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// If certificates, keys or credentials can't be used.
 pub(super) fn http(config: &Config, pings: Pings) -> Result<Http, String> {
     let kube = &config.kube;
-    let failed = |error: kube::Error| credentials::explained(&kube.auth_info, &error);
+    let failed = |error: kube::Error| auth_error::describe(&kube.auth_info, &error);
     let authorization = kube.auth_layer().map_err(failed)?;
     let mut identity = kube.clone();
     if authorization.is_some() {

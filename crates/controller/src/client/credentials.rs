@@ -13,15 +13,15 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::Incoming;
-use kube::client::{AuthError, Body};
-use kube::config::AuthInfo;
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::Config;
+use super::auth_error;
 use super::connection::{self, Http, Pings};
-use super::{Config, one_line};
 
 /// The server's answer, or what is said instead of it.
 type Answer = Response<Either<Incoming, Full<Bytes>>>;
@@ -105,7 +105,7 @@ impl Shared {
     ) -> Result<Response<Incoming>, BoxError> {
         let answer = session.http.clone().oneshot(request).await;
         let answer = answer.map_err(|error| match error.downcast_ref() {
-            Some(error) => explained_auth(&self.config.kube.auth_info, error).into(),
+            Some(error) => auth_error::describe_auth(&self.config.kube.auth_info, error).into(),
             None => error,
         })?;
         if answer.status() != StatusCode::UNAUTHORIZED {
@@ -179,32 +179,4 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
     Some(copy)
-}
-
-/// What is wrong with credentials, without a command line or an answer of a plugin, which may hold a secret.
-pub(super) fn explained(credentials: &AuthInfo, error: &kube::Error) -> String {
-    match error {
-        kube::Error::Auth(error) => explained_auth(credentials, error),
-        other => one_line(other),
-    }
-}
-
-fn explained_auth(credentials: &AuthInfo, error: &AuthError) -> String {
-    let command = credentials.exec.as_ref().and_then(|exec| exec.command.as_deref());
-    let plugin = format!("exec plugin {}", command.unwrap_or("without a command"));
-    match error {
-        AuthError::AuthExecRun { out, .. } => {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-            let said = if said.is_empty() { said } else { format!(": {said}") };
-            format!("{plugin} ended with {}{said}", out.status)
-        }
-        AuthError::AuthExecStart(error) => format!("{plugin} can't be started: {error}"),
-        AuthError::AuthExecParse(_) => format!("{plugin} printed no ExecCredential"),
-        AuthError::ExecPluginFailed => {
-            format!("{plugin} printed an ExecCredential without a status")
-        }
-        AuthError::ReadTokenFile(error, path) => format!("token file {}: {error}", path.display()),
-        other => one_line(other),
-    }
 }

@@ -82,7 +82,7 @@ fn config() -> Config {
         name: "b".to_owned(),
         identity: "c".to_owned(),
         timing: Timing::default(),
-        connection: Connection::default(),
+        outages: OutageLog::default(),
     }
 }
 

@@ -12,7 +12,7 @@ fn replica(leadership: Leadership) -> (watch::Sender<Leadership>, Replica) {
         options: Options::default(),
         client: Client::new(silent, "default"),
         metrics: Arc::new(Metrics::new()),
-        connection: Connection::default(),
+        outages: OutageLog::default(),
         fence: Fence::open(),
         role,
         synced: watch::channel(true).0,

@@ -11,6 +11,8 @@
 
 use std::time::Duration;
 
+use crate::backoff::ExponentialBackoff;
+
 const FIRST: Duration = Duration::from_millis(200);
 /// Longest pause after a request that was refused at once; with jitter 2.4 s.
 const REFUSED_MAX: Duration = Duration::from_millis(1600);
@@ -52,7 +54,7 @@ impl Backoff {
         } else {
             (&mut self.failures, REFUSED_MAX)
         };
-        let pause = FIRST.saturating_mul(2_u32.saturating_pow(*failures)).min(max);
+        let pause = ExponentialBackoff { first: FIRST, max }.delay(*failures);
         *failures = failures.saturating_add(1);
         pause.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 2.0)
     }

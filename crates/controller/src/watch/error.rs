@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::machine::End;
 use super::read;
 use super::wire::Status;
-use crate::connection::{self, Sign};
+use crate::outage_log::{self, FailureKind};
 
 /// Why a round ended.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +17,9 @@ pub(super) enum Error {
     ClosedAtOnce,
     #[error("no answer in time")]
     Silent(#[from] tokio::time::error::Elapsed),
-    #[error("the connection broke: {}", connection::cause(.0))]
+    #[error("the connection broke: {}", outage_log::cause(.0))]
     Broken(#[from] std::io::Error),
-    #[error("{}", connection::cause(.0))]
+    #[error("{}", outage_log::cause(.0))]
     Request(#[from] kube::Error),
     #[error("{0}")]
     Refused(Status),
@@ -47,7 +47,7 @@ impl Error {
                 }
             }
             Self::Unusable(read::Error::UnreadableDeletion) => End::Expired,
-            Self::Request(error) if connection::is_connection_refused(error) => End::Unavailable,
+            Self::Request(error) if outage_log::is_connection_refused(error) => End::Unavailable,
             Self::Request(_) => End::Unreachable,
             Self::ClosedAtOnce
             | Self::Silent(_)
@@ -57,13 +57,13 @@ impl Error {
     }
 
     /// What it says of the server.
-    pub fn sign(&self) -> Sign {
+    pub fn failure_kind(&self) -> FailureKind {
         match self {
-            Self::Refused(_) | Self::Unusable(_) | Self::ClosedAtOnce => {
-                self.code().map_or(Sign::Refuses, |code| connection::sign(Some(code)))
-            }
+            Self::Refused(_) | Self::Unusable(_) | Self::ClosedAtOnce => self
+                .code()
+                .map_or(FailureKind::Refused, |code| outage_log::failure_kind(Some(code))),
             Self::Closed | Self::Broken(_) | Self::Silent(_) | Self::Request(_) | Self::Unheard => {
-                Sign::Away
+                FailureKind::Unreachable
             }
         }
     }

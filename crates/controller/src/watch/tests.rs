@@ -138,7 +138,7 @@ impl Followed {
             sender,
             wrap: |change| change,
             contact: |_| None,
-            connection: Connection::default(),
+            outages: OutageLog::default(),
             metrics: metrics.clone(),
         };
         tokio::spawn(watch.run());

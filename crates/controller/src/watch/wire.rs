@@ -48,7 +48,7 @@ pub struct StatusDetails {
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::connection::refusal(self.code, &self.message))
+        f.write_str(&crate::outage_log::refusal(self.code, &self.message))
     }
 }
 

@@ -55,7 +55,7 @@ async fn a_dead_connection_is_noticed_and_replaced() {
 fn pings_are_sooner_than_a_request_is_given_up() {
     let pings = Pings::default();
     assert_eq!(pings.check(), Ok(()));
-    assert!(pings.interval + pings.timeout < crate::api::REQUEST_TIMEOUT);
+    assert!(pings.interval + pings.timeout < crate::client::REQUEST_TIMEOUT);
     let late = Pings { interval: Duration::from_secs(25), ..pings };
     assert!(late.check().unwrap_err().contains("--http2-ping-interval (25s)"));
     assert!(Pings { timeout: Duration::ZERO, ..pings }.check().is_err());

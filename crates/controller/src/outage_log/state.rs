@@ -16,11 +16,11 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a failure says of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum FailureKind {
     /// No answer, or one of a proxy on its behalf: it is away.
-    Away,
+    Unreachable,
     /// It is there, and does not do what it was asked for.
-    Refuses,
+    Refused,
 }
 
 /// A line of the log.
@@ -40,7 +40,7 @@ pub struct State {
     away: Option<Outage>,
     back_at: Option<Duration>,
     back_reported_at: Option<Duration>,
-    refused: BTreeMap<String, Trouble>,
+    refused: BTreeMap<String, Refusal>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ struct Outage {
 }
 
 #[derive(Debug)]
-struct Trouble {
+struct Refusal {
     since: Duration,
     reported_at: Duration,
 }
@@ -61,13 +61,13 @@ impl State {
     pub fn failed(
         &mut self,
         subject: &str,
-        sign: Sign,
+        sign: FailureKind,
         cause: &str,
         now: Duration,
     ) -> Option<Report> {
         match sign {
-            Sign::Away => self.away(cause, now),
-            Sign::Refuses => self.refused(subject, cause, now),
+            FailureKind::Unreachable => self.away(cause, now),
+            FailureKind::Refused => self.refused(subject, cause, now),
         }
     }
 
@@ -120,7 +120,7 @@ impl State {
         }
         let (subject, cause) = (subject.to_owned(), cause.to_owned());
         let Some(trouble) = self.refused.get_mut(&subject) else {
-            self.refused.insert(subject.clone(), Trouble { since: now, reported_at: now });
+            self.refused.insert(subject.clone(), Refusal { since: now, reported_at: now });
             return Some(Report::Fails { subject, cause });
         };
         if now.saturating_sub(trouble.reported_at) < REPEAT_AFTER {
@@ -189,11 +189,16 @@ mod tests {
     }
 
     fn away(state: &mut State, now: f64) -> Option<String> {
-        line(state.failed("list and watch of pods", Sign::Away, "connection refused", at(now)))
+        line(state.failed(
+            "list and watch of pods",
+            FailureKind::Unreachable,
+            "connection refused",
+            at(now),
+        ))
     }
 
     fn refused(state: &mut State, subject: &str, now: f64) -> Option<String> {
-        line(state.failed(subject, Sign::Refuses, "forbidden", at(now)))
+        line(state.failed(subject, FailureKind::Refused, "forbidden", at(now)))
     }
 
     fn answered(state: &mut State, now: f64) -> Option<String> {

@@ -10,13 +10,19 @@ use serde_json::json;
 use super::*;
 
 /// A loop with one node and one DaemonSet, all listed.
-fn control() -> Control {
-    let mut control = Control {
+fn control() -> LoopState {
+    let mut control = LoopState {
         index: Index::default(),
         recorder: Recorder::channel().0,
         metrics: Arc::new(Metrics::new()),
-        connection: Connection::default(),
-        unlisted: [Kind::Node, Kind::DaemonSet, Kind::Revision, Kind::Pod].into(),
+        outages: OutageLog::default(),
+        unlisted: [
+            ListedResource::Node,
+            ListedResource::DaemonSet,
+            ListedResource::Revision,
+            ListedResource::Pod,
+        ]
+        .into(),
         synced: watch::channel(false).0,
         queue: Queue::default(),
         tasks: Vec::new(),
@@ -49,7 +55,7 @@ fn daemon_set() -> DaemonSetObject {
 
 /// Takes turns until `end`, and lets all writes fail. Returns when the next turn is due.
 fn fail_until(
-    control: &mut Control,
+    control: &mut LoopState,
     mut events: Vec<Event>,
     mut now: Timestamp,
     end: Timestamp,
@@ -119,7 +125,7 @@ fn a_connection_wakes_only_what_has_failed() {
 }
 
 /// Fails the next sync's writes in this way, and returns when the DaemonSet is looked at again.
-fn fail(control: &mut Control, outcome: &Outcome, now: Timestamp) -> Timestamp {
+fn fail(control: &mut LoopState, outcome: &Outcome, now: Timestamp) -> Timestamp {
     let key = DaemonSetKey::new("ns", "d");
     let tasks = control.turn([], now);
     let plan = tasks.into_iter().find_map(|task| match task {

@@ -12,8 +12,8 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
-use crate::connection::Connection;
 use crate::lease::Fence;
+use crate::outage_log::OutageLog;
 use crate::recorder;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ impl Server {
         let (recorder, _) = recorder::recorder(
             client.clone(),
             "test".to_owned(),
-            Connection::default(),
+            OutageLog::default(),
             stop.clone(),
         );
         let api = Api::new(client.clone(), Fence::open(), None);

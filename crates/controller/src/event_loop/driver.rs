@@ -1,4 +1,4 @@
-//! The loop: one task that hands [`Control`] what happens, and starts what it says. It waits for nothing
+//! The loop: one task that hands [`LoopState`] what happens, and starts what it says. It waits for nothing
 //! but the next event or the next deadline.
 
 use std::pin::{Pin, pin};
@@ -10,12 +10,12 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::control::{Control, Task};
 use crate::event::Event;
-use crate::index::OrphanList;
+use crate::event_loop::{LoopState, Task};
+use crate::executor::Executor;
+use crate::observation::OrphanList;
 use crate::orphans;
 use crate::supervisor::Supervisor;
-use crate::write::Executor;
 
 /// Events taken at once.
 const EVENTS_MAX: usize = 512;
@@ -27,8 +27,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const ALARM_LATE_MAX: Duration = Duration::from_millis(1);
 
 /// The loop, and what it works with.
-pub struct Work {
-    pub control: Control,
+pub struct EventLoop {
+    pub state: LoopState,
     pub executor: Executor,
     pub tasks: TaskTracker,
     pub supervisor: Supervisor,
@@ -36,7 +36,7 @@ pub struct Work {
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Work {
+impl EventLoop {
     /// Runs until `stop`.
     pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
         let mut batch = Vec::new();
@@ -48,7 +48,7 @@ impl Work {
                 () = alarm.as_mut() => {}
                 () = stop.cancelled() => return,
             }
-            for task in self.control.turn(batch.drain(..), now()) {
+            for task in self.state.turn(batch.drain(..), now()) {
                 self.start(task);
             }
         }
@@ -66,7 +66,7 @@ impl Work {
     /// How long nothing is due, if the clock is not set meanwhile.
     fn idle_time(&self) -> Duration {
         let now = now();
-        self.control.due_at().map_or(LOOK_AGAIN, |at| at.since(now)).min(LOOK_AGAIN)
+        self.state.due_at().map_or(LOOK_AGAIN, |at| at.since(now)).min(LOOK_AGAIN)
     }
 
     fn start(&mut self, task: Task) {
@@ -86,9 +86,9 @@ impl Work {
 
     fn list_orphans(&self, list: OrphanList) {
         let Executor { api, events, stop, .. } = self.executor.clone();
-        let connection = self.control.connection.clone();
+        let outages = self.state.outages.clone();
         let listing = async move {
-            stop.run_until_cancelled(orphans::list(api, list, events, connection)).await;
+            stop.run_until_cancelled(orphans::list(api, list, events, outages)).await;
         };
         self.tasks.spawn(self.supervisor.to_its_end("the list of orphans", listing));
     }

@@ -12,7 +12,7 @@ async fn a_refused_connection_is_called_by_its_name() {
     let client = crate::client::client(&config, crate::client::Pings::default()).unwrap();
     let request = http::Request::get("/version").body(Vec::new()).unwrap();
     let error = client.request_text(request).await.unwrap_err();
-    assert_eq!(failure(&error), (Sign::Away, "connection refused".to_owned()));
+    assert_eq!(failure(&error), (FailureKind::Unreachable, "connection refused".to_owned()));
     assert!(is_connection_refused(&error));
     let reset = io::Error::from_raw_os_error(104);
     assert_eq!(cause(&io::Error::new(reset.kind(), reset.to_string())), "connection reset");
@@ -31,7 +31,10 @@ fn a_refusal_is_its_message() {
         kube::Error::Api(kube::core::Status::failure(message, "Forbidden").with_code(code).boxed())
     };
     let forbidden = failure(&status(403, "pods is forbidden:\n  no rule"));
-    assert_eq!(forbidden, (Sign::Refuses, "pods is forbidden: no rule".to_owned()));
-    assert_eq!(failure(&status(503, "")), (Sign::Away, "the server answered 503".to_owned()));
-    assert_eq!(sign(None), Sign::Away);
+    assert_eq!(forbidden, (FailureKind::Refused, "pods is forbidden: no rule".to_owned()));
+    assert_eq!(
+        failure(&status(503, "")),
+        (FailureKind::Unreachable, "the server answered 503".to_owned())
+    );
+    assert_eq!(failure_kind(None), FailureKind::Unreachable);
 }

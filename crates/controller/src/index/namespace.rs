@@ -20,7 +20,7 @@ pub(super) struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct NamespaceIndex {
     pub daemon_sets: BTreeMap<DaemonSetName, Entry>,
     names: BTreeMap<Uid, DaemonSetName>,
     node_selector: NamespaceNodeSelector,
@@ -40,7 +40,7 @@ struct Listing {
 
 type Changed = BTreeSet<DaemonSetKey>;
 
-impl Space {
+impl NamespaceIndex {
     #[cfg(test)]
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values().map(|pod| &**pod)

@@ -11,14 +11,15 @@ use everynode_core::plan::{Notice, Outcome, Plan};
 use everynode_k8s::convert::RawDaemonSet;
 use tokio::sync::watch;
 
-use crate::connection::{Connection, Sign};
-use crate::event::{Event, Observation};
-use crate::index::{Effects, Index, OrphanList};
+use crate::event::Event;
+use crate::executor::regarding;
+use crate::index::{Effects, Index};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
+use crate::observation::{Observation, OrphanList};
+use crate::outage_log::{FailureKind, OutageLog};
 use crate::queue::Queue;
 use crate::recorder::{Occurrence, Recorder, Severity};
 use crate::watch::Change;
-use crate::write::regarding;
 
 /// DaemonSets looked at before events are taken again.
 const SYNCS_MAX: usize = 64;
@@ -29,7 +30,7 @@ const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
 
 /// Kinds whose lists have to be complete before anything is decided (C1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ListedResource {
     Node,
     Namespace,
     DaemonSet,
@@ -49,21 +50,43 @@ pub enum Task {
 }
 
 /// The loop's state.
-pub struct Control {
+pub struct LoopState {
     pub index: Index,
     pub recorder: Recorder,
     pub metrics: Arc<Metrics>,
     /// For the log.
-    pub connection: Connection,
+    pub outages: OutageLog,
     /// Kinds not listed yet. Pods come last, so that orphans which somebody selects are known as such.
-    pub unlisted: BTreeSet<Kind>,
+    pub unlisted: BTreeSet<ListedResource>,
     pub synced: watch::Sender<bool>,
     pub queue: Queue,
     /// To be handed out.
     pub tasks: Vec<Task>,
 }
 
-impl Control {
+impl LoopState {
+    /// A state that waits for the first list of each resource in `unlisted`. `synced` becomes true
+    /// when all of them are complete.
+    pub fn new(
+        index: Index,
+        unlisted: BTreeSet<ListedResource>,
+        recorder: Recorder,
+        metrics: Arc<Metrics>,
+        outages: OutageLog,
+        synced: watch::Sender<bool>,
+    ) -> Self {
+        Self {
+            index,
+            recorder,
+            metrics,
+            outages,
+            unlisted,
+            synced,
+            queue: Queue::default(),
+            tasks: Vec::new(),
+        }
+    }
+
     /// Takes what has happened and looks at the DaemonSets that are due. Returns what is to be done.
     #[must_use]
     pub fn turn(&mut self, events: impl IntoIterator<Item = Event>, now: Timestamp) -> Vec<Task> {
@@ -104,7 +127,7 @@ impl Control {
 
     fn note_outcome(&mut self, key: &DaemonSetKey, outcome: &Outcome, now: Timestamp) {
         let (Outcome::Failed { message } | Outcome::Unknown { message }) = outcome else { return };
-        self.connection.failed(&subject(key), Sign::Refuses, message);
+        self.outages.failed(&subject(key), FailureKind::Refused, message);
         self.queue.failed(key);
         if matches!(outcome, Outcome::Unknown { .. }) {
             self.queue.add_at(key.clone(), now + UNKNOWN_RETRY_MAX);
@@ -119,7 +142,7 @@ impl Control {
         }
         for key in &effects.gone {
             self.metrics.forget(key);
-            self.connection.forget(&subject(key));
+            self.outages.forget(&subject(key));
             self.queue.remove(key);
         }
         for key in effects.changed {
@@ -146,7 +169,7 @@ impl Control {
         } else {
             if !was_waiting {
                 self.queue.forget_failures(key);
-                self.connection.works(&subject(key));
+                self.outages.works(&subject(key));
             }
             self.add(key.clone(), now);
         }
@@ -161,11 +184,11 @@ impl Control {
     /// C1: nothing is decided before all lists are complete.
     fn note_list(&mut self, observation: &Observation) {
         let kind = match observation {
-            Observation::Node(Change::Reset { .. }) => Kind::Node,
-            Observation::Namespace(Change::Reset { .. }) => Kind::Namespace,
-            Observation::DaemonSet(Change::Reset { .. }) => Kind::DaemonSet,
-            Observation::Revision(Change::Reset { .. }) => Kind::Revision,
-            Observation::Pod(Change::Reset { .. }) => Kind::Pod,
+            Observation::Node(Change::Reset { .. }) => ListedResource::Node,
+            Observation::Namespace(Change::Reset { .. }) => ListedResource::Namespace,
+            Observation::DaemonSet(Change::Reset { .. }) => ListedResource::DaemonSet,
+            Observation::Revision(Change::Reset { .. }) => ListedResource::Revision,
+            Observation::Pod(Change::Reset { .. }) => ListedResource::Pod,
             Observation::Node(_)
             | Observation::Namespace(_)
             | Observation::DaemonSet(_)
@@ -175,7 +198,7 @@ impl Control {
         if !self.unlisted.remove(&kind) {
             return;
         }
-        if self.unlisted.iter().eq([&Kind::Pod]) {
+        if self.unlisted.iter().eq([&ListedResource::Pod]) {
             self.tasks.push(Task::WatchPods);
         }
         if self.unlisted.is_empty() {
@@ -212,7 +235,7 @@ impl Control {
         if plan.writes.is_empty() {
             if plan.waiting.is_none() {
                 self.queue.forget_failures(key);
-                self.connection.forget(&subject(key));
+                self.outages.forget(&subject(key));
             }
             self.finish(key, metrics::Outcome::success);
         } else {

@@ -8,12 +8,12 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use state::Sign;
+pub use state::FailureKind;
 use state::{Report, State};
 
 /// Where requests report how they end. Cheap to clone; one for all of a process.
 #[derive(Clone, Debug)]
-pub struct Connection(Arc<Shared>);
+pub struct OutageLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -21,15 +21,15 @@ struct Shared {
     state: Mutex<State>,
 }
 
-impl Default for Connection {
+impl Default for OutageLog {
     fn default() -> Self {
         Self(Arc::new(Shared { started: Instant::now(), state: Mutex::default() }))
     }
 }
 
-impl Connection {
+impl OutageLog {
     /// A request failed. `subject` is what it was made for, `cause` one sentence.
-    pub fn failed(&self, subject: &str, sign: Sign, cause: &str) {
+    pub fn failed(&self, subject: &str, sign: FailureKind, cause: &str) {
         let report = self.state().failed(subject, sign, cause, self.now());
         match report {
             Some(report) => log(&report),
@@ -72,20 +72,20 @@ fn log(report: &Report) {
 }
 
 /// What an answer with this code says of the server; `None`: there was no answer.
-pub const fn sign(code: Option<u16>) -> Sign {
+pub const fn failure_kind(code: Option<u16>) -> FailureKind {
     match code {
-        None | Some(502 | 503) => Sign::Away,
-        Some(_) => Sign::Refuses,
+        None | Some(502 | 503) => FailureKind::Unreachable,
+        Some(_) => FailureKind::Refused,
     }
 }
 
 /// What a failed request says of the server, and why it failed.
-pub fn failure(error: &kube::Error) -> (Sign, String) {
+pub fn failure(error: &kube::Error) -> (FailureKind, String) {
     match error {
         kube::Error::Api(status) => {
-            (sign(Some(status.code)), refusal(status.code, &status.message))
+            (failure_kind(Some(status.code)), refusal(status.code, &status.message))
         }
-        other => (Sign::Away, cause(other)),
+        other => (FailureKind::Unreachable, cause(other)),
     }
 }
 

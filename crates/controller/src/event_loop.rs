@@ -1,0 +1,10 @@
+//! The event loop: one task that owns everything known of the cluster.
+//!
+//! [`LoopState`] takes events and returns the tasks to start; it does no I/O, so that the simulation
+//! drives the same code. [`EventLoop`] feeds it and starts the tasks.
+
+mod driver;
+mod state;
+
+pub use driver::EventLoop;
+pub use state::{ListedResource, LoopState, Task};

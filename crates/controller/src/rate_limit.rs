@@ -1,0 +1,50 @@
+//! A token bucket, without a clock.
+
+use std::time::Duration;
+
+/// A bucket of `burst` tokens that gets a new one every `interval`. Times count from any fixed
+/// moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenBucket {
+    interval: Duration,
+    burst: u32,
+    /// When the bucket is, or was, full.
+    full_at: Duration,
+}
+
+impl TokenBucket {
+    /// A full bucket.
+    pub const fn new(interval: Duration, burst: u32) -> Self {
+        Self { interval, burst, full_at: Duration::ZERO }
+    }
+
+    /// Takes a token; returns the time until it is there.
+    pub fn take(&mut self, now: Duration) -> Duration {
+        self.full_at = self.full_at.max(now) + self.interval;
+        (self.full_at - now).saturating_sub(self.interval * self.burst)
+    }
+
+    /// Adapts to a clock that was set back.
+    pub fn set_back(&mut self, by: Duration) {
+        self.full_at = self.full_at.saturating_sub(by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_free_and_then_tokens_come_at_intervals() {
+        let mut bucket = TokenBucket::new(Duration::from_millis(100), 3);
+        let now = Duration::from_secs(7);
+        let mut waits: Vec<u128> = (0..5).map(|_| bucket.take(now).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 100, 200]);
+        waits = (0..4).map(|_| bucket.take(now + Duration::from_secs(60)).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 100]);
+        let mut bucket = TokenBucket::new(Duration::from_millis(100), 1);
+        bucket.take(now);
+        bucket.set_back(Duration::from_secs(5));
+        assert_eq!(bucket.take(now - Duration::from_secs(5)).as_millis(), 100);
+    }
+}
