@@ -1,10 +1,13 @@
 //! Modules of one folder must not use each other in a circle. A file `x.rs` and its folder `x/`
-//! are one node. Between a module and its own children every use is allowed, and tests are left
-//! out.
+//! are one node. A name that a module re-exports is a use of the module that defines it. Between a
+//! module and its own children every other use is allowed, and tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::module_tree::{Kind, Module, Tree};
+
+/// Maximum number of imports that are followed from a path to a module.
+const IMPORTS_MAX: usize = 16;
 
 pub fn check(trees: &[Tree]) -> Vec<String> {
     let trees = trees.iter().filter(|tree| tree.kind == Kind::Product);
@@ -26,7 +29,7 @@ fn graphs(tree: &Tree) -> BTreeMap<&[String], Graph<'_>> {
         tree.modules.iter().map(|module| (module.path.as_slice(), module)).collect();
     let mut graphs: BTreeMap<&[String], Graph<'_>> = BTreeMap::new();
     for module in tree.modules.iter().filter(|module| !module.is_test) {
-        for used in &module.uses {
+        for used in &module.uses.paths {
             let Some(target) = module_of(&used.path, &modules) else { continue };
             let shared = shared_prefix(&module.path, &target.path);
             let siblings = (module.path.get(shared), target.path.get(shared));
@@ -41,8 +44,21 @@ fn graphs(tree: &Tree) -> BTreeMap<&[String], Graph<'_>> {
     graphs
 }
 
-/// The innermost module that the path leads through.
+/// The innermost module that the path leads through, after imports of the modules on the way.
 fn module_of<'a>(path: &[String], modules: &BTreeMap<&[String], &'a Module>) -> Option<&'a Module> {
+    let mut path = path.to_vec();
+    // An import may lead to another import; more than a few are a circle.
+    for _ in 0..IMPORTS_MAX {
+        let module = innermost(&path, modules)?;
+        let rest = &path[module.path.len()..];
+        let imported = rest.first().and_then(|name| module.uses.imports.get(name));
+        let Some(imported) = imported else { return Some(module) };
+        path = [imported.as_slice(), &rest[1..]].concat();
+    }
+    None
+}
+
+fn innermost<'a>(path: &[String], modules: &BTreeMap<&[String], &'a Module>) -> Option<&'a Module> {
     (0..=path.len()).rev().find_map(|length| modules.get(&path[..length]).copied())
 }
 
@@ -172,6 +188,19 @@ mod tests {
             ("p/b.rs", "type A = super::a::A;"),
         ]);
         assert!(found[0].starts_with("c/src/p.rs: cycle of 2 modules (a, b)"), "{found:?}");
+    }
+
+    #[test]
+    fn a_name_that_the_parent_imports_belongs_to_the_module_that_defines_it() {
+        let parent = "mod a; mod b; pub use b::{B, c as d}; use std::fmt;";
+        let siblings = [("a.rs", "use super::d::D; pub type A = D;"), ("b.rs", "use crate::a;")];
+        let found = problems(&[&[("lib.rs", parent)], siblings.as_slice()].concat());
+        assert_eq!(found.len(), 1, "{found:?}");
+        let harmless = [("a.rs", "use super::fmt; pub struct A;"), ("b.rs", "use crate::a;")];
+        assert_eq!(problems(&[&[("lib.rs", parent)], harmless.as_slice()].concat()).len(), 0);
+        let circle =
+            [("lib.rs", "mod a; use self::x as y; use self::y as x;"), ("a.rs", "use super::x;")];
+        assert_eq!(problems(&circle), Vec::<String>::new());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::uses::{self, Use};
+use super::uses::{self, Uses};
 use crate::cargo_metadata;
 use crate::source::Source;
 
@@ -32,8 +32,8 @@ pub struct Module {
     pub file: String,
     /// The module exists only under `cfg(test)`.
     pub is_test: bool,
-    /// Paths that begin with `crate`, `self` or `super`, outside of tests.
-    pub uses: Vec<Use>,
+    /// What the module refers to, outside of tests.
+    pub uses: Uses,
 }
 
 /// Reads the tree of every target of the workspace.
@@ -106,7 +106,7 @@ impl Walk<'_> {
                 }
             }
         }
-        let uses = if place.is_test { Vec::new() } else { uses::of(items, &place.path) };
+        let uses = if place.is_test { Uses::default() } else { uses::of(items, &place.path) };
         let Place { path, file, is_test, .. } = place;
         self.modules.push(Module { path, file, is_test, uses });
         Ok(())

@@ -1,6 +1,8 @@
 //! The paths of a module that begin with `crate`, `self` or `super`: those of `use` declarations,
 //! of code, and of the arguments of macros. Tests and nested modules are left out.
 
+use std::collections::BTreeMap;
+
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
@@ -12,9 +14,18 @@ pub struct Use {
     pub line: usize,
 }
 
-/// The paths that the items of a module use, resolved from the root of the crate.
-pub fn of(items: &[syn::Item], module: &[String]) -> Vec<Use> {
-    let mut visitor = Visitor { module, uses: Vec::new() };
+/// What a module refers to, resolved from the root of the crate.
+#[derive(Default)]
+pub struct Uses {
+    /// Paths that begin with `crate`, `self` or `super`.
+    pub paths: Vec<Use>,
+    /// The names that `use` declarations bring into the module, each with its path.
+    pub imports: BTreeMap<String, Vec<String>>,
+}
+
+/// The paths and names that the items of a module use, outside of tests.
+pub fn of(items: &[syn::Item], module: &[String]) -> Uses {
+    let mut visitor = Visitor { module, uses: Uses::default() };
     for item in items {
         visitor.visit_item(item);
     }
@@ -38,13 +49,13 @@ fn is_test_condition(tokens: &TokenStream) -> bool {
 
 struct Visitor<'a> {
     module: &'a [String],
-    uses: Vec<Use>,
+    uses: Uses,
 }
 
 impl Visitor<'_> {
     fn add(&mut self, segments: &[String], line: usize) {
         if let Some(path) = resolve(self.module, segments) {
-            self.uses.push(Use { path, line });
+            self.uses.paths.push(Use { path, line });
         }
     }
 
@@ -60,15 +71,19 @@ impl Visitor<'_> {
                     self.tree(prefix, tree);
                 }
             }
-            syn::UseTree::Name(name) => self.leaf(prefix, &name.ident),
-            syn::UseTree::Rename(rename) => self.leaf(prefix, &rename.ident),
+            syn::UseTree::Name(name) => self.leaf(prefix, &name.ident, &name.ident),
+            syn::UseTree::Rename(rename) => self.leaf(prefix, &rename.ident, &rename.rename),
             syn::UseTree::Glob(glob) => self.add(prefix, glob.star_token.span.start().line),
         }
     }
 
-    fn leaf(&mut self, prefix: &mut Vec<String>, name: &syn::Ident) {
+    fn leaf(&mut self, prefix: &mut Vec<String>, name: &syn::Ident, bound: &syn::Ident) {
         prefix.push(name.to_string());
         self.add(prefix, name.span().start().line);
+        // A path that begins otherwise is one of a child module, or of another crate.
+        let child = || [self.module, prefix.as_slice()].concat();
+        let path = resolve(self.module, prefix).unwrap_or_else(child);
+        self.uses.imports.insert(bound.to_string(), path);
         prefix.pop();
     }
 
@@ -205,7 +220,8 @@ mod tests {
     fn found(text: &str) -> Vec<String> {
         let file = syn::parse_file(text).unwrap();
         let uses = of(&file.items, &["a".to_owned(), "b".to_owned()]);
-        uses.iter().map(|found| format!("{}:{}", found.line, found.path.join("::"))).collect()
+        let paths = uses.paths.iter();
+        paths.map(|found| format!("{}:{}", found.line, found.path.join("::"))).collect()
     }
 
     #[test]
@@ -223,6 +239,15 @@ mod tests {
         ] {
             assert_eq!(found(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn imports_are_known_by_the_name_that_they_have_in_the_module() {
+        let text = "pub use self::x::A; use y::B as C; use super::z::{D, e};";
+        let uses = of(&syn::parse_file(text).unwrap().items, &["a".to_owned(), "b".to_owned()]);
+        let found: Vec<String> =
+            uses.imports.iter().map(|(name, path)| format!("{name}={}", path.join("::"))).collect();
+        assert_eq!(found, ["A=a::b::x::A", "C=a::b::y::B", "D=a::z::D", "e=a::z::e"]);
     }
 
     #[test]
