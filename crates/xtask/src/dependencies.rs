@@ -1,13 +1,14 @@
-//! What is depended on: licences, versions and sources, held to deny.toml, which `cargo deny` reads too. Cargo tells what
-//! there is; nothing is looked up elsewhere.
+//! The licences, versions and sources of dependencies, compared with deny.toml, which `cargo deny`
+//! reads too. Cargo lists the dependencies; nothing is read from elsewhere.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde::Deserialize;
 use spdx::{Expression, ParseMode};
+
+use crate::cargo_metadata::{self, Package};
 
 #[derive(Deserialize)]
 struct Rules {
@@ -40,30 +41,12 @@ struct Sources {
     allow_registry: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    version: String,
-    license: Option<String>,
-    /// `None`: a part of the workspace.
-    source: Option<String>,
-}
-
-/// A line for each dependency that is not as it should be, and for each exception that is not needed any more.
+/// Returns one line for each dependency that deny.toml does not allow, and for each exception that
+/// is not needed any more.
 pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let rules = std::fs::read_to_string(root.join("deny.toml"))?;
     let rules: Rules = toml::from_str(&rules).context("deny.toml")?;
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--format-version=1", "--locked", "--all-features"])
-        .current_dir(root)
-        .output()?;
-    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)?;
+    let metadata = cargo_metadata::read(root, &["--all-features"])?;
     Ok(problems(&rules, &metadata.packages))
 }
 
@@ -75,7 +58,7 @@ fn problems(rules: &Rules, packages: &[Package]) -> Vec<String> {
 }
 
 fn of_package(rules: &Rules, package: &Package) -> Vec<String> {
-    let Package { name, version, license, source } = package;
+    let Package { name, version, license, source, .. } = package;
     let mut problems = Vec::new();
     let Some(source) = source else { return problems };
     let known = |registry: &String| *source == format!("registry+{registry}");
@@ -98,7 +81,7 @@ fn of_package(rules: &Rules, package: &Package) -> Vec<String> {
     problems
 }
 
-/// Of several versions of one crate all but one must be listed, with a reason.
+/// If a crate has several versions, all but one must be listed with a reason.
 fn versions(skip: &[Skip], packages: &[Package]) -> Vec<String> {
     let mut versions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for Package { name, version, .. } in packages {
@@ -132,11 +115,12 @@ mod tests {
             version: version.to_owned(),
             license: Some(license.to_owned()),
             source: Some(source.to_owned()),
+            targets: Vec::new(),
         }
     }
 
     #[test]
-    fn each_licence_version_and_source_that_is_not_allowed_is_told() {
+    fn each_licence_version_and_source_that_is_not_allowed_is_reported() {
         let rules = "
             licenses.allow = ['MIT', 'ISC']
             bans.skip = [{ crate = 'a@1.0.0', reason = 'r' }, { crate = 'z@1.0.0', reason = 'r' }]

@@ -1,5 +1,5 @@
-//! Whether the core's hot paths cost as many instructions as they did: callgrind counts the phases of the core's bench, and
-//! the counts are compared with those that are kept. Time varies with the machine, instructions hardly.
+//! The instructions of the core's hot paths: callgrind counts the phases of the core's bench, and
+//! the counts are compared with those recorded. Time varies with the machine, instructions hardly.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,11 @@ use regex::Regex;
 
 const KEPT: &str = "crates/core/benches/instructions.txt";
 const NODES: &str = "1000";
-/// How far a count may be off, in percent: compilers and the C library differ a little.
+/// Maximum difference of a count, in percent: compilers and the C library differ a little.
 const MARGIN_PERCENT: u64 = 10;
 
-/// A line for each phase that has become dearer than the margin allows, or cheaper, which is worth keeping.
+/// Returns one line for each phase that costs more than the margin allows, or less: then the new
+/// count is worth recording.
 pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     if !has_valgrind() {
         println!("instructions: skipped, valgrind is not installed (apt-get install valgrind)");
@@ -28,21 +29,23 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
         if counted.abs_diff(*kept) * 100 > kept * MARGIN_PERCENT {
             let percent = counted as f64 * 100.0 / *kept as f64 - 100.0;
             problems.push(format!(
-                "{phase}: {counted} instructions, {percent:+.1} % against {KEPT}; if that is meant: cargo xtask instructions --keep"
+                "{phase}: {counted} instructions, {percent:+.1} % against {KEPT}; \
+                 if that is meant: cargo xtask instructions --keep"
             ));
         }
     }
     Ok(problems)
 }
 
-/// Counts anew, and keeps that.
+/// Counts again and records the result.
 pub fn keep(root: &Path) -> anyhow::Result<Vec<String>> {
     if !has_valgrind() {
         bail!("counting needs valgrind: apt-get install valgrind");
     }
     let program = build(root)?;
     let mut text = format!(
-        "# Instructions of the phases of the core's bench at {NODES} nodes: cargo xtask instructions --keep\n"
+        "# Instructions of the phases of the core's bench at {NODES} nodes: \
+         cargo xtask instructions --keep\n"
     );
     for phase in read(root)?.keys() {
         text.push_str(&format!("{:>12} {phase}\n", count(root, &program, phase)?));
@@ -66,7 +69,7 @@ fn read(root: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
         .collect()
 }
 
-/// The bench's program, without running it.
+/// Builds the bench and returns the path of its program.
 fn build(root: &Path) -> anyhow::Result<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)

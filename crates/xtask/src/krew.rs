@@ -1,4 +1,5 @@
-//! The krew manifest of a release: deploy/krew/everynode.yaml with the release's version, address and checksums.
+//! The krew manifest of a release: deploy/krew/everynode.yaml with the release's version, address
+//! and checksums.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,8 +10,8 @@ use sha2::{Digest, Sha256};
 
 const TEMPLATE: &str = "deploy/krew/everynode.yaml";
 
-/// Prints the manifest. The archives are called `everynode-OS-ARCH.tar.gz` and can be had from
-/// `HOMEPAGE/releases/download/VERSION/`.
+/// Prints the manifest. The archives are called `everynode-OS-ARCH.tar.gz`; users download them
+/// from `HOMEPAGE/releases/download/VERSION/`.
 pub fn print(
     root: &Path,
     version: &str,
@@ -51,7 +52,11 @@ fn manifest(
             .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         writeln!(
             platforms,
-            "  - selector:\n      matchLabels: {{os: {}, arch: {}}}\n    uri: {homepage}/releases/download/{version}/{archive}\n    sha256: {digest}\n    bin: everynode",
+            "  - selector:
+      matchLabels: {{os: {}, arch: {}}}
+    uri: {homepage}/releases/download/{version}/{archive}
+    sha256: {digest}
+    bin: everynode",
             &found[1], &found[2]
         )?;
     }
@@ -96,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_krew_would_refuse_is_refused() {
+    fn a_version_or_archive_that_krew_would_refuse_is_refused() {
         assert!(of("1.2", "everynode-linux-amd64.tar.gz").is_err());
         assert!(of("v1.2.3", "everynode.zip").is_err());
     }

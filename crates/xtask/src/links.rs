@@ -1,44 +1,30 @@
-//! The links of the documents: each leads to a file that is there, and to a heading that the file has. Links to the web are
-//! not followed.
+//! The links of the documents: each leads to a file that exists, and to a heading that the file
+//! has. Links to the web are not followed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
 use regex::Regex;
 
-/// A line for each link that leads nowhere.
+use crate::source;
+
+/// Returns one line for each link that leads nowhere.
 pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let link = Regex::new(r"\]\(([^)\s]+)\)").expect("a constant pattern");
     let mut problems = Vec::new();
-    for page in pages(root)? {
-        let text = std::fs::read_to_string(&page)?;
-        for found in link.captures_iter(&text).filter(|found| !found[1].contains("://")) {
+    for page in source::read_pages(root)? {
+        let path_of_page = root.join(&page.path);
+        for found in link.captures_iter(&page.text).filter(|found| !found[1].contains("://")) {
             let (path, heading) = found[1].split_once('#').unwrap_or((&found[1], ""));
             let target = match path {
-                "" => page.clone(),
-                path => page.parent().unwrap_or(root).join(path),
+                "" => path_of_page.clone(),
+                path => path_of_page.parent().unwrap_or(root).join(path),
             };
             if !leads_somewhere(&target, heading)? {
-                problems.push(format!("{}: the link {} is broken", page.display(), &found[1]));
+                problems.push(format!("{}: the link {} is broken", page.path, &found[1]));
             }
         }
     }
     Ok(problems)
-}
-
-fn pages(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut pages = Vec::new();
-    for directory in [root.to_owned(), root.join("docs")] {
-        let entries = std::fs::read_dir(&directory).context(format!("{}", directory.display()))?;
-        for entry in entries {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages.sort();
-    Ok(pages)
 }
 
 fn leads_somewhere(target: &Path, heading: &str) -> anyhow::Result<bool> {
@@ -64,7 +50,6 @@ fn anchor(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source;
 
     #[test]
     fn no_link_of_the_documents_is_broken() {
@@ -73,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_and_a_missing_heading_are_seen() {
+    fn a_missing_file_and_a_missing_heading_are_reported() {
         let directory =
             std::env::temp_dir().join(format!("everynode-links-{}", std::process::id()));
         std::fs::create_dir_all(directory.join("docs")).unwrap();

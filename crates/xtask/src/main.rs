@@ -1,10 +1,17 @@
-//! The project's own tools: `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, the links of the documents and the
-//! dependencies, `cargo xtask rules` lists the rules of docs/rules.md with the tests that name them, `cargo xtask instructions`
-//! compares what the core's hot paths cost with what they did, `cargo xtask krew` prints the plugin manifest of a release. Only
-//! `instructions --keep` changes a file.
+//! The project's own tools:
+//!
+//! - `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, the links of the documents and
+//!   the dependencies.
+//! - `cargo xtask rules` lists the rules of docs/rules.md with the tests that name them.
+//! - `cargo xtask instructions` compares the instructions of the core's hot paths with those
+//!   recorded.
+//! - `cargo xtask krew` prints the plugin manifest of a release.
+//!
+//! Only `instructions --keep` changes a file.
 
 #![forbid(unsafe_code)]
 
+mod cargo_metadata;
 mod dependencies;
 mod instructions;
 mod krew;
@@ -31,7 +38,8 @@ fn main() -> anyhow::Result<ExitCode> {
             krew::print(&root, version, homepage, archives)?
         }
         _ => anyhow::bail!(
-            "usage: cargo xtask tidy | rules [--quiet] | instructions [--keep] | krew VERSION HOMEPAGE ARCHIVE..."
+            "usage: cargo xtask tidy | rules [--quiet] | instructions [--keep] \
+             | krew VERSION HOMEPAGE ARCHIVE..."
         ),
     };
     for problem in &problems {

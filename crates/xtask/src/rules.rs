@@ -1,5 +1,5 @@
-//! Which test covers which rule: reads the rules from docs/rules.md and the numbers from tests and their data. It judges
-//! only that a test names the rule, never whether the test is any good.
+//! Which test covers which rule: reads the rules from docs/rules.md, and their codes from tests and
+//! the data of tests. It checks that a test names the rule, never whether the test is any good.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,8 @@ use regex::Regex;
 
 use crate::source::{self, Source};
 
-/// Prints each rule with its tests if asked to; returns a line for each rule without one and each number without a rule.
+/// Prints each rule with its tests if asked to. Returns a line for each rule without a test, and
+/// for each code in a test that the page does not define.
 pub fn check(root: &Path, print: bool) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(root.join("docs/rules.md")).context("docs/rules.md")?;
     let rules = rules(&text);
@@ -30,7 +31,12 @@ pub fn check(root: &Path, print: bool) -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
-/// `C26` as (`C`, 26), so that rules sort as people count.
+/// The codes that the page defines, such as `C26`.
+pub fn codes(page: &str) -> BTreeSet<String> {
+    rules(page).keys().map(Rule::to_string).collect()
+}
+
+/// `C26` as (`C`, 26), so that rules sort by number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule(char, u32);
 
@@ -41,7 +47,7 @@ impl std::fmt::Display for Rule {
 }
 
 fn rules(text: &str) -> BTreeMap<Rule, String> {
-    let line = regex(r"^- \*\*([CS])(\d+)\*\* (.*)$");
+    let line = regex(r"^- \*\*([CGS])(\d+)\*\* (.*)$");
     text.lines()
         .filter_map(|text| line.captures(text))
         .filter_map(|found| Some((rule(&found[1], &found[2])?, found[3].to_owned())))
@@ -92,8 +98,8 @@ fn rust_tests(source: &Source) -> Vec<(Vec<Rule>, String)> {
 
 /// `C26, C52: …` and `C10–C14: …`: the rules before the colon, ranges spelled out.
 fn named_rules(text: &str) -> Option<Vec<Rule>> {
-    let list = regex(r"^((?:[CS]\d+)(?:\s*(?:,|-|–|and)\s*[CS]\d+)*)\s*[:.]");
-    let item = regex(r"(-|–)?\s*([CS])(\d+)");
+    let list = regex(r"^((?:[CGS]\d+)(?:\s*(?:,|-|–|and)\s*[CGS]\d+)*)\s*[:.]");
+    let item = regex(r"(-|–)?\s*([CGS])(\d+)");
     let mut rules: Vec<Rule> = Vec::new();
     for found in item.captures_iter(&list.captures(text)?[1]) {
         let end = rule(&found[2], &found[3])?;
@@ -139,8 +145,7 @@ mod tests {
     fn only_functions_that_are_tests_count() {
         let text = "/// C1: a rule\n#[test]\nfn good() {\n}\n/// C2: no test\nfn helper() {}\n\
                     /// C3: also\n#[tokio::test]\nasync fn waits() {}\n";
-        let source = Source { path: "a.rs".into(), text: text.into(), is_test: false };
-        let found = covered(&[source]);
+        let found = covered(&[Source::new("a.rs", text)]);
         let found: Vec<_> = found.iter().map(|(rule, tests)| format!("{rule} {tests:?}")).collect();
         assert_eq!(found, [r#"C1 {"a.rs good"}"#, r#"C3 {"a.rs waits"}"#]);
     }

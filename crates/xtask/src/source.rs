@@ -1,4 +1,4 @@
-//! The tree as the checks read it: files in a fixed order, and what in a file is code and what is test.
+//! The files that the checks read, in a fixed order, and the lines of a file that are code or test.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,16 @@ pub struct Source {
     /// From the root of the repository, with `/` between its parts.
     pub path: String,
     pub text: String,
-    /// Exists for tests only.
+    /// The file exists for tests only.
     pub is_test: bool,
 }
 
 impl Source {
+    #[cfg(test)]
+    pub fn new(path: &str, text: &str) -> Self {
+        Self { path: path.to_owned(), text: text.to_owned(), is_test: false }
+    }
+
     /// Lines of the program proper: before the file's own `mod tests`.
     pub fn product(&self) -> impl Iterator<Item = (usize, &str)> {
         let end = if self.is_test { 0 } else { self.first_test_line() };
@@ -57,6 +62,23 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// All documents in Markdown: those beside the README, and those of `docs/` and `.github/`.
+pub fn read_pages(root: &Path) -> anyhow::Result<Vec<Source>> {
+    let mut pages = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.extend(read_file(root, &path)?);
+        }
+    }
+    pages.sort_by(|left, right| left.path.cmp(&right.path));
+    for folder in ["docs", ".github"].into_iter().filter(|folder| root.join(folder).is_dir()) {
+        pages.extend(read(root, &[folder])?);
+    }
+    pages.retain(|page| page.path.ends_with(".md"));
+    Ok(pages)
+}
+
 /// All text files under the given folders, ordered by path.
 pub fn read(root: &Path, folders: &[&str]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
@@ -77,7 +99,8 @@ fn mark_tests(sources: &mut [Source]) {
     let modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
     for source in sources {
         let path = source.path.as_str();
-        let in_folder = ["e2e/", "/tests/", "/benches/"].iter().any(|folder| path.contains(folder));
+        let folders = ["e2e/", "/tests/", "benches/"];
+        let in_folder = folders.iter().any(|folder| path.contains(folder));
         let declared = modules.iter().any(|module| {
             let rest = path.strip_prefix(module.as_str());
             rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
@@ -86,7 +109,7 @@ fn mark_tests(sources: &mut [Source]) {
     }
 }
 
-/// Nothing for a file that is not text.
+/// Returns `None` for a file that is not text.
 fn read_file(root: &Path, path: &Path) -> anyhow::Result<Option<Source>> {
     let bytes = std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
     let relative = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
