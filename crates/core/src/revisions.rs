@@ -137,6 +137,11 @@ impl RevisionHistory {
         others.map(|revision| (revision.name.clone(), revision.uid.clone())).collect()
     }
 
+    /// Number of revisions, owned ones and orphans.
+    pub(crate) fn len(&self) -> usize {
+        self.revisions.len()
+    }
+
     /// Classifies the revisions.
     pub(crate) fn classify(&self, daemon_set: &DaemonSet) -> RevisionSet<'_> {
         let mut set = RevisionSet::default();

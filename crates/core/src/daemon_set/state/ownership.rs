@@ -136,7 +136,13 @@ impl DaemonSetState {
         except: Option<PodLocation>,
         nodes: &mut NodeTable,
     ) -> bool {
-        let node = |name: &Option<NodeName>| Some(PodLocation::Node(nodes.id(name.as_ref()?)?));
+        // The excepted location is that of the target node: comparing names is cheaper than two
+        // look-ups for each event of a pod.
+        let excepted = pod.target_node_name().filter(|_| except.is_some());
+        let node = |name: &Option<NodeName>| {
+            let name = name.as_ref().filter(|name| Some(*name) != excepted)?;
+            Some(PodLocation::Node(nodes.id(name)?))
+        };
         let locations =
             [Some(PodLocation::Unplaced), node(&pod.affinity_node_name), node(&pod.node_name)];
         let mut forgotten = false;

@@ -42,8 +42,11 @@ pub(in crate::daemon_set) fn plan_revisions(
 
 /// Deletes the oldest revisions beyond `revisionHistoryLimit` whose hash no pod has (C44).
 pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut Draft) {
-    let set = input.history.classify(input.daemon_set);
     let limit = input.daemon_set.revision_history_limit as usize;
+    if input.history.len() <= limit {
+        return;
+    }
+    let set = input.history.classify(input.daemon_set);
     let excess = set.old.len().saturating_sub(limit);
     let is_live = |hash: RevisionHash| input.labels.is_live(&hash);
     let unused = set.old.iter().filter(|old| !old.hash().is_some_and(is_live));
