@@ -127,13 +127,19 @@ async fn tolerations_compare_numbers() -> Result<()> {
     Ok(())
 }
 
-/// C15: a namespace's node selector means nothing to the controller unless it is asked to heed it
+/// C15: neither the sandbox's controller nor `everynode run` heeds a namespace's node selector by
+/// default
 #[tokio::test]
 async fn a_namespaces_node_selector_is_ignored_by_default() -> Result<()> {
-    let Some(world) = ranked().await? else { return Ok(()) };
-    select_nodes(&world, json!("rank=2")).await?;
-    world.create_daemon_set(&daemon_set("a")).await?;
-    placed(&world, "a", &["1", "2", "3", "4"]).await
+    for controller in [true, false] {
+        let setup = Setup { controller, ..Setup::default() };
+        let Some(world) = ranked_with(setup).await? else { return Ok(()) };
+        let _run = (!controller).then(|| run(&world, &["--leader-elect=false"])).transpose()?;
+        select_nodes(&world, json!("rank=2")).await?;
+        world.create_daemon_set(&daemon_set("a")).await?;
+        placed(&world, "a", &["1", "2", "3", "4"]).await?;
+    }
+    Ok(())
 }
 
 /// C15, C16: asked to, it creates pods where the annotation allows it, follows the annotation, and takes none away

@@ -44,6 +44,9 @@ pub struct Faults {
     pub land_late: u32,
     /// A GET fails.
     pub fail_get: u32,
+    /// Lists and watches serve a version of an object with a byte that is not UTF-8, to every
+    /// replica and each time.
+    pub invalid_utf8: u32,
 }
 
 /// What becomes of one write.

@@ -1,9 +1,11 @@
-//! One list and watch of a replica: the controller's own machine and decoder, fed from the store's log.
+//! One list and watch of a replica: the controller's own reader, decoder and machine, which get
+//! the bytes that an API server would send for the store's log.
 
+use bytes::Bytes;
 use everynode_controller::observation::Observation;
-use everynode_controller::watch::machine::{End, Line, Machine, Page, Request};
-use everynode_controller::watch::{Change, Decode};
-use everynode_sandbox::fault::Fault;
+use everynode_controller::watch::machine::{End, Machine, Request};
+use everynode_controller::watch::{Change, Decode, read};
+use everynode_sandbox::fault::{Fault, InvalidUtf8};
 use everynode_sandbox::kind::Kind;
 use everynode_sandbox::store::{self, Action, ListOptions, Object, ResourceVersionMatch, Store};
 use rand::RngExt;
@@ -11,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::fault::{Faults, happens};
 use crate::mutation::{Mutation, Seen};
+use crate::wire;
 
 /// A watch, of whichever kind.
 pub trait Follow {
@@ -27,7 +30,25 @@ pub trait Follow {
 
     /// Says how far an open watch is of which nothing is left to deliver.
     fn bookmark(&mut self, store: &Store) -> Option<Observation>;
+
+    /// Serves these objects with bytes that are not UTF-8 from now on.
+    fn set_invalid(&mut self, objects: &[InvalidUtf8]);
+
+    /// Returns the objects and reports since the last call.
+    fn take_reading(&mut self) -> Reading;
 }
+
+/// Objects with invalid bytes, and what the controller reported when it read lists and watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Number of objects that were served with bytes that are not UTF-8.
+    pub invalid: usize,
+    /// The controller's reports about single objects.
+    pub problems: Vec<String>,
+}
+
+/// The request has ended because of a line.
+struct Ended;
 
 /// How a change becomes the loop's observation.
 pub type Wrap<T> = fn(Change<T>) -> Observation;
@@ -39,6 +60,10 @@ pub struct Feed<D: Decode> {
     pub mutation: Option<Mutation>,
     /// Whether the server understands streaming lists.
     pub streams: bool,
+    /// Decides, with an object's version, whether the object has invalid bytes.
+    pub seed: u64,
+    invalid: Vec<InvalidUtf8>,
+    reading: Reading,
     machine: Machine<D::Item>,
     /// Up to where the open watch has delivered; `None`: there is none.
     position: Option<u64>,
@@ -49,7 +74,18 @@ const DELIVERIES_MAX: usize = 8;
 impl<D: Decode> Feed<D> {
     pub fn new(kind: &'static Kind, decoder: D, wrap: Wrap<D::Item>) -> Self {
         let machine = Machine::new(D::is_foreign, D::key);
-        Self { kind, decoder, wrap, mutation: None, streams: true, machine, position: None }
+        Self {
+            kind,
+            decoder,
+            wrap,
+            mutation: None,
+            streams: true,
+            seed: 0,
+            invalid: Vec::new(),
+            reading: Reading::default(),
+            machine,
+            position: None,
+        }
     }
 
     fn open(&mut self, store: &Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Change<D::Item>> {
@@ -92,25 +128,30 @@ impl<D: Decode> Feed<D> {
             None => faults.on_streaming_list(items.len(), rng),
         };
         if let Some(Fault::LateBookmark(_)) = fault {
-            self.stream_with_live_events(store, rng);
+            self.stream_with_live_events(store, faults, rng).ok()?;
         } else {
             let broken = half.or_else(|| broken_at(fault.as_ref()));
             for object in items.iter().take(broken.unwrap_or(items.len())) {
-                if let Some((item, version)) = self.decode(object) {
-                    self.machine.line(Line::Added { item, version });
-                }
+                self.receive_object("ADDED", object, faults).ok()?;
             }
-            if broken.is_some() {
-                self.machine.ended(if half.is_some() { End::Closed } else { End::Failed });
+            if half.is_some() {
+                self.end(End::Closed);
                 return None;
             }
+            if let Some(Fault::WatchError(error)) = fault {
+                return self.receive(&wire::error(&error.error)).ok()?;
+            }
         }
-        let version = version.to_string();
-        self.machine.line(Line::Bookmark { version, ends_initial_events: true })
+        self.receive(&wire::bookmark(&version.to_string(), true)).ok()?
     }
 
     /// The list as it was a few writes ago, and what has happened since.
-    fn stream_with_live_events(&mut self, store: &Store, rng: &mut Pcg64Mcg) {
+    fn stream_with_live_events(
+        &mut self,
+        store: &Store,
+        faults: &Faults,
+        rng: &mut Pcg64Mcg,
+    ) -> Result<(), Ended> {
         let now = store.resource_version();
         let then = now.saturating_sub(rng.random_range(1..20));
         let options = ListOptions {
@@ -126,15 +167,12 @@ impl<D: Decode> Feed<D> {
             None => (store.iter(self.kind, None).cloned().collect(), Vec::new()),
         };
         for object in &items {
-            if let Some((item, version)) = self.decode(object) {
-                self.machine.line(Line::Added { item, version });
-            }
+            self.receive_object("ADDED", object, faults)?;
         }
         for change in &since {
-            if let Some(line) = self.line(change) {
-                self.machine.line(line);
-            }
+            self.receive_change(change, faults)?;
         }
+        Ok(())
     }
 
     fn page(
@@ -146,59 +184,104 @@ impl<D: Decode> Feed<D> {
         rng: &mut Pcg64Mcg,
     ) -> Option<Change<D::Item>> {
         if happens(faults.half_list, rng) {
-            self.machine.ended(End::Failed);
+            self.end(End::Failed);
             return None;
         }
         let limit = limit.map_or(0, |_| 2);
         let options = ListOptions { limit, continue_token, ..ListOptions::default() };
         let Ok(list) = store.list(self.kind, &options) else {
-            self.machine.ended(End::Expired);
+            self.end(End::Expired);
             return None;
         };
-        let items = list.items.iter().filter_map(|object| self.decode(object));
-        let items = items.map(|(item, _)| item).collect();
+        let items: Vec<Bytes> = list.items.iter().map(|item| self.json(item, faults)).collect();
         let version = list.resource_version.to_string();
-        self.machine.page(Page { items, version, continue_token: list.continue_token })
+        let page = wire::page(&items, &version, list.continue_token.as_deref());
+        match read::page(&mut self.decoder, &page, &mut self.reading.problems) {
+            Ok(page) => self.machine.page(page),
+            Err(error) => {
+                self.end(error.end());
+                None
+            }
+        }
     }
 
-    fn deliver(&mut self, store: &Store, position: u64, limit: usize) -> Vec<Change<D::Item>> {
+    fn deliver(
+        &mut self,
+        store: &Store,
+        position: u64,
+        limit: usize,
+        faults: &Faults,
+    ) -> Vec<Change<D::Item>> {
         let Ok(changes) = store.changes_since(self.kind, position, limit) else {
-            self.position = None;
-            self.machine.ended(End::Expired);
+            self.end(End::Expired);
             return Vec::new();
         };
         let mut seen = Vec::new();
         for change in &changes {
             self.position = Some(change.resource_version);
-            if let Some(line) = self.line(change) {
-                seen.extend(self.machine.line(line));
+            match self.receive_change(change, faults) {
+                Ok(change) => seen.extend(change),
+                Err(Ended) => break,
             }
         }
         seen
     }
 
-    /// A change as a line of a watch. `None`: a deliberate bug hides it.
-    fn line(&mut self, change: &store::Change) -> Option<Line<D::Item>> {
+    fn receive_change(
+        &mut self,
+        change: &store::Change,
+        faults: &Faults,
+    ) -> Result<Option<Change<D::Item>>, Ended> {
         let shown = Mutation::sees(self.mutation, self.kind, change);
-        if shown == Seen::Hidden {
-            return None;
-        }
-        let (item, version) = self.decode(&change.object)?;
-        Some(match change.action {
-            _ if shown == Seen::Deleted => Line::Deleted { item, version },
-            Action::Added => Line::Added { item, version },
-            Action::Modified => Line::Modified { item, version },
-            Action::Deleted => Line::Deleted { item, version },
-        })
+        let event = match change.action {
+            // A deliberate bug hides it.
+            _ if shown == Seen::Hidden => return Ok(None),
+            _ if shown == Seen::Deleted => "DELETED",
+            Action::Added => "ADDED",
+            Action::Modified => "MODIFIED",
+            Action::Deleted => "DELETED",
+        };
+        self.receive_object(event, &change.object, faults)
     }
 
-    fn decode(&mut self, object: &Object) -> Option<(D::Item, String)> {
+    fn receive_object(
+        &mut self,
+        event: &str,
+        object: &Object,
+        faults: &Faults,
+    ) -> Result<Option<Change<D::Item>>, Ended> {
+        let json = self.json(object, faults);
+        self.receive(&wire::line(event, &json))
+    }
+
+    /// Takes a line of a watch as the controller does.
+    fn receive(&mut self, line: &[u8]) -> Result<Option<Change<D::Item>>, Ended> {
+        match read::line(&mut self.decoder, line, &mut self.reading.problems) {
+            Ok(line) => Ok(self.machine.line(line)),
+            Err(error) => {
+                self.end(error.end());
+                Err(Ended)
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        self.position = None;
+        self.machine.ended(end);
+    }
+
+    /// An object as the server sends it.
+    fn json(&mut self, object: &Object, faults: &Faults) -> Bytes {
         let json = match self.mutation {
             Some(mutation) => mutation.json(self.kind, object),
             None => object.json(),
         };
-        let item = self.decoder.decode(&json).ok()?;
-        Some((item, object.resource_version().to_string()))
+        let mut named = self.invalid.iter();
+        let named = named.find(|o| o.namespace == object.namespace() && o.name == object.name());
+        let fault = named.cloned().or_else(|| faults.on_object(self.seed, object));
+        let invalid = fault.and_then(|fault| wire::invalid(&json, &fault));
+        self.reading.invalid += usize::from(invalid.is_some());
+        invalid.unwrap_or(json)
     }
 }
 
@@ -223,28 +306,26 @@ impl<D: Decode> Follow for Feed<D> {
                 changes
             }
             Some(_) if happens(faults.cut, rng) => {
-                self.position = None;
-                self.machine.ended(End::Closed);
+                self.end(End::Closed);
                 if happens(faults.compact, rng) {
                     store.compact(store.resource_version());
                 }
                 Vec::new()
             }
-            Some(_) if faults.on_watch(rng).is_some() => {
-                self.refuse();
-                Vec::new()
-            }
             Some(position) => {
-                let limit = rng.random_range(1..=DELIVERIES_MAX);
-                self.deliver(store, position, limit)
+                if let Some(error) = faults.on_watch(rng) {
+                    self.receive(&wire::error(&error.error)).ok().flatten().into_iter().collect()
+                } else {
+                    let limit = rng.random_range(1..=DELIVERIES_MAX);
+                    self.deliver(store, position, limit, faults)
+                }
             }
         };
         changes.into_iter().map(self.wrap).collect()
     }
 
     fn refuse(&mut self) {
-        self.position = None;
-        self.machine.ended(End::Failed);
+        self.end(End::Failed);
     }
 
     fn bookmark(&mut self, store: &Store) -> Option<Observation> {
@@ -253,8 +334,15 @@ impl<D: Decode> Follow for Feed<D> {
             return None;
         }
         self.position = Some(newest);
-        let version = newest.to_string();
-        self.machine.line(Line::Bookmark { version, ends_initial_events: false }).map(self.wrap)
+        self.receive(&wire::bookmark(&newest.to_string(), false)).ok()?.map(self.wrap)
+    }
+
+    fn set_invalid(&mut self, objects: &[InvalidUtf8]) {
+        self.invalid = objects.to_vec();
+    }
+
+    fn take_reading(&mut self) -> Reading {
+        std::mem::take(&mut self.reading)
     }
 }
 

@@ -15,5 +15,6 @@ pub mod shrink;
 mod term;
 mod truth;
 mod watch_fault;
+mod wire;
 pub mod workload;
 pub mod world;

@@ -270,7 +270,7 @@ impl Mutation {
                 let (collection, _) = request.path.rsplit_once('/')?;
                 request.path = format!("{collection}/{}", newest.name());
                 let uid = newest.uid().to_owned();
-                request.change(|body| body["preconditions"]["uid"] = json!(uid));
+                request.change(|body| body["preconditions"] = json!({"uid": uid}));
                 None
             }
             _ => None,

@@ -6,6 +6,7 @@ use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::schedule::Failure;
 use crate::workload::{NAMESPACE, manifest};
@@ -53,6 +54,14 @@ impl Scenario {
         self.run(strike, mutation, None)
     }
 
+    /// Plays it with these faults from the beginning on.
+    pub fn play_under(&self, faults: Faults) -> World {
+        let mut world = World::new(SETTING);
+        world.faults = faults;
+        self.play_in(&mut world);
+        world
+    }
+
     fn run(
         &self,
         strike: Option<(u64, Strike)>,
@@ -61,14 +70,18 @@ impl Scenario {
     ) -> World {
         let mut world = World::new(SETTING);
         (world.strike, world.mutation, world.transcript) = (strike, mutation, transcript);
+        self.play_in(&mut world);
+        world
+    }
+
+    fn play_in(&self, world: &mut World) {
         world.elect();
         for step in self.steps {
-            step(&mut world);
+            step(world);
             world.settle();
             world.run_for(STEP_MS);
         }
         world.come_to_rest();
-        world
     }
 
     /// Plays it once for each write that it has. Returns how often.

@@ -87,7 +87,7 @@ impl Shrinking {
     }
 
     fn drop_faults(&mut self) {
-        let rates: [fn(&mut Faults) -> &mut u32; 15] = [
+        let rates: [fn(&mut Faults) -> &mut u32; 16] = [
             |faults| &mut faults.delay,
             |faults| &mut faults.refuse,
             |faults| &mut faults.lose,
@@ -103,6 +103,7 @@ impl Shrinking {
             |faults| &mut faults.fail_after,
             |faults| &mut faults.land_late,
             |faults| &mut faults.fail_get,
+            |faults| &mut faults.invalid_utf8,
         ];
         for rate in rates {
             self.try_with(|schedule| *rate(&mut schedule.faults) = 0);

@@ -36,8 +36,8 @@ pub struct Setup {
     pub streams: bool,
     pub config: Config,
     pub mutation: Option<Mutation>,
-    /// Of the names that it gives to pods.
-    pub names_seed: u64,
+    /// The seed of the schedule.
+    pub seed: u64,
 }
 
 pub struct Term {
@@ -89,7 +89,7 @@ impl Term {
             events: sender,
             recorder,
             metrics,
-            names: Arc::new(PodNames::seeded(setup.names_seed)),
+            names: Arc::new(PodNames::seeded(setup.seed.wrapping_add(number))),
             stop: CancellationToken::new(),
         };
         let feeds = feeds(&setup);
@@ -235,5 +235,6 @@ fn feed<D: everynode_controller::watch::Decode + 'static>(
 ) -> Box<dyn Follow> {
     feed.mutation = setup.mutation;
     feed.streams = setup.streams;
+    feed.seed = setup.seed;
     Box::new(feed)
 }

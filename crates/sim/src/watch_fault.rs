@@ -4,12 +4,14 @@
 use everynode_controller::api::Error;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::{
-    Delay, Duration, Fault, LateBookmark, Point, Refusal, Restart, WatchError,
+    Delay, Duration, Fault, InvalidUtf8, LateBookmark, Point, Refusal, Restart, WatchError,
 };
-use rand::RngExt;
+use everynode_sandbox::store::Object;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::fault::{Faults, happens};
+use crate::wire;
 
 /// Checkers allow a replica 30 s to see a change: two stalls in a row, and what they hold up, are shorter.
 const STALL_MAX_MS: i64 = 10_000;
@@ -26,6 +28,7 @@ impl Faults {
             late_bookmark: rate(500),
             stall: rate(50),
             restart: rate(10),
+            invalid_utf8: rate(300),
             ..Self::default()
         }
     }
@@ -42,10 +45,25 @@ impl Faults {
     }
 
     /// Of a running watch that has something to deliver.
-    pub fn on_watch(&self, rng: &mut Pcg64Mcg) -> Option<Fault> {
+    pub fn on_watch(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
         let at = Point::default();
-        happens(self.watch_error, rng)
-            .then(|| Fault::WatchError(WatchError { error: error(rng), at }))
+        happens(self.watch_error, rng).then(|| WatchError { error: error(rng), at })
+    }
+
+    /// Of an object in a list or a watch. The fault depends on the seed and the object's version
+    /// alone: such bytes are stored, so everybody who reads this version gets them. They are in a
+    /// text that no decision reads.
+    pub fn on_object(&self, seed: u64, object: &Object) -> Option<InvalidUtf8> {
+        if self.invalid_utf8 == 0 {
+            return None;
+        }
+        let of_version = seed ^ object.resource_version().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let rng = &mut Pcg64Mcg::seed_from_u64(of_version);
+        happens(self.invalid_utf8, rng).then(|| InvalidUtf8 {
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            text: wire::UNREAD_TEXT.to_owned(),
+        })
     }
 
     /// Of a delivery: how long the watch is behind.

@@ -10,6 +10,7 @@ use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
+use everynode_sandbox::fault::InvalidUtf8;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{Options, Store, WriteOptions};
 use rand::{RngExt, SeedableRng};
@@ -25,6 +26,8 @@ use crate::term::{Setup, Term};
 use crate::workload;
 
 mod outage;
+
+pub use crate::feed::Reading;
 
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -122,6 +125,10 @@ pub struct World {
     pub last_write_at: Timestamp,
     pub strike: Option<(u64, Strike)>,
     pub mutation: Option<Mutation>,
+    /// Objects that lists and watches serve with bytes that are not UTF-8.
+    pub invalid: Vec<InvalidUtf8>,
+    /// Objects with invalid bytes, and reports about objects, of all replicas.
+    pub reading: Reading,
     terms: Vec<Term>,
     term_number: u64,
     agenda: BTreeMap<(Timestamp, u64), Due>,
@@ -176,6 +183,8 @@ impl World {
             last_write_at: START,
             strike: None,
             mutation: None,
+            invalid: Vec::new(),
+            reading: Reading::default(),
             terms: Vec::new(),
             term_number: 0,
             agenda: BTreeMap::new(),
@@ -241,7 +250,7 @@ impl World {
                 ..Config::default()
             },
             mutation: self.mutation,
-            names_seed: self.setting.seed.wrapping_add(self.term_number),
+            seed: self.setting.seed,
         };
         let number = self.term_number;
         self.terms.push(Term::new(number, setup));
@@ -352,13 +361,24 @@ impl World {
         }
         let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
         let (faults, store) = (self.faults, self.cluster.store_mut());
-        let seen = term.feeds[feed].poll(store, &faults, &mut self.rng);
-        let kind = term.feeds[feed].kind().kind;
+        let feed = &mut term.feeds[feed];
+        feed.set_invalid(&self.invalid);
+        let seen = feed.poll(store, &faults, &mut self.rng);
+        let (kind, reading) = (feed.kind().kind, feed.take_reading());
+        self.note_reading(number, reading);
         if !seen.is_empty() {
             self.say(|| {
                 format!("replica {number} sees {} of {kind}: {}", seen.len(), summary(&seen))
             });
             self.turn(number, seen);
+        }
+    }
+
+    fn note_reading(&mut self, number: u64, reading: Reading) {
+        self.reading.invalid += reading.invalid;
+        for problem in reading.problems {
+            self.say(|| format!("replica {number} reports {problem}"));
+            self.reading.problems.push(problem);
         }
     }
 
@@ -531,7 +551,9 @@ impl World {
     pub fn come_to_rest(&mut self) {
         const REST_MS: i64 = 45 * 60_000;
         const QUIET_MS: i64 = 20 * 60_000;
-        self.faults = Faults::default();
+        // Invalid bytes are stored, so they stay. The cluster must come to rest all the same.
+        let invalid_utf8 = self.faults.invalid_utf8;
+        self.faults = Faults { invalid_utf8, ..Faults::default() };
         self.say(|| "rest".to_owned());
         self.run_for(REST_MS);
         if self.violation.is_some() {

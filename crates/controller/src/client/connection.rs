@@ -178,7 +178,7 @@ struct ProxyFailed {
     cause: String,
 }
 
-fn tcp(pings: Pings) -> HttpConnector {
+pub(super) fn tcp(pings: Pings) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);

@@ -67,8 +67,9 @@ impl Request {
             Write::RaiseRevision { revision: r, number } => {
                 revision(r, Content::MergePatch, patch::raise_revision(r, *number)).repeating()
             }
-            Write::DeleteRevision(r) => revision(r, Content::Json, patch::delete_options(&r.uid))
-                .with_method(Method::DELETE),
+            Write::DeleteRevision(r) => {
+                revision(r, Content::Json, delete_revision(r)).with_method(Method::DELETE)
+            }
             Write::UpdateStatus { resource_version, status: counts } => {
                 status(patch::status(owner.uid, &resource_version.to_string(), counts), true)
             }
@@ -98,6 +99,15 @@ impl Request {
     fn repeating(self) -> Self {
         Self { repeats: true, ..self }
     }
+}
+
+/// The server refuses this deletion once the revision has changed. Otherwise a request that takes
+/// effect late could delete a revision that an undo has made the current one in the meantime: an
+/// undo raises the revision's number (C42, C44, C61).
+fn delete_revision(revision: &RevisionReference) -> Value {
+    let mut options = patch::delete_options(&revision.uid);
+    options["preconditions"]["resourceVersion"] = revision.resource_version.to_string().into();
+    options
 }
 
 pub(super) fn collection(namespace: &Namespace, plural: &str) -> String {
@@ -150,7 +160,7 @@ mod tests {
     use super::*;
     use everynode_core::api::{ResourceVersion, Status};
 
-    fn request(write: &Write) -> Request {
+    fn of(write: &Write) -> Request {
         let uid = Uid::new("ds-uid");
         Request::of(write, &Owner { namespace: "ns", name: "d", uid: &uid }).unwrap()
     }
@@ -179,15 +189,27 @@ mod tests {
             Write::LabelRevision { revision: revision(), hash: "h".into() },
             Write::RaiseRevision { revision: revision(), number: 4 },
         ] {
-            let request = request(&write);
+            let request = of(&write);
             assert_eq!(request.body["metadata"]["uid"], request.uid.to_string(), "{write}");
             assert_eq!(request.method, Method::PATCH);
         }
         for write in [Write::DeletePod(pod()), Write::DeleteRevision(revision())] {
-            let request = request(&write);
+            let request = of(&write);
             assert_eq!(request.body["preconditions"]["uid"], request.uid.to_string(), "{write}");
             assert_eq!(request.method, Method::DELETE);
         }
+    }
+
+    /// C44, C61: the deletion of a revision names the version that was read, and is not sent again
+    /// with the live one. A pod's status changes all the time, so the deletion of a pod does not.
+    #[test]
+    fn only_the_version_that_was_read_of_a_revision_is_deleted() {
+        let request = of(&Write::DeleteRevision(revision()));
+        let preconditions = &request.body["preconditions"];
+        assert_eq!(*preconditions, serde_json::json!({ "uid": "rev-uid", "resourceVersion": "7" }));
+        assert_eq!(request.repeated_with("9"), None);
+        let request = of(&Write::DeletePod(pod()));
+        assert_eq!(request.body["preconditions"], serde_json::json!({ "uid": "pod-uid" }));
     }
 
     /// C61, C70: a status whose resourceVersion is too old is sent again with the live one; a collision
@@ -195,7 +217,7 @@ mod tests {
     #[test]
     fn what_stays_right_is_repeated_after_a_conflict() {
         let resource_version = ResourceVersion(7);
-        let status = request(&Write::UpdateStatus { resource_version, status: Status::default() });
+        let status = of(&Write::UpdateStatus { resource_version, status: Status::default() });
         assert_eq!(status.path, "/apis/apps/v1/namespaces/ns/daemonsets/d/status");
         assert_eq!(status.object, "/apis/apps/v1/namespaces/ns/daemonsets/d");
         assert_eq!(status.body["metadata"]["resourceVersion"], "7");
@@ -203,7 +225,7 @@ mod tests {
         assert_eq!(again.body["metadata"]["resourceVersion"], "9");
         assert_eq!(again.body["status"], status.body["status"]);
         let count = Write::RaiseCollisionCount { resource_version, collision_count: 1 };
-        assert_eq!(request(&count).repeated_with("9"), None);
-        assert_eq!(request(&Write::AdoptPod(pod())).repeated_with("9"), None);
+        assert_eq!(of(&count).repeated_with("9"), None);
+        assert_eq!(of(&Write::AdoptPod(pod())).repeated_with("9"), None);
     }
 }

@@ -319,6 +319,24 @@ async fn writes_to_what_is_gone_say_so() {
     assert_eq!(outcomes, [Outcome::Gone, Outcome::Gone, Outcome::Gone, Outcome::Gone]);
 }
 
+/// C44, C61: a revision that has changed since it was read is neither deleted nor taken for gone.
+#[tokio::test]
+async fn a_revision_that_has_changed_is_not_deleted() {
+    let mut server = Server::new(|line, _| match line.starts_with("DELETE") {
+        true => (409, refused("Conflict")),
+        false => (200, object("rev-uid", "9")),
+    });
+    let revision = RevisionReference {
+        name: "r".into(),
+        uid: Uid::new("rev-uid"),
+        resource_version: everynode_core::name::ResourceVersion(3),
+    };
+    let outcomes = server.execute(vec![Write::DeleteRevision(revision)]).await;
+    assert!(matches!(outcomes[..], [Outcome::Failed { .. }]), "{outcomes:?}");
+    let path = "/apis/apps/v1/namespaces/ns/controllerrevisions/r";
+    assert_eq!(server.seen(), [format!("DELETE {path}"), format!("GET {path}")]);
+}
+
 /// C62: once the controller stops, nothing new is begun, and all of it is reported.
 #[tokio::test]
 async fn nothing_is_begun_after_the_stop() {

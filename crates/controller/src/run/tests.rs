@@ -1,15 +1,30 @@
 //! What ends a replica.
 
+use std::sync::Mutex;
+
 use super::*;
 
 /// A replica of that role, whose API server never answers; and whoever may change the role.
 fn replica(leadership: Leadership) -> (watch::Sender<Leadership>, Replica) {
-    let silent = tower::service_fn(|_: http::Request<kube::client::Body>| {
+    replica_with(leadership, Options::default(), &Asked::default())
+}
+
+/// Paths that were asked for.
+type Asked = Arc<Mutex<BTreeSet<String>>>;
+
+fn replica_with(
+    leadership: Leadership,
+    options: Options,
+    asked: &Asked,
+) -> (watch::Sender<Leadership>, Replica) {
+    let asked = asked.clone();
+    let silent = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        asked.lock().unwrap().insert(request.uri().path().to_owned());
         std::future::pending::<Result<http::Response<kube::client::Body>, tower::BoxError>>()
     });
     let (role_sender, role) = watch::channel(leadership);
     let replica = Replica {
-        options: Options::default(),
+        options,
         client: Client::new(silent, "default"),
         metrics: Arc::new(Metrics::new()),
         outages: OutageLog::default(),
@@ -52,5 +67,25 @@ async fn a_replica_that_is_told_to_stop_ends_in_order() {
         let stop = CancellationToken::new();
         stop.cancel();
         assert_eq!(replica.work(&stop).await.unwrap(), Ended::Clean);
+    }
+}
+
+/// C15: finding 3. Namespaces are neither listed nor waited for, unless their node selectors
+/// count.
+#[tokio::test(start_paused = true)]
+async fn namespaces_are_followed_only_where_their_node_selectors_count() {
+    let heeding = Options { namespace_node_selectors: true, ..Options::default() };
+    for (options, is_followed) in [(Options::default(), false), (heeding, true)] {
+        let asked = Asked::default();
+        let (_role, replica) = replica_with(Leadership::Leading, options, &asked);
+        let stop = CancellationToken::new();
+        // The clock moves on when every task waits: by then all lists have been asked for.
+        assert!(timeout(Duration::from_secs(1), replica.work(&stop)).await.is_err());
+        let asked = asked.lock().unwrap().clone();
+        assert!(asked.contains("/api/v1/nodes"), "{asked:?}");
+        assert_eq!(asked.contains("/api/v1/namespaces"), is_followed, "{asked:?}");
+        let (events, _) = mpsc::channel(1);
+        let work = replica.work_with(events, &TaskTracker::new(), &stop);
+        assert_eq!(work.control.unlisted.contains(&Kind::Namespace), is_followed);
     }
 }

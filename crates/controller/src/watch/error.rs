@@ -38,21 +38,11 @@ impl Error {
     pub fn end(&self) -> End {
         match self {
             Self::Closed | Self::Broken(_) => End::Closed,
-            Self::Refused(status) | Self::Unusable(read::Error::Status(status)) => {
-                match status.code {
-                    410 => End::Expired,
-                    400 | 422 => End::Refused,
-                    429 => End::Unavailable,
-                    _ => End::Failed,
-                }
-            }
-            Self::Unusable(read::Error::UnreadableDeletion) => End::Expired,
+            Self::Refused(status) => status.end(),
+            Self::Unusable(error) => error.end(),
             Self::Request(error) if outage_log::is_connection_refused(error) => End::Unavailable,
             Self::Request(_) => End::Unreachable,
-            Self::ClosedAtOnce
-            | Self::Silent(_)
-            | Self::Unusable(read::Error::Json(_) | read::Error::Unversioned(_))
-            | Self::Unheard => End::Failed,
+            Self::ClosedAtOnce | Self::Silent(_) | Self::Unheard => End::Failed,
         }
     }
 

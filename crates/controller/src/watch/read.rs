@@ -5,7 +5,7 @@
 use everynode_k8s::{convert, go_json};
 
 use super::Decode;
-use super::machine::{Line, Page};
+use super::machine::{End, Line, Page};
 use super::wire::{self, Envelope, EventType, List, Status};
 
 /// Why a page or a line is of no use.
@@ -21,6 +21,17 @@ pub enum Error {
     /// Only a list shows now what is left.
     #[error("an object was deleted that can't be read")]
     UnreadableDeletion,
+}
+
+impl Error {
+    /// How the request ends because of this error.
+    pub fn end(&self) -> End {
+        match self {
+            Self::Status(status) => status.end(),
+            Self::UnreadableDeletion => End::Expired,
+            Self::Json(_) | Self::Unversioned(_) => End::Failed,
+        }
+    }
 }
 
 /// Reads a page. What is wrong with single objects is added to `problems`, a sentence for each.

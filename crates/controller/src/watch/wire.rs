@@ -6,6 +6,8 @@ use everynode_k8s::early::early;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::machine::End;
+
 /// A page of a list.
 #[derive(Deserialize)]
 pub struct List<'a> {
@@ -44,6 +46,19 @@ pub struct Status {
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusDetails {
     pub retry_after_seconds: u32,
+}
+
+impl Status {
+    /// How a request ends when the server answers it with this status, or a watch when this comes
+    /// as an ERROR event.
+    pub fn end(&self) -> End {
+        match self.code {
+            410 => End::Expired,
+            400 | 422 => End::Refused,
+            429 => End::Unavailable,
+            _ => End::Failed,
+        }
+    }
 }
 
 impl fmt::Display for Status {

@@ -13,6 +13,11 @@ pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
         return None;
     }
     let (object, truth) = (before.object()?, &checks.truth);
+    let version = before.body["preconditions"]["resourceVersion"].as_str();
+    if version.is_some_and(|version| version != object.resource_version().to_string()) {
+        // The server refuses it.
+        return None;
+    }
     let going = truth.revision(object.namespace(), object.name())?;
     let (owner, hash) = (going.controller.as_ref()?, going.hash()?);
     let ds = truth.daemon_set(owner)?;

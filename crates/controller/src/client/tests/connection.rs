@@ -6,7 +6,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use tower::ServiceExt;
+
 use super::*;
+use crate::client::connection::tcp;
 
 /// C64: a connection that is open and carries nothing is noticed by its pings, before a request is given up, and the next
 /// request has a connection that works.
@@ -48,6 +51,34 @@ async fn a_dead_connection_is_noticed_and_replaced() {
         assert_eq!(get(&client).await.unwrap(), "hello");
     }
     assert_eq!(made.load(Ordering::Relaxed), 4);
+}
+
+/// C64: finding 15. HTTP/1.1 has no pings. TCP's keepalive probes start as early, and the connection
+/// is given up as early, as pings would do it.
+#[tokio::test]
+async fn tcp_keepalive_replaces_pings_for_http_1() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seconds = Duration::from_secs;
+    let lease = Duration::from_millis(500);
+    for (interval, timeout, expected) in [
+        (seconds(10), seconds(5), (seconds(10), seconds(1), 3)),
+        (seconds(30), seconds(15), (seconds(30), seconds(5), 3)),
+        // TCP counts whole seconds, at least one.
+        (lease, lease, (seconds(1), seconds(1), 3)),
+    ] {
+        let tcp = tcp(Pings { interval, timeout, while_idle: false });
+        let stream = tcp.oneshot(format!("http://{address}").parse().unwrap()).await.unwrap();
+        let stream = stream.into_inner();
+        let socket = socket2::SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        let keepalive = (
+            socket.tcp_keepalive_time().unwrap(),
+            socket.tcp_keepalive_interval().unwrap(),
+            socket.tcp_keepalive_retries().unwrap(),
+        );
+        assert_eq!(keepalive, expected, "interval {interval:?}, timeout {timeout:?}");
+    }
 }
 
 /// C64: a dead connection is noticed before a request on it is given up; options by which it is not are refused.
