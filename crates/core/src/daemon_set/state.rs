@@ -5,7 +5,7 @@
 //! only the nodes in those sets.
 
 mod inspect;
-mod ownership;
+mod pods;
 mod refresh;
 mod results;
 
@@ -18,9 +18,10 @@ use crate::api::{
 use crate::backoff::Backoff;
 use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
+use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
 use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
-use crate::revisions::{self, RevisionHistory, RevisionLabels};
+use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
 use super::index::{NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
@@ -57,7 +58,7 @@ pub struct DaemonSetState {
     retry_order: RetryOrder,
     pending_names: PendingNames,
     labels: RevisionLabels,
-    /// Pods that are neither on a node nor aimed at one.
+    /// Pods that neither run on a node nor are pinned to one.
     unplaced: BTreeMap<Uid, PodView>,
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
@@ -131,8 +132,13 @@ impl DaemonSetState {
     /// Whether an orphan with these labels would be adopted (C21). An empty selector adopts nothing
     /// (C33).
     pub fn selects(&self, labels: &Labels) -> bool {
-        let selector = self.daemon_set.selector.as_ref();
-        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
+        ownership::adopts(self.daemon_set.selector.as_ref(), labels)
+    }
+
+    /// Whether an object of the namespace with this controller and these labels must be applied to
+    /// this state: it is owned, or an orphan that matches (C21).
+    pub fn concerns(&self, controller: Option<&Uid>, labels: &Labels) -> bool {
+        ownership::concerns(&self.daemon_set, controller, labels)
     }
 
     /// Applies the DaemonSet of a watch event; [`accepts`](Self::accepts) must hold. A restarted watch
@@ -234,7 +240,8 @@ impl DaemonSetState {
     }
 
     fn replace_revision(&mut self, revision: Revision) -> bool {
-        if revision.terminating || revisions::is_foreign(&revision, &self.daemon_set) {
+        let ownership = revision.ownership(&self.daemon_set);
+        if revision.terminating || ownership == Ownership::Foreign {
             self.expectations.saw_deletion(&revision.uid);
         }
         let problem = revision.problem();
@@ -264,10 +271,10 @@ impl DaemonSetState {
         changed
     }
 
-    /// Notes that the API server was restored from a backup: unseen writes made since that backup may
-    /// be lost (C1, C60).
+    /// Records that the API server was restored from a backup: writes since that backup may be lost,
+    /// unless a watch has shown them (C1, C60).
     pub fn restored(&mut self) {
-        self.expectations.restored();
+        self.expectations.record_restore();
     }
 
     /// Releases all nodes, because the DaemonSet is gone.
@@ -318,7 +325,7 @@ impl DaemonSetState {
         reasons.into_iter().flatten().collect()
     }
 
-    /// Number of assessments since the start: what C80 bounds.
+    /// Number of assessments since this state was created, for tests and metrics (C80).
     pub const fn slots_assessed(&self) -> u64 {
         self.slots_assessed
     }
@@ -419,7 +426,7 @@ impl DaemonSetState {
         StatusState {
             is_stale: self.status_in_flight
                 || self.expectations.is_stale(ObjectKind::DaemonSet)
-                || self.expectations.is_expected_gone(&self.daemon_set.uid),
+                || self.expectations.awaits_deletion(&self.daemon_set.uid),
             written_at: self.status_written_at,
         }
     }
@@ -432,7 +439,7 @@ impl DaemonSetState {
             self.no_creations_before,
             lapse,
             self.backoff.collect_at(),
-            self.expectations.gives_up_at(),
+            self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.update_strategy.surges()),
         ];
         let others = others.into_iter().chain(self.history.due_at());

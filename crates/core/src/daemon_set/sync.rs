@@ -32,7 +32,7 @@ pub(super) struct SyncInput<'a> {
     pub config: &'a Config,
     pub daemon_set: &'a DaemonSet,
     pub slots: &'a [Slot],
-    /// Pods that are neither on a node nor aimed at one.
+    /// Pods that neither run on a node nor are pinned to one.
     pub unplaced: &'a BTreeMap<Uid, PodView>,
     /// Owned pods that the selector does not match (C21).
     pub releases: &'a BTreeMap<PodName, Uid>,
