@@ -351,7 +351,7 @@ pub(crate) enum WriteTarget<'a> {
 
 impl<'a> WriteTarget<'a> {
     /// The kind whose watch will show the write.
-    pub const fn kind(self) -> ObjectKind {
+    pub(crate) const fn kind(self) -> ObjectKind {
         match self {
             Self::NewPod(_) | Self::Pod(_) => ObjectKind::Pod,
             Self::NewRevision | Self::Revision(_) => ObjectKind::Revision,
@@ -360,7 +360,7 @@ impl<'a> WriteTarget<'a> {
     }
 
     /// The node of the pod.
-    pub const fn node(self) -> Option<&'a NodeName> {
+    pub(crate) const fn node(self) -> Option<&'a NodeName> {
         match self {
             Self::NewPod(pod) => Some(&pod.node),
             Self::Pod(pod) => pod.node.as_ref(),

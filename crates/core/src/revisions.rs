@@ -76,18 +76,18 @@ impl Collision {
 
 impl RevisionSet<'_> {
     /// The least number that the current revision may have (C42).
-    pub fn current_number(&self) -> i64 {
+    pub(crate) fn current_number(&self) -> i64 {
         self.old.last().map_or(0, |old| old.number).max(0) + 1
     }
 
     /// Owned revisions without a hash label (C42).
-    pub fn unlabelled(&self) -> impl Iterator<Item = &Revision> {
+    pub(crate) fn unlabelled(&self) -> impl Iterator<Item = &Revision> {
         let ours = self.current.iter().chain(&self.duplicates).chain(&self.old);
         ours.copied().filter(|revision| revision.hash().is_none())
     }
 
     /// The hashes of all revisions that store the current template.
-    pub fn current_hashes(&self) -> BTreeSet<RevisionHash> {
+    pub(crate) fn current_hashes(&self) -> BTreeSet<RevisionHash> {
         self.current.iter().chain(&self.duplicates).filter_map(|revision| revision.hash()).collect()
     }
 }

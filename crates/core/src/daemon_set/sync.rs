@@ -48,12 +48,12 @@ pub(super) struct SyncInput<'a> {
 }
 
 impl<'a> SyncInput<'a> {
-    pub fn assessor(&self) -> Assessor<'a> {
+    pub(super) fn assessor(&self) -> Assessor<'a> {
         Assessor::new(self.daemon_set, self.labels, self.now)
     }
 
     /// The pod to create on a node from the current template.
-    pub fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
+    pub(super) fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
         NewPod {
             name: self.pending_names.name_for(&node).cloned(),
             node,

@@ -47,7 +47,7 @@ pub(in crate::daemon_set) enum PodPresence {
 
 impl PendingNames {
     /// Records a creation of unknown outcome.
-    pub fn record(&mut self, node: &NodeName, name: &PodName, now: Timestamp) {
+    pub(crate) fn record(&mut self, node: &NodeName, name: &PodName, now: Timestamp) {
         let run = self.0.get(node).filter(|pending| pending.reserves_surge(now));
         let since = run.map_or(now, |pending| pending.since);
         let (is_settled, is_taken) = (false, false);
@@ -56,7 +56,7 @@ impl PendingNames {
     }
 
     /// Ends the wait for a node: a creation succeeded, or the node is gone.
-    pub fn settle(&mut self, node: &NodeName) {
+    pub(crate) fn settle(&mut self, node: &NodeName) {
         if let Some(pending) = self.0.get_mut(node) {
             pending.is_settled = true;
         }
@@ -64,7 +64,7 @@ impl PendingNames {
 
     /// Updates which of the pods exist, and drops the names that no request can use any more.
     /// Returns the nodes whose pod is seen for the first time.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         find: impl Fn(&NodeName, &PodName) -> Option<PodPresence>,
         now: Timestamp,
@@ -84,20 +84,20 @@ impl PendingNames {
     }
 
     /// The name for the next creation on this node, if it must repeat one.
-    pub fn name_for(&self, node: &NodeName) -> Option<&PodName> {
+    pub(crate) fn name_for(&self, node: &NodeName) -> Option<&PodName> {
         let pending = self.0.get(node).filter(|pending| !pending.is_taken)?;
         Some(&pending.name)
     }
 
     /// The nodes of a set on which a pod may appear that counts as a surge and is not seen yet.
-    pub fn nodes_reserving_surge(&self, nodes: &NodeSet, now: Timestamp) -> NodeSet {
+    pub(crate) fn nodes_reserving_surge(&self, nodes: &NodeSet, now: Timestamp) -> NodeSet {
         let held = self.0.iter().filter(|(_, pending)| pending.reserves_surge(now));
         let held = held.filter_map(|(name, _)| nodes.get_key_value(name));
         held.map(|(name, id)| (name.clone(), *id)).collect()
     }
 
     /// When the next such node stops counting as a surge.
-    pub fn next_surge_release(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn next_surge_release(&self, now: Timestamp) -> Option<Timestamp> {
         let held = self.0.values().filter(|pending| pending.reserves_surge(now));
         held.map(|pending| pending.since + SURGE_RESERVED_FOR).min()
     }

@@ -24,7 +24,7 @@ pub(in crate::daemon_set) struct RetryOrder {
 
 impl RetryOrder {
     /// Moves a node to the end, because a write on it failed.
-    pub fn record_failure(&mut self, node: &NodeName) {
+    pub(crate) fn record_failure(&mut self, node: &NodeName) {
         self.clear(node);
         self.failed.insert(node.clone(), self.next);
         self.queue.insert(self.next, node.clone());
@@ -32,14 +32,14 @@ impl RetryOrder {
     }
 
     /// Returns a node to its place by name: a write on it succeeded, or the node is gone.
-    pub fn clear(&mut self, node: &NodeName) {
+    pub(crate) fn clear(&mut self, node: &NodeName) {
         if let Some(number) = self.failed.remove(node) {
             self.queue.remove(&number);
         }
     }
 
     /// The nodes of a set in the order in which they are tried.
-    pub fn sorted<'a>(
+    pub(crate) fn sorted<'a>(
         &'a self,
         nodes: &'a NodeSet,
     ) -> impl Iterator<Item = (&'a NodeName, NodeId)> {
@@ -49,7 +49,7 @@ impl RetryOrder {
     }
 
     /// Sorts the creations among the writes in this order; other writes keep their positions.
-    pub fn sort_creations(&self, writes: &mut [Write]) {
+    pub(crate) fn sort_creations(&self, writes: &mut [Write]) {
         if self.failed.is_empty() {
             return;
         }

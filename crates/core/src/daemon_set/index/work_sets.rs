@@ -27,7 +27,7 @@ pub(in crate::daemon_set) struct WorkSets {
 
 impl WorkSets {
     /// Moves a node between the sets when its assessment changes from `old` to `new`.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         name: &NodeName,
         id: NodeId,

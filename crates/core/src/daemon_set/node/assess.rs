@@ -24,7 +24,7 @@ pub(in crate::daemon_set) struct RolloutParameters {
 }
 
 impl RolloutParameters {
-    pub fn of(daemon_set: &DaemonSet) -> Self {
+    pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
         Self {
             strategy: daemon_set.update_strategy,
             min_ready_seconds: daemon_set.min_ready_seconds,
@@ -55,12 +55,16 @@ enum ActivePods<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    pub fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Timestamp) -> Self {
+    pub(crate) fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Timestamp) -> Self {
         Self { parameters: RolloutParameters::of(daemon_set), labels, now }
     }
 
     /// `backed_off_until` is when failed pods of the node may be deleted (C24).
-    pub fn assess(&self, slot: &Slot, backed_off_until: Option<Timestamp>) -> TimedAssessment {
+    pub(crate) fn assess(
+        &self,
+        slot: &Slot,
+        backed_off_until: Option<Timestamp>,
+    ) -> TimedAssessment {
         let pods = slot.pods.as_slice();
         let has_ended = ended_pods(slot).next().is_some();
         let mut assessment = NodeAssessment {
@@ -79,17 +83,17 @@ impl<'a> Assessor<'a> {
     }
 
     /// Whether the pod is available now (C54).
-    pub fn is_available(&self, pod: &PodView) -> bool {
+    pub(crate) fn is_available(&self, pod: &PodView) -> bool {
         pod.is_available(self.parameters.min_ready_seconds, self.now)
     }
 
     /// Whether the pod is of the current revision (C45).
-    pub fn is_updated(&self, pod: &PodView) -> bool {
+    pub(crate) fn is_updated(&self, pod: &PodView) -> bool {
         self.labels.is_updated(pod.labels)
     }
 
     /// The old pod that the rolling update may delete, if there is exactly one.
-    pub fn old_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
+    pub(crate) fn old_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
         match self.active_pods(slot) {
             ActivePods::Old(old) | ActivePods::Both { old, .. } => Some(old),
             ActivePods::Nothing | ActivePods::New(_) | ActivePods::TooMany => None,
@@ -97,7 +101,7 @@ impl<'a> Assessor<'a> {
     }
 
     /// When the pod becomes available, if that lies in the future.
-    pub fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
+    pub(crate) fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
         pod.available_at(self.parameters.min_ready_seconds).filter(|&at| at > self.now)
     }
 

@@ -18,12 +18,12 @@ pub(in crate::daemon_set) struct Slot {
 
 impl Slot {
     /// Whether there is neither a node nor a pod, so that the slot's number may be reused.
-    pub fn is_vacant(&self) -> bool {
+    pub(crate) fn is_vacant(&self) -> bool {
         self.eligibility == Eligibility::NoNode && self.pods.as_slice().is_empty()
     }
 
     /// Makes the next plan assess the slot again.
-    pub fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
+    pub(crate) fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
         if !self.marked {
             self.marked = true;
             marked.push(id);
