@@ -129,6 +129,17 @@ pub fn default_tolerations(host_network: bool) -> impl Iterator<Item = Toleratio
     })
 }
 
+impl fmt::Display for TolerationOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Equal => "Equal",
+            Self::Exists => "Exists",
+            Self::Lt => "Lt",
+            Self::Gt => "Gt",
+        })
+    }
+}
+
 impl fmt::Display for NodeSelectorTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
