@@ -86,8 +86,8 @@ mod tests {
     use crate::api::NodeName;
     use crate::node_table::NodeTable;
 
-    /// C24: there is no delay before the first failure; then it is 1 s, and doubles up to 15 min. It is
-    /// dropped 30 min after the last failure.
+    /// C24: there is no delay before the first failure; then it is 1 s, and doubles up to 15 min.
+    /// It is dropped 30 min after the last failure.
     #[test]
     fn delays_double_up_to_15_minutes_and_are_dropped_after_30() {
         let node = NodeTable::default().intern(&NodeName::from("node"));

@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(expectations.waiting(&watermarks(9)), None);
     }
 
-    /// C52: a deletion of unknown outcome is given up after a minute, even if the clock is set back,
-    /// but not while a request is in flight; one that is seen or confirmed is not repeated.
+    /// C52: a deletion of unknown outcome is given up after a minute, even if the clock is set
+    /// back, but not while a request is in flight; one that is seen or confirmed is not repeated.
     #[test]
     fn a_deletion_of_unknown_outcome_is_given_up_after_a_minute() {
         let pod = |uid: &str| PodReference { name: uid.into(), uid: uid.into(), node: None };

@@ -51,8 +51,8 @@ pub fn concerns(daemon_set: &DaemonSet, controller: Option<&Uid>, labels: &Label
     }
 }
 
-/// Whether a DaemonSet with this selector adopts objects with these labels. An empty selector adopts
-/// nothing (C33).
+/// Whether a DaemonSet with this selector adopts objects with these labels. An empty selector
+/// adopts nothing (C33).
 pub(crate) fn adopts(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
 }

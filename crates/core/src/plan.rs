@@ -123,8 +123,8 @@ pub struct NewRevision {
 /// A pod to create from the current template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPod {
-    /// The name of an earlier creation for this node that may still take effect: with the same name,
-    /// both create at most one pod. `None` if the executor chooses a random name. In a
+    /// The name of an earlier creation for this node that may still take effect: with the same
+    /// name, both create at most one pod. `None` if the executor chooses a random name. In a
     /// [`WriteResult`] it is the name that was sent last (C35).
     pub name: Option<PodName>,
     /// The node on which the pod is to run.

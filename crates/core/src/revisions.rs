@@ -176,8 +176,8 @@ impl RevisionHistory {
         self.deleted_current = None;
     }
 
-    /// Records that the name of a new revision was taken (C43). `existing` and `collision_count` were
-    /// read from the API server after the refusal.
+    /// Records that the name of a new revision was taken (C43). `existing` and `collision_count`
+    /// were read from the API server after the refusal.
     pub(crate) fn record_collision(
         &mut self,
         new: &NewRevision,

@@ -1,16 +1,16 @@
 //! The canonical form of a pod template: equal texts have equal meaning (C41).
 //!
-//! Keys are sorted. Nulls are dropped, and so are the empty objects that Go writes for unset fields.
-//! Those are listed by name, because other empty objects have a meaning: `emptyDir: {}` is a volume,
-//! `labelSelector: {}` selects everything, and so may a field that this program does not know.
-//! Arrays are unchanged.
+//! Keys are sorted. Nulls are dropped, and so are the empty objects that Go writes for unset
+//! fields. Those are listed by name, because other empty objects have a meaning: `emptyDir: {}` is
+//! a volume, `labelSelector: {}` selects everything, and so may a field that this program does not
+//! know. Arrays are unchanged.
 
 use serde_json::{Map, Value};
 
 use crate::go_json;
 
-/// Fields whose empty object has no meaning: maps, and structs that Go or the API server writes even
-/// if they are unset.
+/// Fields whose empty object has no meaning: maps, and structs that Go or the API server writes
+/// even if they are unset.
 const MEANINGLESS_IF_EMPTY: &[&str] = &[
     "affinity",
     "annotations",
@@ -65,8 +65,8 @@ mod tests {
         canonical(&serde_json::from_str(template).unwrap())
     }
 
-    /// C41: the order of keys, nulls, meaningless empty objects and `creationTimestamp: null` make no
-    /// difference.
+    /// C41: the order of keys, nulls, meaningless empty objects and `creationTimestamp: null` make
+    /// no difference.
     #[test]
     fn versions_of_go_write_equal_templates() {
         let bare = of(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"}]}}"#);

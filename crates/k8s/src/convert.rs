@@ -1,9 +1,9 @@
 //! From Kubernetes' JSON to the core's types, which contain only what decisions read (C3).
 //!
-//! Each function decodes bytes directly into narrow structs. Invalid UTF-8 is read as Go reads it. A
-//! malformed part becomes a [`Problem`](everynode_core::api::Problem) of its object, and the rest of
-//! the object still counts (C4). Only an object without a name, or with a field of a wrong type, is
-//! an [`Error`].
+//! Each function decodes bytes directly into narrow structs. Invalid UTF-8 is read as Go reads it.
+//! A malformed part becomes a [`Problem`](everynode_core::api::Problem) of its object, and the rest
+//! of the object still counts (C4). Only an object without a name, or with a field of a wrong type,
+//! is an [`Error`].
 
 mod daemon_set;
 mod intern;

@@ -1,7 +1,8 @@
-//! Whether a pod fits on a node: its constraints and requests against the free capacity of the node.
+//! Whether a pod fits on a node: its constraints and requests against the free capacity of the
+//! node.
 //!
-//! The sandbox's scheduler (S21), the admission of its kubelets (S22) and forecasts use this. Checks
-//! have the order, and messages the wording, of kube-scheduler's filters.
+//! The sandbox's scheduler (S21), the admission of its kubelets (S22) and forecasts use this.
+//! Checks have the order, and messages the wording, of kube-scheduler's filters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! JSON as Go's `encoding/json` writes it, byte for byte (C41).
 //!
-//! kube-controller-manager encodes the data of a revision from a Go map: keys are sorted, numbers are
-//! `float64`, and `<`, `>`, `&`, U+2028 and U+2029 are escaped. A DaemonSet can move between two
-//! controllers without a restart of its pods only if both write the same bytes.
+//! kube-controller-manager encodes the data of a revision from a Go map: keys are sorted, numbers
+//! are `float64`, and `<`, `>`, `&`, U+2028 and U+2029 are escaped. A DaemonSet can move between
+//! two controllers without a restart of its pods only if both write the same bytes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -96,8 +96,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&text(bytes))
 }
 
-/// JSON as text, in which each byte that is not valid UTF-8 is replaced by U+FFFD. Checking all bytes
-/// at once is faster than checking each string while parsing.
+/// JSON as text, in which each byte that is not valid UTF-8 is replaced by U+FFFD. Checking all
+/// bytes at once is faster than checking each string while parsing.
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

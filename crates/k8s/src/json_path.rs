@@ -9,7 +9,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// The first value at a path of keys; `None` if there is none. The text after the value is not read.
+/// The first value at a path of keys; `None` if there is none. The text after the value is not
+/// read.
 ///
 /// # Errors
 /// If the text before the value is malformed, a value on the path is not an object, or the value is

@@ -1,4 +1,5 @@
-//! Conversions between Kubernetes' JSON and the types of [`everynode_core`]: pure functions, no I/O.
+//! Conversions between Kubernetes' JSON and the types of [`everynode_core`]: pure functions, no
+//! I/O.
 //!
 //! Reading keeps only what decisions read (C3). Writing starts from raw JSON, so that a field of a
 //! pod template that this program does not know reaches pods and revisions (C2).

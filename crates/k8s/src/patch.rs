@@ -77,8 +77,8 @@ fn of_revision(revision: &RevisionReference) -> Value {
     } })
 }
 
-/// The ControllerRevision that stores a template, with the annotations of the DaemonSet. The result is
-/// text, because the bytes of the data matter (C40, C41).
+/// The ControllerRevision that stores a template, with the annotations of the DaemonSet. The result
+/// is text, because the bytes of the data matter (C40, C41).
 pub fn revision(
     owner: &Owner,
     template: &Value,
@@ -120,8 +120,8 @@ struct Revision {
 }
 
 /// The merge patch of the status subresource that sets all counts. It contains no conditions, which
-/// other controllers write, and no `collisionCount`: repeating the patch after a conflict could undo
-/// an increase (C43, C70).
+/// other controllers write, and no `collisionCount`: repeating the patch after a conflict could
+/// undo an increase (C43, C70).
 pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
     let body = json!({
         "observedGeneration": status.observed_generation,
@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(release, expected);
     }
 
-    /// C2, C40, C41: a new revision has the template's labels and the DaemonSet's annotations. Its data
-    /// is encoded as in Go and keeps unknown fields.
+    /// C2, C40, C41: a new revision has the template's labels and the DaemonSet's annotations. Its
+    /// data is encoded as in Go and keeps unknown fields.
     #[test]
     fn a_revision_stores_the_template_as_go_encodes_it() {
         let template = json!({

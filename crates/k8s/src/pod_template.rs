@@ -1,7 +1,7 @@
 //! From a pod template to the pod that is created (C2, C14, C30, C31).
 //!
-//! The template remains JSON. Only the parts that differ in the pods of a DaemonSet are changed; all
-//! others are copied, including those that this program does not know.
+//! The template remains JSON. Only the parts that differ in the pods of a DaemonSet are changed;
+//! all others are copied, including those that this program does not know.
 
 use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations};
 use everynode_core::plan::{NewPod, ScheduleBy};
@@ -14,7 +14,8 @@ const NAME_LENGTH_MAX: usize = 253;
 /// Length to which an API server cuts `generateName` before it appends a random suffix.
 const GENERATED_NAME_BASE_LENGTH_MAX: usize = 58;
 
-/// Fields of `metadata` that the API server or this controller sets, whatever the template contains.
+/// Fields of `metadata` that the API server or this controller sets, whatever the template
+/// contains.
 const METADATA_NOT_FROM_TEMPLATE: &[&str] = &[
     "name",
     "generateName",
@@ -63,8 +64,8 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     ]))
 }
 
-/// The common beginning of the names of a DaemonSet's pods, cut as an API server cuts `generateName`.
-/// Upstream: `simpleNameGenerator` (C35).
+/// The common beginning of the names of a DaemonSet's pods, cut as an API server cuts
+/// `generateName`. Upstream: `simpleNameGenerator` (C35).
 pub fn name_base(daemon_set: &str) -> String {
     let mut base = generate_name(daemon_set);
     base.truncate(base.floor_char_boundary(GENERATED_NAME_BASE_LENGTH_MAX));
@@ -89,8 +90,8 @@ fn generate_name(name: &str) -> String {
     if name.len() < NAME_LENGTH_MAX { format!("{name}-") } else { name.to_owned() }
 }
 
-/// Adds the default tolerations. One that differs in `tolerationSeconds` only is replaced. Upstream:
-/// `AddOrUpdateDaemonPodTolerations` (C14).
+/// Adds the default tolerations. One that differs in `tolerationSeconds` only is replaced.
+/// Upstream: `AddOrUpdateDaemonPodTolerations` (C14).
 fn add_default_tolerations(spec: &mut Map<String, Value>) {
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     let tolerations = spec.entry("tolerations").or_insert(Value::Null);
@@ -127,8 +128,8 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Replaces the required node affinity by one that pins the pod to this node; preferred terms and pod
-/// (anti-)affinity stay. Upstream: `ReplaceDaemonSetPodNodeNameNodeAffinity` (C30).
+/// Replaces the required node affinity by one that pins the pod to this node; preferred terms and
+/// pod (anti-)affinity stay. Upstream: `ReplaceDaemonSetPodNodeNameNodeAffinity` (C30).
 fn pin_to(spec: &mut Map<String, Value>, node: &str) {
     let required = json!({ "nodeSelectorTerms": [
         { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] },

@@ -125,8 +125,8 @@ mod tests {
         })
     }
 
-    /// C30, C31, C35: a cached pod equals one that is built from the template, for every name, node and
-    /// scheduler.
+    /// C30, C31, C35: a cached pod equals one that is built from the template, for every name, node
+    /// and scheduler.
     #[test]
     fn a_cached_pod_equals_one_that_is_built_from_the_template() {
         let cache = RenderedPodCache::default();

@@ -105,8 +105,8 @@ pub fn quantity_value(value: &Value) -> Option<i64> {
     read(value).map(|quantity| quantity.value())
 }
 
-/// The requests of a pod with this spec: the sum of its containers and sidecars, or the requests of an
-/// init container and the sidecars before it, whichever is larger, plus the overhead. Upstream:
+/// The requests of a pod with this spec: the sum of its containers and sidecars, or the requests of
+/// an init container and the sidecars before it, whichever is larger, plus the overhead. Upstream:
 /// `PodRequests`.
 pub fn pod_requests(spec: &Value) -> Resources {
     let list = |field: &str| spec[field].as_array().into_iter().flatten();

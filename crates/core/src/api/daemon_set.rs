@@ -21,8 +21,8 @@ pub struct DaemonSet {
     pub generation: i64,
     /// Whether `metadata.deletionTimestamp` is set: nothing is planned (C32).
     pub terminating: bool,
-    /// `spec.selector`. `None` if it is malformed: a [`Problem`] reports why, and nothing is planned
-    /// (C4).
+    /// `spec.selector`. `None` if it is malformed: a [`Problem`] reports why, and nothing is
+    /// planned (C4).
     pub selector: Option<LabelSelector>,
     /// `spec.template`.
     pub template: Template,

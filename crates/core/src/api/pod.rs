@@ -83,8 +83,8 @@ pub enum Readiness {
     NotReady,
     /// The condition is true since its `lastTransitionTime`.
     ReadySince(Timestamp),
-    /// The condition is true without a `lastTransitionTime`. If `minReadySeconds` is set, such a pod
-    /// is never available.
+    /// The condition is true without a `lastTransitionTime`. If `minReadySeconds` is set, such a
+    /// pod is never available.
     Ready,
 }
 

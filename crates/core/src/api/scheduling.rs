@@ -14,8 +14,8 @@ pub struct Placement {
     pub node_name: Option<NodeName>,
     /// `spec.nodeSelector`: labels that the node must have.
     pub node_selector: Labels,
-    /// `requiredDuringSchedulingIgnoredDuringExecution` of the node affinity: at least one term must
-    /// match. An empty list matches no node.
+    /// `requiredDuringSchedulingIgnoredDuringExecution` of the node affinity: at least one term
+    /// must match. An empty list matches no node.
     pub required_node_affinity: Option<Vec<NodeSelectorTerm>>,
     /// `spec.tolerations`.
     pub tolerations: Vec<Toleration>,

@@ -1,8 +1,8 @@
 //! The state of one DaemonSet.
 //!
-//! Observations change slots and mark them. [`plan`](DaemonSetState::plan) assesses the marked slots
-//! and those whose assessment expired, updates counts and sets by the difference, and then visits
-//! only the nodes in those sets.
+//! Observations change slots and mark them. [`plan`](DaemonSetState::plan) assesses the marked
+//! slots and those whose assessment expired, updates counts and sets by the difference, and then
+//! visits only the nodes in those sets.
 
 mod inspect;
 mod pods;
@@ -141,8 +141,8 @@ impl DaemonSetState {
         ownership::concerns(&self.daemon_set, controller, labels)
     }
 
-    /// Applies the DaemonSet of a watch event; [`accepts`](Self::accepts) must hold. A restarted watch
-    /// may repeat an older version, which is ignored.
+    /// Applies the DaemonSet of a watch event; [`accepts`](Self::accepts) must hold. A restarted
+    /// watch may repeat an older version, which is ignored.
     pub fn apply_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
         let is_repeated = daemon_set.resource_version < self.daemon_set.resource_version;
         !is_repeated && self.replace_daemon_set(daemon_set, nodes)
@@ -271,8 +271,8 @@ impl DaemonSetState {
         changed
     }
 
-    /// Records that the API server was restored from a backup: writes since that backup may be lost,
-    /// unless a watch has shown them (C1, C60).
+    /// Records that the API server was restored from a backup: writes since that backup may be
+    /// lost, unless a watch has shown them (C1, C60).
     pub fn restored(&mut self) {
         self.expectations.record_restore();
     }

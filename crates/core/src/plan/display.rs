@@ -80,8 +80,8 @@ impl fmt::Display for Notice {
             }
             Self::ExpectationLapsed { creations, deletions, writes } => write!(
                 f,
-                "the watches did not show {creations} creations, {deletions} deletions and writes of \
-                 {writes} kinds in time; no longer waiting for them",
+                "the watches did not show {creations} creations, {deletions} deletions and writes \
+                 of {writes} kinds in time; no longer waiting for them",
             ),
             Self::Problem(problem) => problem.fmt(f),
         }

@@ -1,4 +1,5 @@
-//! DaemonSets: the parts that decisions read, and the raw JSON from which pods and revisions are made.
+//! DaemonSets: the parts that decisions read, and the raw JSON from which pods and revisions are
+//! made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,9 +71,9 @@ impl RawDaemonSet {
 }
 
 impl RawTemplate {
-    /// Null if the template is malformed. Some errors appear only when the text is parsed: an escape of
-    /// half a character, a number beyond the range of floats, or too many levels. They are reported as
-    /// a [`Problem::Template`], and the DaemonSet is not synced.
+    /// Null if the template is malformed. Some errors appear only when the text is parsed: an
+    /// escape of half a character, a number beyond the range of floats, or too many levels. They
+    /// are reported as a [`Problem::Template`], and the DaemonSet is not synced.
     fn value(&self) -> Value {
         go_json::parse(self.text.as_bytes()).unwrap_or(Value::Null)
     }
@@ -115,8 +116,8 @@ struct WireStatus {
 const KIND: &str = "DaemonSet";
 const REVISION_HISTORY_LIMIT_DEFAULT: u32 = 10;
 
-/// Decodes a DaemonSet. If `previous`, its last version, has the same template, that is reused: most
-/// changes are changes of the status.
+/// Decodes a DaemonSet. If `previous`, its last version, has the same template, that is reused:
+/// most changes are changes of the status.
 ///
 /// # Errors
 /// If a field outside the template has a wrong type, or the name is missing.

@@ -1,5 +1,5 @@
-//! Shares one allocation between equal texts (label keys, most label values, node names) and between
-//! equal sets of labels, which most pods of a DaemonSet have.
+//! Shares one allocation between equal texts (label keys, most label values, node names) and
+//! between equal sets of labels, which most pods of a DaemonSet have.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -48,7 +48,8 @@ pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject
     })
 }
 
-/// Parses `key=value` pairs that are separated by commas. Upstream: `labels.ConvertSelectorToLabelsMap`.
+/// Parses `key=value` pairs that are separated by commas. Upstream:
+/// `labels.ConvertSelectorToLabelsMap`.
 fn node_selector(text: &str) -> Result<Labels, String> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
@@ -74,7 +75,8 @@ mod tests {
         namespace(json.to_string().as_bytes(), &mut Interner::default()).unwrap().node_selector
     }
 
-    /// C15: the annotation is a list of labels; a malformed one is reported, and the namespace is kept.
+    /// C15: the annotation is a list of labels; a malformed one is reported, and the namespace is
+    /// kept.
     #[test]
     fn the_annotation_is_a_list_of_labels() {
         assert_eq!(selector("a=b, c=d"), Labels::from_iter([("a", "b"), ("c", "d")]).into());

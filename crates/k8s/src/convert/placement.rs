@@ -173,6 +173,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
+        json!({ "key": key, "operator": operator, "values": values })
+    }
+
     fn affinity(terms: Value) -> (Option<Vec<NodeSelectorTerm>>, usize) {
         let spec = json!({ "affinity": { "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
@@ -203,7 +207,6 @@ mod tests {
             let (_, problems) = affinity(json!([{ field: [requirement.clone()] }]));
             assert_eq!(problems == 0, is_valid, "{field} {requirement}");
         };
-        let requirement = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
         for (operator, values, is_valid) in [
             ("In", &["a", "b"][..], true),
             ("In", &[], false),

@@ -146,7 +146,8 @@ fn phase(phase: &str) -> PodPhase {
 }
 
 impl WireSpec<'_> {
-    /// The node that the required node affinity pins the pod to. Upstream: `GetTargetNodeName` (C20).
+    /// The node that the required node affinity pins the pod to. Upstream: `GetTargetNodeName`
+    /// (C20).
     fn affinity_node_name(&self) -> Option<&str> {
         let required = self.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
         let terms = required.node_selector_terms.iter().flatten();
@@ -210,6 +211,10 @@ mod tests {
         })
     }
 
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
+        json!({ "key": key, "operator": operator, "values": values })
+    }
+
     fn pod_with(change: impl FnOnce(&mut Value)) -> Pod {
         let mut value = base();
         change(&mut value);
@@ -246,8 +251,8 @@ mod tests {
         }
     }
 
-    /// C21, C34, C41: a pod created by Kubernetes 1.8 or older names its DaemonSet with the API group
-    /// of that version.
+    /// C21, C34, C41: a pod created by Kubernetes 1.8 or older names its DaemonSet with the API
+    /// group of that version.
     #[test]
     fn a_pod_whose_owner_has_the_old_api_group_belongs_to_the_daemon_set() {
         let pod = pod_with(|pod| {
@@ -279,7 +284,6 @@ mod tests {
             })
             .affinity_node_name
         };
-        let requirement = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
         assert_eq!(pinned_to(requirement("metadata.name", "In", &["n7"])), Some("n7".into()));
         assert_eq!(pinned_to(requirement("metadata.name", "NotIn", &["n7"])), None);
         assert_eq!(pinned_to(requirement("metadata.name", "In", &["n7", "n8"])), None);

@@ -19,7 +19,8 @@ pub enum RevisionObject {
         /// The revision.
         revision: Revision,
     },
-    /// A revision that another kind controls, such as a StatefulSet; only its identity is kept (C3).
+    /// A revision that another kind controls, such as a StatefulSet; only its identity is kept
+    /// (C3).
     Foreign {
         /// `metadata.namespace`.
         namespace: Namespace,
@@ -112,7 +113,8 @@ mod tests {
             "spec": { "containers": [{ "name": "c" }] } } } });
         let old = json!({ "spec": { "template": { "$patch": "replace",
             "metadata": { "creationTimestamp": null, "labels": { "a": "b" } },
-            "spec": { "containers": [{ "name": "c", "resources": {} }], "securityContext": {} } } } });
+            "spec": { "securityContext": {},
+                "containers": [{ "name": "c", "resources": {} }] } } } });
         assert!(with_data(new.clone()).is_ok());
         assert_eq!(with_data(new), with_data(old));
     }

@@ -116,8 +116,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_seconds(1_000);
 
-    /// C35, C53: a surge is reserved for a minute since the first of consecutive creations, and not by
-    /// one in the future; the name is kept for longer.
+    /// C35, C53: a surge is reserved for a minute since the first of consecutive creations, and not
+    /// by one in the future; the name is kept for longer.
     #[test]
     fn a_surge_is_reserved_for_a_minute() {
         let node = NodeName::from("n");
@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(names.next_surge_release(later), Some(later + SURGE_RESERVED_FOR));
     }
 
-    /// C35: a name is kept until it is settled, and then while an unanswered creation may take effect;
-    /// but not for a second pod beside the one that has it.
+    /// C35: a name is kept until it is settled, and then while an unanswered creation may take
+    /// effect; but not for a second pod beside the one that has it.
     #[test]
     fn a_name_is_kept_while_a_creation_may_take_effect() {
         let (node, name) = (NodeName::from("n"), PodName::from("d-a"));

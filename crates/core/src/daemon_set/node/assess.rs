@@ -135,7 +135,8 @@ impl<'a> Assessor<'a> {
                 assessment.uses_unavailable = self.is_unavailable(&pods) && counts();
                 if strategy.surges() {
                     self.assess_surge(eligibility, &pods, assessment);
-                    // An orphan is adopted first, because it may be the second of two allowed pods (C26).
+                    // An orphan is adopted first, because it may be the second of two allowed pods
+                    // (C26).
                     if assessment.has_orphans && assessment.step.creates() {
                         assessment.step = Step::None;
                     }

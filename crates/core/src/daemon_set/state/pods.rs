@@ -113,8 +113,8 @@ impl DaemonSetState {
         true
     }
 
-    /// Removes a pod from every location but one. A pod is pinned to one node for its lifetime, but a
-    /// scheduler that ignores affinity may bind it to another.
+    /// Removes a pod from every location but one. A pod is pinned to one node for its lifetime, but
+    /// a scheduler that ignores affinity may bind it to another.
     fn remove_from_locations(
         &mut self,
         pod: &Pod,

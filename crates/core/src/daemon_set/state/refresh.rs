@@ -132,8 +132,8 @@ impl DaemonSetState {
         }
     }
 
-    /// Removes a slot with neither a node nor pods from all counts and sets at once, because another
-    /// node may get its number before the next plan.
+    /// Removes a slot with neither a node nor pods from all counts and sets at once, because
+    /// another node may get its number before the next plan.
     pub(super) fn clear_if_vacant(&mut self, id: NodeId, nodes: &NodeTable) {
         let slot = &mut self.slots[id.index()];
         if slot.is_vacant() {

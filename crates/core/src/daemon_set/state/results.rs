@@ -97,8 +97,8 @@ impl DaemonSetState {
         }
     }
 
-    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after the
-    /// nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
+    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after
+    /// the nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
     fn unknown(&mut self, write: &Write, now: Timestamp) {
         if let Write::CreatePod(new) = write {
             self.retry_order.record_failure(&new.node);
