@@ -28,7 +28,7 @@ impl Placement {
     #[must_use]
     pub fn with_default_tolerations(mut self) -> Self {
         for toleration in default_tolerations(self.host_network) {
-            if !self.tolerations.iter().any(|t| *t == toleration) {
+            if !self.tolerations.contains(&toleration) {
                 self.tolerations.push(toleration);
             }
         }
