@@ -8,10 +8,10 @@ use crate::revisions::RevisionLabels;
 use super::pods::PodView;
 use super::slot::{NodeAssessment, Slot, Step};
 
-/// An assessment, and how long it holds.
+/// An assessment, and how long it is valid.
 pub(in crate::daemon_set) struct TimedAssessment {
     pub assessment: NodeAssessment,
-    /// When the passage of time alone may change it.
+    /// When the assessment may change without an observation.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -214,8 +214,8 @@ impl<'a> Assessor<'a> {
     }
 }
 
-/// Whether a pod must be created (C23). A pod that has ended is deleted first, an orphan is adopted
-/// first, and a terminating pod must be gone first unless the strategy surges (C22).
+/// Whether a pod must be created (C23). An ended pod is deleted first, an orphan is adopted first,
+/// and unless the strategy surges, a terminating pod must have ended (C22).
 fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {
     let occupies =
         |pod: &PodView| pod.orphan || (pod.counts() && !(pod.terminating && strategy.surges()));
@@ -233,7 +233,7 @@ fn has_succeeded(slot: &Slot) -> bool {
     ended_pods(slot).any(|pod| pod.phase == PodPhase::Succeeded)
 }
 
-/// The pods that must be deleted whatever happens to the others (C23, C25–C27).
+/// The pods that must be deleted regardless of budgets (C23, C25–C27).
 pub(in crate::daemon_set) fn surplus_pods<'a>(
     slot: &'a Slot,
     assessor: &Assessor<'_>,

@@ -15,7 +15,7 @@ pub(in crate::daemon_set) enum NodePods {
     Few(Vec<PodView>),
 }
 
-/// What decisions read of a pod.
+/// A pod, reduced to what decisions read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon_set) struct PodView {
     pub name: PodName,
@@ -24,13 +24,13 @@ pub(in crate::daemon_set) struct PodView {
     pub readiness: Readiness,
     /// When this controller first saw `readiness`.
     pub readiness_seen: Option<Timestamp>,
-    /// The revision labels on the pod.
+    /// The revision labels of the pod.
     pub labels: RevisionLabelsId,
     pub phase: PodPhase,
     pub terminating: bool,
-    /// Whether it has a `spec.nodeName`.
+    /// Whether the pod has a `spec.nodeName`.
     pub scheduled: bool,
-    /// Whether it has no controller and the DaemonSet will adopt it (C21).
+    /// Whether the pod has no controller and is to be adopted (C21).
     pub orphan: bool,
 }
 

@@ -10,8 +10,8 @@ use crate::plan::{Outcome, Plan, Write, WriteResult, WriteTarget};
 
 use super::DaemonSetState;
 
-/// How long no pod is created after the API server refused one because the namespace is terminating
-/// (C28).
+/// Time for which no pod is created after the API server refused one because the namespace is
+/// terminating (C28).
 const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
 
 impl DaemonSetState {
@@ -156,7 +156,7 @@ impl DaemonSetState {
         }
     }
 
-    /// The target of a write is gone, and its watch has yet to show that.
+    /// The object of a write does not exist, which its watch has yet to show.
     fn gone(&mut self, write: &Write) {
         // The deletion is awaited already.
         if let Some(uid) = write.deleted() {
@@ -167,7 +167,7 @@ impl DaemonSetState {
             WriteTarget::Pod(pod) => self.expectations.record_gone(&pod.uid),
             WriteTarget::Revision(revision) => self.expectations.record_gone(&revision.uid),
             WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
-            // A creation has no target that could be gone.
+            // A creation has no existing target.
             WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
         }
     }
