@@ -45,7 +45,7 @@ pub struct HostPort {
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
 impl HostPort {
-    fn conflicts(&self, other: &HostPort) -> bool {
+    fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
             && (self.ip == other.ip || &*self.ip == EVERY_ADDRESS || &*other.ip == EVERY_ADDRESS)
@@ -54,13 +54,13 @@ impl HostPort {
 
 impl Usage {
     /// The capacity that a pod uses.
-    pub fn of(pod: &Value) -> Usage {
+    pub fn of(pod: &Value) -> Self {
         Self::of_spec(&pod["spec"])
     }
 
     /// The capacity that a pod with this spec uses.
-    pub fn of_spec(spec: &Value) -> Usage {
-        Usage { requests: pod_requests(spec), host_ports: host_ports(spec) }
+    pub fn of_spec(spec: &Value) -> Self {
+        Self { requests: pod_requests(spec), host_ports: host_ports(spec) }
     }
 }
 
@@ -119,26 +119,26 @@ impl Misfit {
     /// kube-scheduler's message.
     pub fn reason(&self) -> String {
         match self {
-            Misfit::Unschedulable => "node(s) were unschedulable".to_owned(),
-            Misfit::NodeName => "node(s) didn't match the requested node name".to_owned(),
-            Misfit::Taint => "node(s) had untolerated taint(s)".to_owned(),
-            Misfit::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
-            Misfit::HostPorts => {
+            Self::Unschedulable => "node(s) were unschedulable".to_owned(),
+            Self::NodeName => "node(s) didn't match the requested node name".to_owned(),
+            Self::Taint => "node(s) had untolerated taint(s)".to_owned(),
+            Self::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
+            Self::HostPorts => {
                 "node(s) didn't have free ports for the requested pod ports".to_owned()
             }
-            Misfit::Insufficient(shortage) if &*shortage.resource == "pods" => {
+            Self::Insufficient(shortage) if &*shortage.resource == "pods" => {
                 "Too many pods".to_owned()
             }
-            Misfit::Insufficient(shortage) => format!("Insufficient {}", shortage.resource),
+            Self::Insufficient(shortage) => format!("Insufficient {}", shortage.resource),
         }
     }
 
     /// Whether the pod could fit if other pods were deleted.
     pub fn could_be_resolved(&self) -> bool {
         match self {
-            Misfit::Unschedulable | Misfit::NodeName | Misfit::Taint | Misfit::Affinity => false,
-            Misfit::HostPorts => true,
-            Misfit::Insufficient(shortage) => shortage.requested <= shortage.capacity,
+            Self::Unschedulable | Self::NodeName | Self::Taint | Self::Affinity => false,
+            Self::HostPorts => true,
+            Self::Insufficient(shortage) => shortage.requested <= shortage.capacity,
         }
     }
 }
@@ -159,8 +159,8 @@ pub struct Room {
 
 impl Room {
     /// The capacity of a node without pods. `object` is the raw Node.
-    pub fn new(node: Node, object: &Value) -> Room {
-        let mut room = Room {
+    pub fn new(node: Node, object: &Value) -> Self {
+        let mut room = Self {
             node,
             unschedulable: false,
             allocatable: Resources::default(),

@@ -51,7 +51,7 @@ impl Quantity {
     ///
     /// # Errors
     /// If the value is not a quantity.
-    pub fn of_json(value: &Value) -> Result<Quantity, ParseError> {
+    pub fn of_json(value: &Value) -> Result<Self, ParseError> {
         match value {
             Value::String(text) => text.trim().parse(),
             other => other.to_string().parse(),
@@ -86,7 +86,7 @@ impl Quantity {
 }
 
 impl PartialEq for Quantity {
-    fn eq(&self, other: &Quantity) -> bool {
+    fn eq(&self, other: &Self) -> bool {
         self.nanos == other.nanos
     }
 }
@@ -94,13 +94,13 @@ impl PartialEq for Quantity {
 impl Eq for Quantity {}
 
 impl PartialOrd for Quantity {
-    fn partial_cmp(&self, other: &Quantity) -> Option<Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Quantity {
-    fn cmp(&self, other: &Quantity) -> Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
     }
 }
@@ -108,7 +108,7 @@ impl Ord for Quantity {
 impl FromStr for Quantity {
     type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Quantity, ParseError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let number_length =
             unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
@@ -118,7 +118,7 @@ impl FromStr for Quantity {
         }
         let (scale, format) = parse_suffix(suffix)?;
         let nanos = scale.apply(parse_number(number)?);
-        Ok(Quantity { nanos: if text.starts_with('-') { -nanos } else { nanos }, format })
+        Ok(Self { nanos: if text.starts_with('-') { -nanos } else { nanos }, format })
     }
 }
 
@@ -179,8 +179,8 @@ impl Scale {
     /// limited to the maximum.
     fn apply(self, (digits, decimals): (i128, i32)) -> i128 {
         let (digits, exponent) = match self {
-            Scale::Ten(exponent) => (digits, exponent),
-            Scale::Two(exponent) => (digits.saturating_mul(1 << exponent), 0),
+            Self::Ten(exponent) => (digits, exponent),
+            Self::Two(exponent) => (digits.saturating_mul(1 << exponent), 0),
         };
         let exponent = exponent.saturating_sub(decimals).saturating_add(9);
         let nanos = match 10_i128.checked_pow(exponent.unsigned_abs()) {

@@ -18,8 +18,8 @@ pub struct Resources {
 
 impl Resources {
     /// Reads a `ResourceList`. `pods` is skipped; a malformed amount counts as zero.
-    pub fn of_list(list: &Value) -> Resources {
-        let mut resources = Resources::default();
+    pub fn of_list(list: &Value) -> Self {
+        let mut resources = Self::default();
         for (name, value) in list.as_object().into_iter().flatten() {
             let Some(quantity) = read(value) else { continue };
             match name.as_str() {
@@ -58,21 +58,21 @@ impl Resources {
     }
 
     /// Adds the amounts of `other`.
-    pub fn add(&mut self, other: &Resources) {
+    pub fn add(&mut self, other: &Self) {
         self.combine(other, i64::saturating_add);
     }
 
     /// Subtracts the amounts of `other`.
-    pub fn subtract(&mut self, other: &Resources) {
+    pub fn subtract(&mut self, other: &Self) {
         self.combine(other, i64::saturating_sub);
     }
 
     /// Raises each amount to that of `other` if that is larger.
-    pub fn raise_to(&mut self, other: &Resources) {
+    pub fn raise_to(&mut self, other: &Self) {
         self.combine(other, i64::max);
     }
 
-    fn combine(&mut self, other: &Resources, with: fn(i64, i64) -> i64) {
+    fn combine(&mut self, other: &Self, with: fn(i64, i64) -> i64) {
         self.cpu_millis = with(self.cpu_millis, other.cpu_millis);
         self.memory = with(self.memory, other.memory);
         self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
@@ -86,7 +86,7 @@ impl Resources {
 
     /// Replaces CPU and memory by the amounts in `list`, if it contains them (pod-level requests).
     fn replace(&mut self, list: &Value) {
-        let given = Resources::of_list(list);
+        let given = Self::of_list(list);
         if list.get("cpu").is_some() {
             self.cpu_millis = given.cpu_millis;
         }

@@ -437,9 +437,10 @@ impl World {
             if taken.controller == Some(DS_UID.into())
                 && taken.target_node_name() == Some(&new.node)
             {
-                return match taken.terminating {
-                    true => Outcome::Failed { message: "the pod is still terminating".to_owned() },
-                    false => self.written(&taken.uid.clone()),
+                return if taken.terminating {
+                    Outcome::Failed { message: "the pod is still terminating".to_owned() }
+                } else {
+                    self.written(&taken.uid.clone())
                 };
             }
             new.name = Some(self.new_name(&new.node));

@@ -70,9 +70,10 @@ fn execute(world: &mut World, command: &str) -> String {
             let edited =
                 words[1..].iter().fold(known.unwrap_or_else(|| pod(words[0], "")), edit_pod);
             let is_placed = edited.target_node_name().is_none_or(|node| !node.as_str().is_empty());
-            match is_placed {
-                true => world.put_pod(edited),
-                false => out = format!("no such pod: {}\n", words[0]),
+            if is_placed {
+                world.put_pod(edited);
+            } else {
+                out = format!("no such pod: {}\n", words[0]);
             }
         }
         "pod-gone" => words.iter().for_each(|name| world.remove_pod(&(*name).into())),
