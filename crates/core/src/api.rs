@@ -1,4 +1,4 @@
-//! What decisions read of Kubernetes' objects, and nothing else (C3).
+//! The parts of Kubernetes' objects that decisions read, and nothing else (C3).
 
 mod daemon_set;
 mod labels;

@@ -1,4 +1,4 @@
-//! Back-off of failed pods (C24): how soon a failed pod is deleted, and so replaced.
+//! The back-off of failed pods: when a failed pod is deleted, and so replaced (C24).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,15 +6,19 @@ use std::time::Duration;
 use crate::api::Timestamp;
 use crate::node_table::NodeId;
 
+/// Delay after the first failure.
 const DELAY_MIN: Duration = Duration::from_secs(1);
+/// Maximum delay.
 const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
+/// How long after the last failure the delay starts from the minimum again.
 const FORGET_AFTER: Duration = Duration::from_secs(2 * 15 * 60);
+/// Time between two removals of expired entries.
 const COLLECT_EVERY: Duration = Duration::from_secs(60);
 
-/// The back-off of one DaemonSet's nodes. The DaemonSet's UID is that of its state; a new observed
-/// generation starts afresh.
+/// The delays of one DaemonSet's nodes. A new observed generation resets them all. Upstream:
+/// `failedPodsBackoff`, whose keys also contain that generation.
 #[derive(Debug, Default)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     observed_generation: i64,
     entries: BTreeMap<NodeId, Entry>,
     collect_at: Option<Timestamp>,
@@ -27,53 +31,46 @@ struct Entry {
 }
 
 impl Backoff {
-    /// Forgets everything if the generation is another one.
-    pub fn set_observed_generation(&mut self, observed_generation: i64) {
+    /// Ends all delays if the generation is a new one.
+    pub(crate) fn set_observed_generation(&mut self, observed_generation: i64) {
         if self.observed_generation != observed_generation {
             *self = Self { observed_generation, ..Self::default() };
         }
     }
 
-    /// Until when a failed pod on this node is left alone; `None` if it may go now.
-    pub fn until(&self, node: NodeId, now: Timestamp) -> Option<Timestamp> {
-        // A failure that lies ahead has not been: the clock was set back.
+    /// The time before which a failed pod on this node must not be deleted; `None` if it may be
+    /// deleted now.
+    pub(crate) fn until(&self, node: NodeId, now: Timestamp) -> Option<Timestamp> {
+        // Ignore failures in the future: the clock was set back.
         let is_past = |entry: &&Entry| entry.updated_at <= now && !entry.is_expired(now);
         let entry = self.entries.get(&node).filter(is_past)?;
         Some(entry.updated_at + entry.delay).filter(|&until| now < until)
     }
 
-    /// A failed pod on this node is being deleted.
-    pub fn next(&mut self, node: NodeId, now: Timestamp) {
+    /// Lengthens the delay, because a failed pod on this node is being deleted.
+    pub(crate) fn next(&mut self, node: NodeId, now: Timestamp) {
         self.collect_at.get_or_insert(now + COLLECT_EVERY);
         let last = self.entries.get(&node).filter(|entry| !entry.is_expired(now));
         let delay = last.map_or(DELAY_MIN, |entry| (entry.delay * 2).min(DELAY_MAX));
         self.entries.insert(node, Entry { delay, updated_at: now });
     }
 
-    /// The node is gone, and its number may be given to another.
-    pub fn forget(&mut self, node: NodeId) {
+    /// Drops the delay of a deleted node, whose number may be reused.
+    pub(crate) fn forget(&mut self, node: NodeId) {
         self.entries.remove(&node);
     }
 
-    /// Drops what is expired, once a minute.
-    pub fn collect(&mut self, now: Timestamp) {
+    /// Drops expired entries, at most once a minute.
+    pub(crate) fn collect(&mut self, now: Timestamp) {
         if self.collect_at.is_some_and(|at| at <= now) {
             self.entries.retain(|_, entry| !entry.is_expired(now));
             self.collect_at = (!self.entries.is_empty()).then_some(now + COLLECT_EVERY);
         }
     }
 
-    /// When there may be something to drop.
-    pub const fn collect_at(&self) -> Option<Timestamp> {
+    /// When [`collect`](Self::collect) may next drop an entry.
+    pub(crate) const fn collect_at(&self) -> Option<Timestamp> {
         self.collect_at
-    }
-
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
@@ -89,10 +86,10 @@ mod tests {
     use crate::api::NodeName;
     use crate::node_table::NodeTable;
 
-    /// C24: the first failure goes at once; then 1 s, doubling, at most 15 min; forgotten after 30 min
-    /// without a failure, and collected once a minute.
+    /// C24: there is no delay before the first failure; then it is 1 s, and doubles up to 15 min.
+    /// It is dropped 30 min after the last failure.
     #[test]
-    fn delays_double_to_a_quarter_of_an_hour_and_are_forgotten_after_twice_that() {
+    fn delays_double_up_to_15_minutes_and_are_dropped_after_30() {
         let node = NodeTable::default().intern(&NodeName::from("node"));
         let mut backoff = Backoff::default();
         let mut now = Timestamp::from_seconds(1000);
@@ -110,13 +107,13 @@ mod tests {
         backoff.next(node, now);
         assert_eq!(backoff.until(node, now), Some(now + Duration::from_secs(1)));
         backoff.collect(now);
-        assert_eq!(backoff.len(), 1);
+        assert_eq!(backoff.entries.len(), 1);
         now = now + FORGET_AFTER + Duration::from_millis(1);
         backoff.collect(now);
-        assert_eq!((backoff.len(), backoff.collect_at()), (0, None));
+        assert_eq!((backoff.entries.len(), backoff.collect_at()), (0, None));
     }
 
-    /// C24: a clock that is set back lets no failed pod wait longer.
+    /// C24: a clock that is set back delays no deletion.
     #[test]
     fn a_clock_that_is_set_back_ends_a_delay() {
         let node = NodeTable::default().intern(&NodeName::from("node"));
@@ -125,9 +122,9 @@ mod tests {
         assert_eq!(backoff.until(node, Timestamp::from_seconds(10)), None);
     }
 
-    /// C24: the key holds the observed generation.
+    /// C24: a new observed generation ends the delay.
     #[test]
-    fn a_new_generation_starts_afresh() {
+    fn a_new_generation_resets_the_delay() {
         let node = NodeTable::default().intern(&NodeName::from("node"));
         let mut backoff = Backoff::default();
         backoff.next(node, Timestamp(0));

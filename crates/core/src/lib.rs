@@ -1,15 +1,70 @@
-//! The pure decision core of everynode: observations go in, a [`Plan`](plan::Plan) of writes comes out.
+//! The decisions of everynode: observations go in, a [`Plan`](plan::Plan) of writes comes out.
 //!
-//! Nothing here does I/O, reads a clock, draws a random number, or knows JSON. Time is an argument,
-//! objects are narrow types that hold only what a decision reads, and every collection whose order
-//! could reach a decision is ordered: the same observations always give the same plan.
+//! This crate does no I/O, reads no clock, draws no random number and knows no JSON. Time is an
+//! argument, objects are narrow types that contain only what a decision reads, and every collection
+//! whose order could reach a decision is ordered: the same observations always give the same plan.
+//!
+//! # Layout
+//!
+//! - [`api`]: the parts of Kubernetes' objects that decisions read.
+//! - [`placement`]: whether a node should run a pod, and the reasons if it should not.
+//! - [`ownership`]: whether a pod or a revision belongs to a DaemonSet.
+//! - [`node_table`]: the nodes of the cluster, which all DaemonSets share.
+//! - [`revisions`]: the hash of a template. The revision history is internal.
+//! - [`daemon_set`]: [`DaemonSetState`](daemon_set::DaemonSetState), everything known of one
+//!   DaemonSet. It applies observations and plans writes.
+//! - [`plan`]: the output. A caller executes each [`Write`](plan::Write) and returns its
+//!   [`WriteResult`](plan::WriteResult).
+//!
+//! # Example
+//!
+//! A DaemonSet without revisions first stores its template. After that it creates pods.
+//!
+//! ```
+//! use everynode_core::api::*;
+//! use everynode_core::daemon_set::{Config, DaemonSetState};
+//! use everynode_core::node_table::NodeTable;
+//! use everynode_core::plan::{Outcome, Watermarks, Write, WriteResult};
+//!
+//! let app = LabelRequirement { key: "app".into(), operator: LabelOperator::Exists };
+//! let daemon_set = DaemonSet {
+//!     key: DaemonSetKey::new("logging", "fluentd"),
+//!     uid: Uid::new("d-1"),
+//!     resource_version: ResourceVersion(1),
+//!     generation: 1,
+//!     terminating: false,
+//!     selector: Some(LabelSelector { requirements: vec![app] }),
+//!     template: Template::new(r#"{"spec":{}}"#, Placement::default()),
+//!     template_generation: None,
+//!     update_strategy: UpdateStrategy::OnDelete,
+//!     min_ready_seconds: 0,
+//!     revision_history_limit: 10,
+//!     status: Status::default(),
+//!     problems: Vec::new(),
+//! };
+//! let mut nodes = NodeTable::default();
+//! nodes.apply(Node { name: "a".into(), labels: Labels::default(), taints: Vec::new() });
+//!
+//! let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
+//! let now = Timestamp::from_seconds(1_000);
+//! let plan = state.plan(now, &Watermarks::default(), &nodes);
+//! assert!(matches!(&plan.writes[..], [Write::CreateRevision(new)] if new.number == 1));
+//!
+//! for write in plan.writes {
+//!     // Here a caller sends the write to the API server.
+//!     let outcome = Outcome::Failed { message: "no API server in this example".to_owned() };
+//!     state.apply_result(WriteResult { write, outcome }, now);
+//! }
+//! ```
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod api;
-pub mod backoff;
+mod backoff;
 pub mod daemon_set;
-pub mod expectations;
+mod expectations;
 pub mod node_table;
+pub mod ownership;
 pub mod placement;
 pub mod plan;
 pub mod revisions;

@@ -53,8 +53,8 @@ impl NodeTable {
         Some(id)
     }
 
-    /// Removes a deleted node. Returns its number if it was known; `apply_node` is due as above, and
-    /// [`collect`](Self::collect) after that.
+    /// Removes a deleted node. Returns its number if it was known; `apply_node` is due as above,
+    /// and [`collect`](Self::collect) after that.
     pub fn delete(&mut self, name: &NodeName) -> Option<NodeId> {
         let id = *self.ids.get(name)?;
         self.entries[id.index()].node.take().map(|_| id)

@@ -1,7 +1,8 @@
-//! On which nodes a DaemonSet's pods run (C10–C15), as a list of reasons against it.
+//! On which nodes a DaemonSet's pods run (C10–C15).
 //!
-//! A node gets a pod if nothing speaks against it, and keeps one unless a reason that
-//! [evicts](Reason::evicts) does. Nothing here looks at the pods that there are.
+//! One list of [reasons](Reason) answers both questions: a node gets a pod if there is no reason
+//! against it, and must not keep one if any of the reasons [evicts](Reason::evicts). Existing pods
+//! make no difference.
 
 mod affinity;
 mod taints;
@@ -11,21 +12,22 @@ use std::sync::Arc;
 
 use crate::api::{Labels, Node, NodeName, NodeSelectorTerm, Placement, Taint};
 
-/// Both answers of C10 in one.
+/// Whether a pod is created on a node, and whether one may stay there (C10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eligibility {
-    /// There is no such node.
+    /// The node does not exist.
     #[default]
     NoNode,
     /// No pod is created, and none may stay.
     MustNotRun,
-    /// No pod is created, but one that is there stays.
+    /// No pod is created, but an existing one stays.
     ContinueRunning,
-    /// A pod is created if there is none.
+    /// A pod is created if there is none, and an existing one stays.
     Run,
 }
 
 impl Eligibility {
+    /// Whether a pod is created if there is none.
     pub const fn should_run(self) -> bool {
         match self {
             Self::NoNode | Self::MustNotRun | Self::ContinueRunning => false,
@@ -33,6 +35,7 @@ impl Eligibility {
         }
     }
 
+    /// Whether an existing pod stays.
     pub const fn should_continue_running(self) -> bool {
         match self {
             Self::NoNode | Self::MustNotRun => false,
@@ -41,34 +44,55 @@ impl Eligibility {
     }
 }
 
-/// Why a node gets no pod.
+/// A reason why a node gets no pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason<'a> {
-    /// C11: `spec.nodeName` names another node.
-    NodeName { wanted: &'a NodeName },
-    /// C12: `spec.nodeSelector` wants another value of this label.
-    NodeSelector { key: &'a str, wanted: &'a str, found: Option<&'a str> },
-    /// C15: the namespace's node selector does; admission would pin the pod elsewhere.
-    NamespaceNodeSelector { key: &'a str, wanted: &'a str, found: Option<&'a str> },
-    /// C12: none of the terms of the required node affinity matches.
-    NodeAffinity { terms: &'a [NodeSelectorTerm] },
-    /// C13: a taint with no toleration.
+    /// `spec.nodeName` of the template names another node (C11).
+    NodeName {
+        /// The name in the template.
+        wanted: &'a NodeName,
+    },
+    /// `spec.nodeSelector` requires another value of a label (C12).
+    NodeSelector {
+        /// The key of the label.
+        key: &'a str,
+        /// The value that the selector requires.
+        wanted: &'a str,
+        /// The value that the node has.
+        found: Option<&'a str>,
+    },
+    /// The namespace's node selector requires another value of a label: admission would add it to
+    /// the pod, which could then not run on the node (C15).
+    NamespaceNodeSelector {
+        /// The key of the label.
+        key: &'a str,
+        /// The value that the selector requires.
+        wanted: &'a str,
+        /// The value that the node has.
+        found: Option<&'a str>,
+    },
+    /// No term of the required node affinity matches (C12).
+    NodeAffinity {
+        /// The terms.
+        terms: &'a [NodeSelectorTerm],
+    },
+    /// The node has a taint that the pod does not tolerate (C13).
     Taint(&'a Taint),
 }
 
 impl Reason<'_> {
-    /// Whether a pod that is there has to go, too (C13, C15).
+    /// Whether the reason removes an existing pod, too (C13, C15).
     pub fn evicts(&self) -> bool {
         match self {
             Self::NodeName { .. } | Self::NodeSelector { .. } | Self::NodeAffinity { .. } => true,
-            // Admission acts on creations alone: what it lets run stays when the annotation changes (C15).
+            // Admission checks creations only: a running pod stays when the annotation changes.
             Self::NamespaceNodeSelector { .. } => false,
             Self::Taint(taint) => taints::evicts(taint),
         }
     }
 }
 
-/// Everything that speaks against a pod on this node, found lazily.
+/// All reasons against a pod on this node, evaluated lazily.
 pub fn reasons_against<'a>(
     placement: &'a Placement,
     namespace_node_selector: &'a Labels,
@@ -91,7 +115,8 @@ pub fn reasons_against<'a>(
         .chain(taints::untolerated(&node.taints, &placement.tolerations).map(Reason::Taint))
 }
 
-/// The answers to both questions of C10.
+/// Whether a pod is created on the node, and whether one may stay there. Upstream:
+/// `NodeShouldRunDaemonPod` (C10).
 pub fn eligibility(
     placement: &Placement,
     namespace_node_selector: &Labels,
@@ -107,12 +132,12 @@ pub fn eligibility(
     }
 }
 
-/// Whether a pod is to be created on the node if there is none.
+/// Whether a pod is created on the node if there is none, regardless of the namespace.
 pub fn should_run(placement: &Placement, node: &Node) -> bool {
     eligibility(placement, &Labels::default(), node).should_run()
 }
 
-/// Whether a pod that is on the node is to stay.
+/// Whether an existing pod stays on the node, regardless of the namespace.
 pub fn should_continue_running(placement: &Placement, node: &Node) -> bool {
     eligibility(placement, &Labels::default(), node).should_continue_running()
 }

@@ -1,7 +1,7 @@
-//! What is to be done: all output of the core as one value.
+//! The output of the core: the writes of one sync and the results that they return with.
 //!
-//! Writes carry what their execution needs and leave nothing to decide. What became of each comes back
-//! as a [`WriteResult`].
+//! A [`Write`] contains everything that its execution needs; a caller decides nothing. The outcome
+//! of each write returns to the core as a [`WriteResult`].
 
 mod display;
 
@@ -15,132 +15,215 @@ use crate::api::{
 /// The outcome of one sync of one DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// To be executed; those of different kinds and on different nodes don't depend on each other (C29).
-    /// `CreatePod`s go in slow-start batches (C28).
+    /// Writes to execute. Writes of different kinds or on different nodes are independent (C29).
+    /// `CreatePod`s are executed in batches that start small and double (C28).
     pub writes: Vec<Write>,
+    /// Events to report on the DaemonSet (C71).
     pub notices: Vec<Notice>,
-    /// When to plan again if nothing happens before.
+    /// When the next plan is due if nothing changes before.
     pub requeue_at: Option<Timestamp>,
-    /// Set if pods and revisions were left alone because something written is yet to be seen (C60).
+    /// Set if no new write of a pod or a revision was planned, because earlier writes have not been
+    /// seen (C60).
     pub waiting: Option<Waiting>,
 }
 
 /// One write to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Make the DaemonSet the pod's controller, after a live GET has confirmed the DaemonSet (C21).
+    /// Make the DaemonSet the pod's controller, after a GET has confirmed that the DaemonSet exists
+    /// and is not terminating (C21).
     AdoptPod(PodReference),
     /// Remove the DaemonSet from the pod's owners (C21).
     ReleasePod(PodReference),
-    /// As `AdoptPod`.
+    /// The same as `AdoptPod`, for a revision (C21).
     AdoptRevision(RevisionReference),
-    /// As `ReleasePod`.
+    /// Remove the DaemonSet from the revision's owners (C21).
     ReleaseRevision(RevisionReference),
-    /// Store the current template (C40). If the name is taken: [`Outcome::RevisionExists`].
+    /// Store the current template as a revision. If its name is taken, the outcome is
+    /// [`Outcome::RevisionExists`] (C40).
     CreateRevision(NewRevision),
-    /// Give a revision the hash label that it lacks (C42).
-    LabelRevision { revision: RevisionReference, hash: RevisionHash },
-    /// Raise `revision` (C42).
-    RaiseRevision { revision: RevisionReference, number: i64 },
+    /// Add the missing hash label of a revision (C42).
+    LabelRevision {
+        /// The revision without the label.
+        revision: RevisionReference,
+        /// The value of the label.
+        hash: RevisionHash,
+    },
+    /// Raise `revision` of a revision that became current again (C42).
+    RaiseRevision {
+        /// The revision.
+        revision: RevisionReference,
+        /// Its new number.
+        number: i64,
+    },
     /// Set `status.collisionCount` (C43).
-    RaiseCollisionCount { resource_version: ResourceVersion, collision_count: i32 },
-    /// Set the pod's hash label (C42).
-    RelabelPod { pod: PodReference, hash: RevisionHash },
-    /// Delete a duplicate, or one beyond the history limit (C42, C44).
+    RaiseCollisionCount {
+        /// The version of the DaemonSet that the decision is based on.
+        resource_version: ResourceVersion,
+        /// The new count.
+        collision_count: i32,
+    },
+    /// Replace the pod's hash label, which is that of a duplicate revision (C42).
+    RelabelPod {
+        /// The pod.
+        pod: PodReference,
+        /// The hash of the current revision.
+        hash: RevisionHash,
+    },
+    /// Delete a duplicate, or a revision beyond the history limit (C42, C44).
     DeleteRevision(RevisionReference),
     /// Create a pod from the current template (C30).
     CreatePod(NewPod),
     /// Delete a pod, with its UID as precondition (C61).
     DeletePod(PodReference),
     /// Write the status (C70).
-    UpdateStatus { resource_version: ResourceVersion, status: Status },
+    UpdateStatus {
+        /// The version of the DaemonSet that the status was computed from.
+        resource_version: ResourceVersion,
+        /// The new status.
+        status: Status,
+    },
 }
 
+/// The pod that a write changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodReference {
+    /// `metadata.name`.
     pub name: PodName,
+    /// `metadata.uid`: the write fails if another pod has the name (C61).
     pub uid: Uid,
-    /// The node that it is on or aimed at.
+    /// The node that the pod runs on or is pinned to, if the write depends on it.
     pub node: Option<NodeName>,
 }
 
+/// The revision that a write changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionReference {
+    /// `metadata.name`.
     pub name: RevisionName,
+    /// `metadata.uid`: the write fails if another revision has the name (C61).
     pub uid: Uid,
+    /// `metadata.resourceVersion`: an update fails if the revision has changed (C61).
     pub resource_version: ResourceVersion,
 }
 
+/// A revision to create, which stores the current template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRevision {
+    /// `metadata.name`: the name of the DaemonSet and the hash.
     pub name: RevisionName,
+    /// The value of the hash label.
     pub hash: RevisionHash,
+    /// `revision`.
     pub number: i64,
-    /// What was hashed along with the template (C43).
+    /// The collision count that was hashed with the template (C43).
     pub collision_count: Option<i32>,
 }
 
+/// A pod to create from the current template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPod {
-    /// The name under which a creation for this node has been sent before, if that may still take effect: under the same
-    /// name both together make one pod at most (C35). `None`: whoever executes the write draws a name. In a
-    /// [`WriteResult`] it is the name that was sent last.
+    /// The name of an earlier creation for this node that may still take effect: with the same
+    /// name, both create at most one pod. `None` if the executor chooses a random name. In a
+    /// [`WriteResult`] it is the name that was sent last (C35).
     pub name: Option<PodName>,
+    /// The node on which the pod is to run.
     pub node: NodeName,
+    /// The hash of the current revision, for the pod's label.
     pub hash: RevisionHash,
+    /// The template generation, for the pod's label (C45).
     pub template_generation: Option<i64>,
+    /// Which component binds the pod to its node (C31).
     pub schedule_by: ScheduleBy,
 }
 
-/// Who binds pods to nodes (C31).
+/// Which component binds pods to nodes (C31).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScheduleBy {
-    /// The pod is aimed at its node by node affinity.
+    /// The scheduler: required node affinity pins the pod to its node.
     #[default]
     Scheduler,
-    /// The pod is created with `spec.nodeName`.
+    /// This controller: the pod is created with `spec.nodeName`.
     Controller,
 }
 
-/// A write and what became of it. Every write of a plan must come back, exactly once.
+/// A write and its outcome. Every write of a plan must be returned exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteResult {
+    /// The write, as it was planned; the name of a created pod is filled in.
     pub write: Write,
+    /// The outcome of the write.
     pub outcome: Outcome,
 }
 
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The API server answered with this object. For a delete: it is done or under way.
-    Written { uid: Uid, resource_version: ResourceVersion },
-    /// There is no such object any more (or another one under its name). What a delete wants.
+    /// The write succeeded. A deleted object may still be terminating.
+    Written {
+        /// `metadata.uid` in the response.
+        uid: Uid,
+        /// `metadata.resourceVersion` in the response.
+        resource_version: ResourceVersion,
+    },
+    /// The object does not exist any more, or another object has its name. For a deletion this is a
+    /// success.
     Gone,
-    /// `CreateRevision` only: the name is taken. Both were read live after the refusal;
-    /// `collision_count` is that of the DaemonSet. `None`: taken by another kind's revision, which is of no use.
-    RevisionExists { revision: Option<Box<Revision>>, collision_count: Option<i32> },
-    /// Refused because the namespace is terminating: no error (C28).
+    /// `CreateRevision` only: the name is taken. Both fields were read from the API server after
+    /// the refusal.
+    RevisionExists {
+        /// The revision that has the name; `None` if it belongs to another kind of controller.
+        revision: Option<Box<Revision>>,
+        /// `status.collisionCount` of the DaemonSet.
+        collision_count: Option<i32>,
+    },
+    /// Refused because the namespace is terminating, which is no error (C28).
     NamespaceTerminating,
-    /// Not tried, because an earlier batch of creates had an error (C28).
+    /// Not attempted, because an earlier batch of creations had an error (C28).
     Skipped,
-    /// Refused. The message is for people.
-    Failed { message: String },
-    /// `CreatePod` and `DeletePod` only: no answer tells whether it has been done, or will be. It is sent
-    /// again until one does (C35, C52); other writes may be planned again as if they had failed.
-    Unknown { message: String },
+    /// Refused.
+    Failed {
+        /// The cause, for the log.
+        message: String,
+    },
+    /// No response states whether the write took effect or will. `CreatePod` and `DeletePod` are
+    /// repeated until one does (C35, C52). Report other writes as [`Outcome::Failed`]: repeating
+    /// them does no harm.
+    Unknown {
+        /// The cause, for the log.
+        message: String,
+    },
 }
 
-/// What there is to tell people, on the DaemonSet.
+/// An event to report on the DaemonSet (C71).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// C24
-    FailedDaemonPod { pod: PodName, node: NodeName },
-    /// C24
-    SucceededDaemonPod { pod: PodName, node: NodeName },
-    /// C33
+    /// The plan deletes a failed pod (C24).
+    FailedDaemonPod {
+        /// The pod.
+        pod: PodName,
+        /// Its node.
+        node: NodeName,
+    },
+    /// The plan deletes a succeeded pod (C24).
+    SucceededDaemonPod {
+        /// The pod.
+        pod: PodName,
+        /// Its node.
+        node: NodeName,
+    },
+    /// The selector matches all pods, so nothing is planned (C33).
     SelectingAll,
-    /// C60: this many creations and deletions were not seen for too long.
-    ExpectationLapsed { creations: usize, deletions: usize, writes: usize },
-    /// C4
+    /// Writes were not seen in time, and the wait for them has ended (C60).
+    ExpectationLapsed {
+        /// Number of created pods that were not seen.
+        creations: usize,
+        /// Number of objects that were not seen deleted or terminating.
+        deletions: usize,
+        /// Number of kinds whose watch has not reached the last write.
+        writes: usize,
+    },
+    /// A malformed part of an object (C4).
     Problem(Problem),
 }
 
@@ -156,7 +239,7 @@ impl Notice {
         }
     }
 
-    /// Whether the event's `type` is `Warning` and not `Normal`.
+    /// Whether the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
             Self::SucceededDaemonPod { .. } => false,
@@ -168,28 +251,33 @@ impl Notice {
     }
 }
 
-/// What is yet to be seen before the next step (C56, C60).
+/// What must be seen before pods and revisions are written again (C56, C60).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Writes whose results have not come back.
+    /// Number of writes whose results are missing.
     pub in_flight: usize,
+    /// Number of created pods that have not been seen.
     pub creations: usize,
+    /// Number of objects that have not been seen deleted or terminating.
     pub deletions: usize,
-    /// Kinds whose watch has not reached what was written.
+    /// Number of kinds whose watch has not reached the last write.
     pub stale_kinds: usize,
 }
 
-/// How far the watch of each kind has come: the highest resourceVersion that an event or a bookmark had,
-/// or the one that the last list had.
+/// How far the watch of each kind is: the highest resourceVersion of its events and bookmarks, or
+/// that of the last list (C60).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
+    /// The watch of DaemonSets.
     pub daemon_sets: ResourceVersion,
+    /// The watch of pods.
     pub pods: ResourceVersion,
+    /// The watch of ControllerRevisions.
     pub revisions: ResourceVersion,
 }
 
 impl Plan {
-    /// How many writes there are of each kind, by name, for logs and tests.
+    /// The number of writes of each kind, by [`Write::verb`], for logs and tests.
     pub fn summary(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for write in &self.writes {
@@ -200,7 +288,7 @@ impl Plan {
 }
 
 impl Write {
-    /// What is done, in two words.
+    /// The kind of write in two words, such as `create pod`.
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::AdoptPod(_) => "adopt pod",
@@ -236,7 +324,7 @@ impl Write {
         }
     }
 
-    /// The UID of what is deleted.
+    /// The UID of the object that the write deletes, if it deletes one.
     pub(crate) const fn deleted(&self) -> Option<&Uid> {
         let deletes = matches!(self, Self::DeletePod(_) | Self::DeleteRevision(_));
         match self.target() {
@@ -251,7 +339,7 @@ impl Write {
     }
 }
 
-/// What a write is of.
+/// The object that a write changes or creates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteTarget<'a> {
     NewPod(&'a NewPod),
@@ -263,7 +351,7 @@ pub(crate) enum WriteTarget<'a> {
 
 impl<'a> WriteTarget<'a> {
     /// The kind whose watch will show the write.
-    pub const fn kind(self) -> ObjectKind {
+    pub(crate) const fn kind(self) -> ObjectKind {
         match self {
             Self::NewPod(_) | Self::Pod(_) => ObjectKind::Pod,
             Self::NewRevision | Self::Revision(_) => ObjectKind::Revision,
@@ -271,8 +359,8 @@ impl<'a> WriteTarget<'a> {
         }
     }
 
-    /// The node that a pod is, or is to be, on or aimed at.
-    pub const fn node(self) -> Option<&'a NodeName> {
+    /// The node of the pod.
+    pub(crate) const fn node(self) -> Option<&'a NodeName> {
         match self {
             Self::NewPod(pod) => Some(&pod.node),
             Self::Pod(pod) => pod.node.as_ref(),

@@ -12,13 +12,14 @@ pub use hash::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
 use crate::api::{DaemonSet, Problem, Revision, RevisionHash, RevisionName, Timestamp, Uid};
+use crate::ownership::Ownership;
 use crate::plan::{NewRevision, RevisionReference};
 
-/// How soon the creation of a revision whose name was taken is tried again.
+/// Time until the creation of a revision is retried after its name was taken.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a duplicate is kept. Whoever creates one by hand may be about to delete the other, as
-/// conformance tests do; upstream, which does not react to revisions, would not interfere.
+/// Minimum time for which a duplicate is kept. A user who creates one may be about to delete the
+/// other, as conformance tests do. Upstream would not interfere: it does not react to revisions.
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 
 /// The revisions that a DaemonSet owns, and the orphans that it would adopt.
@@ -26,7 +27,7 @@ const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct RevisionHistory {
     revisions: BTreeMap<RevisionName, Revision>,
     collision: Option<Collision>,
-    /// Since when there are duplicates of the current revision (C42).
+    /// When duplicates of the current revision were first seen, while there are any (C42).
     duplicates_since: Option<Timestamp>,
     /// Name and hash of a deleted revision that stored the current template. It is created again
     /// under the same name, because pods have its hash (C41, C46).
@@ -75,18 +76,18 @@ impl Collision {
 
 impl RevisionSet<'_> {
     /// The least number that the current revision may have (C42).
-    pub fn current_number(&self) -> i64 {
+    pub(crate) fn current_number(&self) -> i64 {
         self.old.last().map_or(0, |old| old.number).max(0) + 1
     }
 
     /// Owned revisions without a hash label (C42).
-    pub fn unlabelled(&self) -> impl Iterator<Item = &Revision> {
+    pub(crate) fn unlabelled(&self) -> impl Iterator<Item = &Revision> {
         let ours = self.current.iter().chain(&self.duplicates).chain(&self.old);
         ours.copied().filter(|revision| revision.hash().is_none())
     }
 
     /// The hashes of all revisions that store the current template.
-    pub fn current_hashes(&self) -> BTreeSet<RevisionHash> {
+    pub(crate) fn current_hashes(&self) -> BTreeSet<RevisionHash> {
         self.current.iter().chain(&self.duplicates).filter_map(|revision| revision.hash()).collect()
     }
 }
@@ -94,7 +95,7 @@ impl RevisionSet<'_> {
 impl RevisionHistory {
     /// Applies a revision's newest version; returns whether anything changed.
     pub(crate) fn apply(&mut self, revision: Revision, daemon_set: &DaemonSet) -> bool {
-        if is_foreign(&revision, daemon_set) {
+        if revision.ownership(daemon_set) == Ownership::Foreign {
             return self.revisions.remove(&revision.name).is_some();
         }
         if self.revisions.get(&revision.name) == Some(&revision) {
@@ -131,7 +132,7 @@ impl RevisionHistory {
         is_known || had_collision
     }
 
-    /// The revisions with none of these UIDs.
+    /// The revisions whose UID is not among these.
     pub(crate) fn except(&self, uids: &BTreeSet<Uid>) -> Vec<(RevisionName, Uid)> {
         let others = self.revisions.values().filter(|revision| !uids.contains(&revision.uid));
         others.map(|revision| (revision.name.clone(), revision.uid.clone())).collect()
@@ -147,14 +148,13 @@ impl RevisionHistory {
         let mut set = RevisionSet::default();
         let mut current = Vec::new();
         for revision in self.revisions.values() {
-            if !is_owned(revision, daemon_set) {
-                set.orphans.push(revision);
-            } else if daemon_set.selector.as_ref().is_some_and(|s| !s.matches(&revision.labels)) {
-                set.releases.push(revision);
-            } else if revision.stores(&daemon_set.template) {
-                current.push(revision);
-            } else {
-                set.old.push(revision);
+            match revision.ownership(daemon_set) {
+                Ownership::Orphan => set.orphans.push(revision),
+                Ownership::Released => set.releases.push(revision),
+                Ownership::Owned if revision.stores(&daemon_set.template) => current.push(revision),
+                Ownership::Owned => set.old.push(revision),
+                // `apply` stores no such revision.
+                Ownership::Foreign => {}
             }
         }
         let by_number =
@@ -181,8 +181,8 @@ impl RevisionHistory {
         self.deleted_current = None;
     }
 
-    /// Records that the name of a new revision was taken (C43). `existing` and `collision_count` were
-    /// read from the API server after the refusal.
+    /// Records that the name of a new revision was taken (C43). `existing` and `collision_count`
+    /// were read from the API server after the refusal.
     pub(crate) fn record_collision(
         &mut self,
         new: &NewRevision,
@@ -209,7 +209,7 @@ impl RevisionHistory {
             Some(Collision { name: new.name.clone(), kind, retry_at: now + RETRY_AFTER });
     }
 
-    /// Drops what is known of a collision that does not concern this revision or is over.
+    /// Drops the collision if it concerns another revision or is over.
     pub(crate) fn drop_outdated_collision(&mut self, new: &NewRevision, now: Timestamp) {
         self.collision.take_if(|collision| !collision.concerns(new, now));
     }
@@ -230,7 +230,7 @@ impl RevisionHistory {
         })
     }
 
-    /// When a creation is tried again, and when duplicates are deleted.
+    /// When a creation is retried, and when duplicates are deleted.
     pub(crate) fn due_at(&self) -> [Option<Timestamp>; 2] {
         let retry_at = self.collision.as_ref().map(|collision| collision.retry_at);
         [retry_at, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
@@ -270,26 +270,14 @@ impl Revision {
         }
     }
 
-    /// Why the revision's data matches no template, if it does not (C4).
+    /// The relation of the revision to a DaemonSet (C21).
+    pub(crate) fn ownership(&self, daemon_set: &DaemonSet) -> Ownership {
+        Ownership::of(daemon_set, self.controller.as_ref(), &self.labels, self.terminating)
+    }
+
+    /// Reports data that contains no template (C4).
     pub(crate) fn problem(&self) -> Option<Problem> {
         let message = self.template.as_ref().err()?.clone();
         Some(Problem::Revision { name: self.name.clone(), message })
     }
-}
-
-/// Whether the DaemonSet neither owns nor would adopt the revision.
-pub(crate) fn is_foreign(revision: &Revision, daemon_set: &DaemonSet) -> bool {
-    !is_owned(revision, daemon_set) && !is_adoptable(revision, daemon_set)
-}
-
-fn is_owned(revision: &Revision, daemon_set: &DaemonSet) -> bool {
-    revision.controller.as_ref() == Some(&daemon_set.uid)
-}
-
-/// Whether the DaemonSet would adopt the revision (C21).
-fn is_adoptable(revision: &Revision, daemon_set: &DaemonSet) -> bool {
-    let selector = daemon_set.selector.as_ref().filter(|selector| !selector.is_empty());
-    revision.controller.is_none()
-        && !revision.terminating
-        && selector.is_some_and(|selector| selector.matches(&revision.labels))
 }

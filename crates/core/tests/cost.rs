@@ -1,4 +1,4 @@
-//! What a sync costs, counted in slots assessed: in proportion to what changed (C80, C81).
+//! The cost of a sync, in assessed slots: it is proportional to the number of changes (C80, C81).
 
 mod support;
 
@@ -33,28 +33,29 @@ fn cost_of(world: &mut World, change: impl FnOnce(&mut World)) -> u64 {
     world.state.slots_assessed() - before
 }
 
-/// C80: one pod, one slot; a heartbeat none; one node one.
+/// C80: a change of a pod or a node costs one assessment, a heartbeat none.
 #[test]
-fn an_event_costs_the_slot_that_it_touches() {
+fn an_event_costs_the_slot_that_it_changes() {
     let mut world = settled_world();
-    let flaps = cost_of(&mut world, |world| {
+    let cost = cost_of(&mut world, |world| {
         let mut pod = world.server.pods.values().next().expect("a pod").clone();
         pod.readiness = Readiness::NotReady;
         world.put_pod(pod);
     });
-    assert_eq!(flaps, 1);
+    assert_eq!(cost, 1);
     assert_eq!(cost_of(&mut world, |world| world.apply_node(node("node-00000"))), 0, "a heartbeat");
     let mut labelled = node("node-00001");
     labelled.labels = with_label(&Labels::default(), "seen", "yes");
     assert_eq!(
         cost_of(&mut world, |world| world.apply_node(labelled)),
         0,
-        "a label that nobody reads"
+        "a label that placement does not read"
     );
     assert_eq!(cost_of(&mut world, |world| world.delete_node("node-00002")), 1);
 }
 
-/// C80, C81: a rollout one at a time costs a pass at its start, and then a few slots for each pod.
+/// C80, C81: a rollout of one node at a time costs one pass at its start, and then a few slots per
+/// pod.
 #[test]
 fn a_rollout_costs_in_proportion_to_the_nodes() {
     let mut world = settled_world();
@@ -62,63 +63,64 @@ fn a_rollout_costs_in_proportion_to_the_nodes() {
         world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
     });
     assert_eq!(world.state.counts().updated, 2_000);
-    // Marked for deletion, gone, made, started: four events for each node, and the pass.
+    // Four events for each node (terminating, deleted, created, ready), and the pass.
     assert!(cost <= 5 * NODES, "{cost} assessments");
 }
 
-/// C54, C80: waiting for minReadySeconds assesses a pod once more, when its time has come.
+/// C54, C80: a pod is assessed once more when minReadySeconds have passed.
 #[test]
-fn time_costs_the_slots_whose_time_has_come() {
+fn an_expired_timer_costs_one_slot() {
     let mut world = world_of_nodes();
     world.change(|ds| ds.min_ready_seconds = 30);
     world.settle();
     let before = world.state.slots_assessed();
-    world.settle_for_good();
+    world.settle_all_deadlines();
     assert_eq!(world.state.counts().available, 2_000);
     assert_eq!(world.state.slots_assessed() - before, NODES);
 }
 
-/// C70, C80: counts that go on changing are written at most so often, and in the end as they are; that a
-/// generation has been dealt with is told at once.
+/// C70, C80: changing counts are written at most once per interval, and finally with their last
+/// values; a new observed generation is written at once.
 #[test]
-fn counts_that_go_on_changing_are_written_at_intervals() {
+fn changing_counts_are_written_once_per_interval() {
     let status_interval = Duration::from_millis(100);
     let mut world =
         World::with_config(Config { status_interval, ..Config::default() }, daemon_set());
     for number in 0..50 {
         world.apply_node(node(&format!("node-{number:05}")));
     }
-    world.settle_for_good();
+    world.settle_all_deadlines();
     assert_eq!(world.server.daemon_set.status.number_available, 50);
     world.advance(status_interval);
     world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
     let plans = world.settle();
     let statuses = plans.iter().filter_map(|plan| plan.summary().get("update status").copied());
-    // The first change, and the generation; the fifty pods are replaced within the interval.
+    // One for the new generation and one for the first change; all pods are replaced within the
+    // interval.
     assert!(statuses.sum::<usize>() <= 2, "{plans:?}");
     let status = &world.server.daemon_set.status;
     assert_eq!(status.observed_generation, world.server.daemon_set.generation);
     assert!(status.updated_number_scheduled < 50);
-    world.settle_for_good();
+    world.settle_all_deadlines();
     assert_eq!(world.server.daemon_set.status.updated_number_scheduled, 50);
     assert_eq!(world.server.daemon_set.status.number_available, 50);
 }
 
-/// C70: a clock that is set back holds up no status.
+/// C70: a clock that is set back delays no status.
 #[test]
-fn a_clock_that_is_set_back_holds_up_no_status() {
+fn a_clock_that_is_set_back_delays_no_status() {
     let status_interval = Duration::from_millis(100);
     let mut world =
         World::with_config(Config { status_interval, ..Config::default() }, daemon_set());
     world.apply_node(node("node-1"));
-    world.settle_for_good();
+    world.settle_all_deadlines();
     world.now = world.now - Duration::from_secs(3600);
     world.apply_node(node("node-2"));
     world.settle();
     assert_eq!(world.server.daemon_set.status.desired_number_scheduled, 2);
 }
 
-/// C28, C80: plans hold what the burst limit lets them, and all of it in eight steps.
+/// C28, C80: each plan creates as many pods as the limit allows.
 #[test]
 fn a_plan_costs_what_it_writes() {
     let mut world = world_of_nodes();
@@ -129,7 +131,7 @@ fn a_plan_costs_what_it_writes() {
     assert_eq!(world.sync().summary().get("create pod"), None);
 }
 
-/// C52, C80: never more are unavailable than allowed, at the size of a real cluster.
+/// C52, C80: maxUnavailable is never exceeded in a large cluster.
 #[test]
 fn a_rollout_by_percentage_keeps_its_budget() {
     let mut world = settled_world();

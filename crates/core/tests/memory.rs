@@ -1,4 +1,4 @@
-//! What a DaemonSet's knowledge of a node takes, counted by the allocator: tens of bytes (C80).
+//! Memory per DaemonSet and node, counted by the allocator: tens of bytes (C80).
 
 mod support;
 
@@ -21,7 +21,7 @@ fn bytes_in_use() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// Plans, and leaves it at that.
+/// Plans, and executes nothing.
 fn plan(states: &mut [DaemonSetState], nodes: &NodeTable) {
     for state in states {
         for write in state.plan(NOW, &Watermarks::default(), nodes).writes {
@@ -30,12 +30,12 @@ fn plan(states: &mut [DaemonSetState], nodes: &NodeTable) {
     }
 }
 
-/// The one test of this binary, so that nobody else allocates meanwhile.
+/// C3, C80: a DaemonSet needs one slot for each node, and one view for each pod. Names are stored
+/// once.
 ///
-/// C3, C80: a pair of a DaemonSet and a node takes a slot; a pod that runs there a view of it besides. Names are held
-/// once for all.
+/// This is the only test of the binary, so that no other test allocates at the same time.
 #[test]
-fn a_pair_of_daemon_set_and_node_takes_tens_of_bytes() {
+fn a_daemon_set_needs_tens_of_bytes_for_a_node() {
     let mut nodes = NodeTable::default();
     for number in 0..NODES {
         nodes.apply(node(&format!("node-{number:05}")));
@@ -56,8 +56,8 @@ fn a_pair_of_daemon_set_and_node_takes_tens_of_bytes() {
     }
     plan(&mut states, &nodes);
     let with_pod = (bytes_in_use() - before) / pairs;
-    // A slot of 40 bytes, and while it lacks a pod an entry among those that do.
-    assert!(without_pod <= 90, "{without_pod} bytes for a node that lacks its pod");
+    // A slot of 40 bytes, and an entry in the set of nodes that need a pod.
+    assert!(without_pod <= 90, "{without_pod} bytes for a node that needs a pod");
     assert!(with_pod <= 140, "{with_pod} bytes for a node with a pod");
 }
 

@@ -1,5 +1,5 @@
-//! The same decisions, made the slow way: every node is scanned, step by step as upstream's `manage`,
-//! `rollingUpdate` and `updateDaemonSetStatus` do it (`upstream/`), and the outcome compared with the plan's.
+//! Compares plans with a slow implementation that scans all nodes, written after upstream's
+//! `manage`, `rollingUpdate` and `updateDaemonSetStatus` (`upstream/`).
 
 mod support;
 mod upstream;
@@ -22,7 +22,7 @@ use upstream::{Upstream, Verdict};
 const CURRENT: &str = "current";
 const GENERATION: i64 = 7;
 
-/// What one case is made of.
+/// The inputs of one case.
 #[derive(Clone, Debug)]
 struct Case {
     strategy: UpdateStrategy,
@@ -45,7 +45,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     let rest = (any_strategy(), select(vec![0, 50]), any_generation(), any_placement());
     (nodes, is_maintained, rest).prop_map(
         |(mut nodes, is_maintained, (strategy, min_ready_seconds, generation, placement))| {
-            // Nothing is desired, and the pods run on (C51).
+            // No node is desired, and the pods keep running (C51).
             for node in nodes.iter_mut().filter(|_| is_maintained) {
                 node.taints.push(taint("maintenance", "", TaintEffect::NoSchedule));
             }
@@ -58,7 +58,7 @@ fn any_generation() -> impl Strategy<Value = Option<i64>> {
     prop_oneof![3 => Just(None), 1 => Just(Some(GENERATION))]
 }
 
-/// Numbers and percentages, zero and not, in every combination: also those that the API refuses today.
+/// Numbers and percentages, zero and others, in every combination, even those that the API refuses.
 fn any_strategy() -> impl Strategy<Value = UpdateStrategy> {
     let amount = || {
         prop_oneof![
@@ -249,15 +249,19 @@ fn status_of(plan: &Plan, known: &Status) -> Status {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 3_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
-    /// C10, C12, C13, C22, C23, C25, C26, C51, C52, C53, C70: the incremental plan is the one that a scan of all nodes
-    /// arrives at.
+    /// C10, C12, C13, C22, C23, C25, C26, C51, C52, C53, C70: the incremental plan equals the
+    /// result of a scan of all nodes.
     #[test]
-    fn a_plan_is_what_a_scan_of_all_nodes_arrives_at(case in any_case()) {
+    fn a_plan_equals_the_result_of_a_scan(case in any_case()) {
         let mut world = world_of(&case);
         let plan = world.plan();
-        // The placement is the case's own: default tolerations are upstream's to add.
+        // Without default tolerations: `upstream` adds its own.
         let template = Template { canonical: "A".into(), placement: case.placement };
         let daemon_set = DaemonSet { template, ..world.server.daemon_set.clone() };
         let upstream = Upstream {

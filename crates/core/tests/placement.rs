@@ -1,4 +1,4 @@
-//! Which nodes get a pod, as tables: a template's wishes, a node, and what speaks against it.
+//! Tables of placements and nodes, with the expected eligibility and the reasons against a pod.
 
 use std::sync::Arc;
 
@@ -68,23 +68,23 @@ fn tolerating(
     Placement { tolerations: vec![toleration], ..Placement::default() }
 }
 
-/// C10: nothing speaks against a plain node.
+/// C10: a node without labels and taints gets a pod.
 #[test]
 fn a_plain_node_gets_a_pod() {
     check(Placement::default(), &node(&[]), Run, &[]);
 }
 
-/// C11: a node name that is another's speaks against both.
+/// C11: a template with the name of another node runs only there.
 #[test]
-fn a_template_with_a_node_name_runs_there_alone() {
+fn a_template_with_a_node_name_runs_only_there() {
     let named = |name: &str| Placement { node_name: Some(name.into()), ..Placement::default() };
     check(named("n1"), &node(&[]), Run, &[]);
     check(named("n2"), &node(&[]), MustNotRun, &["spec.nodeName is n2"]);
 }
 
-/// C12: every label of the node selector has to be there.
+/// C12: the node must have every label of the node selector.
 #[test]
-fn a_node_selector_names_the_labels_that_it_misses() {
+fn each_missing_label_of_a_node_selector_is_a_reason() {
     let selecting = |selector: &[(&str, &str)]| Placement {
         node_selector: selector.iter().copied().collect(),
         ..Placement::default()
@@ -101,26 +101,26 @@ fn a_node_selector_names_the_labels_that_it_misses() {
     );
 }
 
-/// C12: each operator of node affinity, on a label that is there and on one that is not.
+/// C12: each operator of node affinity, on an existing label and on a missing one.
 #[test]
-fn operators_of_node_affinity_compare_as_the_api_documents() {
+fn operators_of_node_affinity_match_as_the_api_documents() {
     let table = [
         ("disk", In(values(&["hdd", "ssd"])), true),
         ("disk", In(values(&["hdd"])), false),
-        ("gone", In(values(&["x"])), false),
+        ("missing", In(values(&["x"])), false),
         ("disk", NotIn(values(&["hdd"])), true),
         ("disk", NotIn(values(&["ssd"])), false),
-        ("gone", NotIn(values(&["x"])), true),
+        ("missing", NotIn(values(&["x"])), true),
         ("disk", Exists, true),
-        ("gone", Exists, false),
+        ("missing", Exists, false),
         ("disk", DoesNotExist, false),
-        ("gone", DoesNotExist, true),
+        ("missing", DoesNotExist, true),
         ("cores", Gt(7), true),
         ("cores", Gt(8), false),
         ("cores", Lt(9), true),
         ("cores", Lt(8), false),
         ("disk", Gt(0), false),
-        ("gone", Lt(9), false),
+        ("missing", Lt(9), false),
     ];
     for (key, operator, matches) in table {
         let placement = affinity(vec![labels(vec![requirement(key, operator.clone())])]);
@@ -133,7 +133,8 @@ fn operators_of_node_affinity_compare_as_the_api_documents() {
     }
 }
 
-/// C12: terms are ORed, expressions ANDed; an empty term and a malformed one match nothing, and no terms neither.
+/// C12: one term and all its expressions must match; an empty or malformed term matches nothing,
+/// and so does an empty list of terms.
 #[test]
 fn terms_of_node_affinity_combine() {
     let ssd = || requirement("disk", In(values(&["ssd"])));
@@ -157,9 +158,9 @@ fn terms_of_node_affinity_combine() {
     check(affinity(vec![]), &node(&[]), MustNotRun, &["the required node affinity has no terms"]);
 }
 
-/// C12: of fields there is the node's name.
+/// C12: matchFields compares the name of the node.
 #[test]
-fn match_fields_know_the_name() {
+fn match_fields_compares_the_name() {
     let name = |operator| affinity(vec![fields(vec![requirement("metadata.name", operator)])]);
     check(name(In(values(&["n1"]))), &node(&[]), Run, &[]);
     check(name(NotIn(values(&["n2"]))), &node(&[]), Run, &[]);
@@ -171,9 +172,9 @@ fn match_fields_know_the_name() {
     );
 }
 
-/// C13: which of the answers each effect speaks against.
+/// C13: NoSchedule prevents creation, and NoExecute also removes pods.
 #[test]
-fn an_untolerated_taint_keeps_away_and_no_execute_evicts() {
+fn taints_prevent_creation_and_no_execute_evicts() {
     check(
         Placement::default(),
         &node(&[("full", "", NoSchedule)]),
@@ -186,7 +187,7 @@ fn an_untolerated_taint_keeps_away_and_no_execute_evicts() {
         MustNotRun,
         &["taint down=yes:NoExecute is not tolerated", "taint full:NoSchedule is not tolerated"],
     );
-    check(Placement::default(), &node(&[("meh", "", PreferNoSchedule)]), Run, &[]);
+    check(Placement::default(), &node(&[("slow", "", PreferNoSchedule)]), Run, &[]);
 }
 
 /// C13: each operator of tolerations, empty keys and effects, and numbers.
@@ -233,7 +234,7 @@ fn tolerations_match_as_the_api_documents() {
     }
 }
 
-/// C14: what every pod tolerates, the network only with hostNetwork, and nothing twice.
+/// C14: the tolerations of every pod, one more with hostNetwork, and none of them twice.
 #[test]
 fn default_tolerations_are_added_once() {
     let conditions = [
@@ -261,10 +262,10 @@ fn default_tolerations_are_added_once() {
     assert_eq!(once.clone().with_default_tolerations(), once);
 }
 
-/// C15: the namespace's node selector keeps pods from being created, and takes none away; what else speaks against a pod still
-/// does.
+/// C15: the namespace's node selector prevents creations and removes no pod; other reasons still
+/// count.
 #[test]
-fn the_namespace_restricts_its_daemon_sets() {
+fn the_node_selector_of_a_namespace_restricts_creations() {
     let namespace = Labels::from_iter([("zone", "b")]);
     let placement = Placement::default();
     let node = node(&[]);

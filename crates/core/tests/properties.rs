@@ -1,5 +1,5 @@
-//! Whatever happens, and in whatever order it is seen: counts never drift, budgets are kept, and in the end
-//! there is one pod of the current revision on each eligible node, and none elsewhere.
+//! Properties that hold for all events in any order: counts equal a recount, budgets are kept, and
+//! finally there is one pod of the current revision on each eligible node and none elsewhere.
 
 mod support;
 
@@ -34,10 +34,10 @@ enum Step {
     DeleteRevision(Index),
     DuplicateRevision(u8),
     Fault(&'static str),
-    /// The write is not answered; and whether it is done.
-    Unanswered(&'static str, bool),
-    Hold(Kind),
-    Release,
+    /// There is no response to the next such write; `true` if it takes effect.
+    NoResponse(&'static str, bool),
+    Delay(Kind),
+    Deliver,
     Restart,
     Advance(u16),
     Kubelets,
@@ -51,7 +51,7 @@ enum PodChange {
     Fails,
     Succeeds,
     Terminates,
-    Goes,
+    IsDeleted,
     LeavesSelector,
     Rejoins,
     LosesHash,
@@ -85,7 +85,7 @@ fn pod_change() -> impl Strategy<Value = PodChange> {
         Just(PodChange::Fails),
         Just(PodChange::Succeeds),
         Just(PodChange::Terminates),
-        Just(PodChange::Goes),
+        Just(PodChange::IsDeleted),
         Just(PodChange::LeavesSelector),
         Just(PodChange::Rejoins),
         Just(PodChange::LosesHash),
@@ -116,9 +116,9 @@ fn verb() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-fn unanswered() -> impl Strategy<Value = Step> {
+fn no_response() -> impl Strategy<Value = Step> {
     let verb = prop::sample::select(vec!["create pod", "delete pod"]);
-    (verb, any::<bool>()).prop_map(|(verb, is_done)| Step::Unanswered(verb, is_done))
+    (verb, any::<bool>()).prop_map(|(verb, takes_effect)| Step::NoResponse(verb, takes_effect))
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -135,9 +135,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::DeleteRevision),
         1 => (0u8..4).prop_map(Step::DuplicateRevision),
         1 => verb().prop_map(Step::Fault),
-        1 => unanswered(),
-        1 => kind().prop_map(Step::Hold),
-        2 => Just(Step::Release),
+        1 => no_response(),
+        1 => kind().prop_map(Step::Delay),
+        2 => Just(Step::Deliver),
         1 => Just(Step::Restart),
         2 => (0u16..400).prop_map(Step::Advance),
         6 => Just(Step::Kubelets),
@@ -149,7 +149,7 @@ fn node_name(number: u8) -> String {
     format!("n{number}")
 }
 
-fn take(world: &mut World, step: Step) {
+fn apply(world: &mut World, step: Step) {
     match step {
         Step::AddNode(number) => world.apply_node(node(&node_name(number))),
         Step::TaintNode(number, effect) => {
@@ -167,7 +167,7 @@ fn take(world: &mut World, step: Step) {
             world.change(|ds| ds.min_ready_seconds = seconds.into());
         }
         Step::Pod(index, change) => change_pod(world, index, &change),
-        Step::Stray { node, number, orphan, hash } => stray(world, node, number, orphan, hash),
+        Step::Stray { node, number, orphan, hash } => add_stray(world, node, number, orphan, hash),
         Step::DeleteRevision(index) => {
             let names: Vec<_> = world.server.revisions.keys().cloned().collect();
             if !names.is_empty() {
@@ -181,15 +181,16 @@ fn take(world: &mut World, step: Step) {
         Step::Fault(verb) => {
             let outcome = Outcome::Failed { message: "refused".to_owned() };
             let write = verb.to_owned();
-            world.faults.push_back(Fault { write, outcome, is_done: false });
+            world.faults.push_back(Fault { write, outcome, takes_effect: false });
         }
-        Step::Unanswered(verb, is_done) => {
+        Step::NoResponse(verb, takes_effect) => {
             let outcome = Outcome::Unknown { message: "no answer".to_owned() };
-            world.faults.push_back(Fault { write: verb.to_owned(), outcome, is_done });
+            let write = verb.to_owned();
+            world.faults.push_back(Fault { write, outcome, takes_effect });
         }
-        Step::Hold(kind) => world.hold(kind),
-        Step::Release => world.release(),
-        Step::Restart => world.start_over(world.server.daemon_set.clone()),
+        Step::Delay(kind) => world.delay(kind),
+        Step::Deliver => world.deliver_delayed(),
+        Step::Restart => world.restart(world.server.daemon_set.clone()),
         Step::Advance(seconds) => world.advance(Duration::from_secs(seconds.into())),
         Step::Kubelets => {
             world.kubelets();
@@ -219,7 +220,7 @@ const fn update_strategy(strategy: Update) -> UpdateStrategy {
     }
 }
 
-/// The node goes, and the pod collector takes what ran there.
+/// Deletes a node; the pod garbage collector deletes its pods.
 fn delete_node(world: &mut World, name: &str) {
     world.delete_node(name);
     let pods = world.server.pods.values();
@@ -245,7 +246,7 @@ fn change_pod(world: &mut World, index: Index, change: &PodChange) {
             (pod.phase, pod.readiness) = (PodPhase::Succeeded, Readiness::NotReady)
         }
         PodChange::Terminates => pod.terminating = true,
-        PodChange::Goes => return world.remove_pod(name),
+        PodChange::IsDeleted => return world.remove_pod(name),
         PodChange::LeavesSelector => pod.labels = with_label(&pod.labels, "app", "other"),
         PodChange::Rejoins => pod.labels = with_label(&pod.labels, "app", "ds"),
         PodChange::LosesHash => pod.labels = with_label(&pod.labels, HASH_LABEL, "lost"),
@@ -253,7 +254,7 @@ fn change_pod(world: &mut World, index: Index, change: &PodChange) {
     world.put_pod(pod);
 }
 
-fn stray(world: &mut World, node: u8, number: u8, orphan: bool, hash: u8) {
+fn add_stray(world: &mut World, node: u8, number: u8, orphan: bool, hash: u8) {
     let name = format!("stray-{node}-{number}");
     let mut stray = pod(&name, &node_name(node));
     stray.uid = format!("{name}-{}", world.server.version).as_str().into();
@@ -264,12 +265,12 @@ fn stray(world: &mut World, node: u8, number: u8, orphan: bool, hash: u8) {
     }
 }
 
-/// Lets everything be seen, makes kubelets ready what they run, and waits for rest.
-fn come_to_rest(world: &mut World) {
+/// Ends all faults and delays, makes all running pods ready, and waits until nothing changes.
+fn converge(world: &mut World) {
     world.faults.clear();
-    world.release();
+    world.deliver_delayed();
     for _ in 0..50 {
-        world.settle_for_good();
+        world.settle_all_deadlines();
         let unready: Vec<_> = world
             .server
             .pods
@@ -285,7 +286,7 @@ fn come_to_rest(world: &mut World) {
             world.put_pod(pod);
         }
     }
-    panic!("does not come to rest");
+    panic!("the cluster does not converge");
 }
 
 fn assert_converged(world: &World) {
@@ -323,31 +324,38 @@ fn current_hash(world: &World) -> Option<everynode_core::api::RevisionHash> {
     current.and_then(|revision| revision.hash())
 }
 
-/// The eligible nodes that have no available pod.
+/// The number of nodes without a ready pod.
 fn unavailable(world: &World) -> usize {
     let pods = world.pods_by_node();
-    let is_served = |name| {
+    let has_ready_pod = |name| {
         let there = pods.get(name).map_or(&[][..], Vec::as_slice);
         there.iter().any(|pod| pod.readiness.is_ready())
     };
-    world.nodes.iter().filter(|(_, node)| !is_served(&node.name)).count()
+    world.nodes.iter().filter(|(_, node)| !has_ready_pod(&node.name)).count()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
-    /// C23, C25, C34, C35, C60, C62: events, faults, delays and restarts in any order end with one pod per eligible node.
+    /// C23, C25, C34, C35, C60, C62: after events, faults, delays and restarts in any order there
+    /// is one pod on each eligible node.
     #[test]
-    fn any_history_ends_with_one_pod_on_each_eligible_node(steps in prop::collection::vec(step(), 1..120)) {
+    fn any_history_ends_with_one_pod_on_each_eligible_node(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
         let mut world = World::new(daemon_set());
         for step in steps {
-            take(&mut world, step);
+            apply(&mut world, step);
         }
-        come_to_rest(&mut world);
+        converge(&mut world);
         assert_converged(&world);
     }
 
-    /// C34, C35, C51, C52, C53: a rollout, however it is interrupted, keeps its budget and never doubles a pod.
+    /// C34, C35, C51, C52, C53: a rollout that is interrupted in any way keeps its budget and never
+    /// creates two new pods on a node.
     #[test]
     fn a_rollout_never_exceeds_its_budget(
         budget in 1u32..4,
@@ -356,10 +364,10 @@ proptest! {
             prop_oneof![
                 1 => (0u8..3).prop_map(Step::Template),
                 1 => Just(Step::Restart),
-                2 => Just(Step::Release),
-                1 => kind().prop_map(Step::Hold),
+                2 => Just(Step::Deliver),
+                1 => kind().prop_map(Step::Delay),
                 1 => verb().prop_map(Step::Fault),
-                2 => unanswered(),
+                2 => no_response(),
                 4 => Just(Step::Kubelets),
                 8 => Just(Step::Sync),
             ],
@@ -368,30 +376,35 @@ proptest! {
     ) {
         let mut world = World::new(daemon_set());
         let strategy = if surges { Update::Surge } else { Update::Unavailable };
-        world.change(|ds| ds.update_strategy = update_strategy(strategy(IntOrPercent::Int(budget))));
+        let strategy = update_strategy(strategy(IntOrPercent::Int(budget)));
+        world.change(|ds| ds.update_strategy = strategy);
         for number in 0..NODES {
             world.apply_node(node(&node_name(number)));
         }
-        come_to_rest(&mut world);
+        converge(&mut world);
         let budget = budget as usize;
         for step in steps {
-            // A pod that should have gone and could not makes a pair that is nobody's surge.
-            if surges && matches!(step, Step::Fault("delete pod") | Step::Unanswered("delete pod", false)) {
+            // If an old pod is not deleted, its node has two pods without a surge.
+            let fails_to_delete =
+                matches!(step, Step::Fault("delete pod") | Step::NoResponse("delete pod", false));
+            if surges && fails_to_delete {
                 continue;
             }
-            take(&mut world, step);
+            apply(&mut world, step);
             let pods = world.pods_by_node();
             if surges {
-                let waits = |pods: &&Vec<&Pod>| pods.len() == 2 && pods.iter().any(|pod| !pod.readiness.is_ready());
+                let is_surging = |pods: &&Vec<&Pod>| {
+                    pods.len() == 2 && pods.iter().any(|pod| !pod.readiness.is_ready())
+                };
                 assert_eq!(unavailable(&world), 0);
                 assert!(pods.values().all(|pods| pods.len() <= 2));
-                assert!(pods.values().filter(waits).count() <= budget);
+                assert!(pods.values().filter(is_surging).count() <= budget);
             } else {
                 assert!(unavailable(&world) <= budget);
                 assert!(pods.values().all(|pods| pods.len() <= 1));
             }
         }
-        come_to_rest(&mut world);
+        converge(&mut world);
         assert_converged(&world);
     }
 
@@ -402,7 +415,7 @@ proptest! {
             let mut world = World::new(daemon_set());
             let mut plans = Vec::new();
             for step in steps.clone() {
-                take(&mut world, step);
+                apply(&mut world, step);
                 let plan = world.plan();
                 let writes = plan.writes.iter().map(Write::to_string);
                 plans.push(writes.collect::<Vec<_>>());

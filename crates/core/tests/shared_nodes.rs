@@ -1,4 +1,4 @@
-//! NodeTable come and go under several DaemonSets: their numbers are given away and never mixed up.
+//! Several DaemonSets share nodes that join and leave: numbers are reused and never mixed up.
 
 mod support;
 
@@ -54,7 +54,7 @@ impl Pair {
         Self { nodes, states, pods: BTreeMap::new() }
     }
 
-    fn take(&mut self, step: Step) {
+    fn apply(&mut self, step: Step) {
         match step {
             Step::AddNode(number) => {
                 if let Some(id) = self.nodes.apply(node(&name(number))) {
@@ -86,7 +86,8 @@ impl Pair {
         }
     }
 
-    /// Each DaemonSet wants pods on exactly the nodes that exist and have none of its own.
+    /// Checks that each DaemonSet plans pods exactly on the nodes that exist and have none of its
+    /// pods.
     fn check(&mut self) {
         let existing: BTreeSet<NodeName> =
             self.nodes.iter().map(|(_, node)| node.name.clone()).collect();
@@ -105,7 +106,7 @@ impl Pair {
                 if let Write::CreatePod(pod) = &write {
                     created.insert(pod.node.clone());
                 }
-                let outcome = Outcome::Failed { message: "only looking".to_owned() };
+                let outcome = Outcome::Failed { message: "not executed".to_owned() };
                 state.apply_result(WriteResult { write, outcome }, NOW);
             }
             assert_eq!(created, wanted);
@@ -118,20 +119,23 @@ fn name(number: u8) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
-    /// C16, C80: a number that is given to another node carries nothing over, for no DaemonSet.
+    /// C16, C80: a node that reuses the number of another gets none of its state, in any DaemonSet.
     #[test]
     fn numbers_of_nodes_are_never_mixed_up(steps in prop::collection::vec(step(), 1..200)) {
         let mut pair = Pair::new();
         for step in steps {
-            pair.take(step);
+            pair.apply(step);
         }
         pair.check();
         for number in 0..NAMES {
-            pair.take(Step::DeleteNode(number));
-            pair.take(Step::DeletePod { of: false, on: number });
-            pair.take(Step::DeletePod { of: true, on: number });
+            pair.apply(Step::DeleteNode(number));
+            pair.apply(Step::DeletePod { of: false, on: number });
+            pair.apply(Step::DeletePod { of: true, on: number });
         }
         pair.check();
         prop_assert!((0..NAMES).all(|number| pair.nodes.id(&name(number).into()).is_none()));

@@ -1,5 +1,6 @@
-//! Rollouts as transcripts: each file in `transcripts/` lists commands and what the core plans after
-//! them. `UPDATE_EXPECT=1 cargo test -p everynode-core --test transcripts` rewrites the files.
+//! Rollouts as transcripts: each file in `transcripts/` lists commands and what the core plans
+//! after them. `UPDATE_EXPECT=1 cargo test -p everynode-core --test transcripts` rewrites the
+//! files.
 
 mod support;
 mod transcript;
@@ -34,9 +35,9 @@ transcripts! {
     create: "create",
     evict: "evict",
     failed_pods: "failed-pods",
-    flip: "flip",
     handover: "handover",
     history: "history",
+    malformed_template: "malformed-template",
     min_ready: "min-ready",
     namespace_node_selector: "namespace-node-selector",
     node_selector: "node-selector",
@@ -44,6 +45,7 @@ transcripts! {
     ownership: "ownership",
     refusals: "refusals",
     restart: "restart",
+    rollback: "rollback",
     rolling_update: "rolling-update",
     schedule_by_controller: "schedule-by-controller",
     selecting_all: "selecting-all",
@@ -54,10 +56,9 @@ transcripts! {
     surge_delete_old_if_spare: "surge-delete-old-if-spare",
     template_generation: "template-generation",
     terminating_pods: "terminating-pods",
-    unanswered_creations: "unanswered-creations",
-    unanswered_deletions: "unanswered-deletions",
-    unanswered_surge: "unanswered-surge",
-    unreadable_template: "unreadable-template",
+    unknown_creations: "unknown-creations",
+    unknown_deletions: "unknown-deletions",
+    unknown_surge: "unknown-surge",
     waiting: "waiting",
 }
 

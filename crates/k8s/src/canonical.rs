@@ -1,16 +1,17 @@
-//! The form of a pod template in which equal bytes mean equal meaning (C41a).
+//! The canonical form of a pod template: equal texts have equal meaning (C41).
 //!
-//! Keys are sorted; nulls and those empty objects that Go's types write although nothing is set are
-//! dropped. Which ones these are is a list, not a rule: `emptyDir: {}` is a volume, `labelSelector: {}`
-//! selects everything, and a field that we don't know may mean anything. Arrays stay as they are.
+//! Keys are sorted. Nulls are dropped, and so are the empty objects that Go writes for unset
+//! fields. Those are listed by name, because other empty objects have a meaning: `emptyDir: {}` is
+//! a volume, `labelSelector: {}` selects everything, and so may a field that this program does not
+//! know. Arrays are unchanged.
 
 use serde_json::{Map, Value};
 
 use crate::go_json;
 
-/// Members that say nothing when they are empty objects: structs that Go writes although they are
-/// unset, or that the API server fills in by default, and maps.
-const EMPTY_SAYS_NOTHING: &[&str] = &[
+/// Fields whose empty object has no meaning: maps, and structs that Go or the API server writes
+/// even if they are unset.
+const MEANINGLESS_IF_EMPTY: &[&str] = &[
     "affinity",
     "annotations",
     "dnsConfig",
@@ -28,7 +29,7 @@ const EMPTY_SAYS_NOTHING: &[&str] = &[
     "status",
 ];
 
-/// The canonical text of a template.
+/// The canonical text of a template (C41).
 pub fn canonical(template: &Value) -> String {
     go_json::encode(&reduced(template))
 }
@@ -40,7 +41,7 @@ fn reduced(value: &Value) -> Value {
             members
                 .iter()
                 .map(|(key, member)| (key, reduced(member)))
-                .filter(|(key, member)| !says_nothing(key, member))
+                .filter(|(key, member)| !is_meaningless(key, member))
                 .map(|(key, member)| (key.clone(), member))
                 .collect::<Map<_, _>>(),
         ),
@@ -48,10 +49,10 @@ fn reduced(value: &Value) -> Value {
     }
 }
 
-fn says_nothing(key: &str, member: &Value) -> bool {
+fn is_meaningless(key: &str, member: &Value) -> bool {
     match member {
         Value::Null => true,
-        Value::Object(members) => members.is_empty() && EMPTY_SAYS_NOTHING.contains(&key),
+        Value::Object(members) => members.is_empty() && MEANINGLESS_IF_EMPTY.contains(&key),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => false,
     }
 }
@@ -64,14 +65,18 @@ mod tests {
         canonical(&serde_json::from_str(template).unwrap())
     }
 
-    /// C41: object key order, nulls, empty objects and `creationTimestamp: null` don't matter.
+    /// C41: the order of keys, nulls, meaningless empty objects and `creationTimestamp: null` make
+    /// no difference.
     #[test]
-    fn what_older_and_newer_go_writes_of_one_template_is_equal() {
+    fn versions_of_go_write_equal_templates() {
         let bare = of(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"}]}}"#);
         for same in [
             r#"{"spec":{"containers":[{"name":"c"}]},"metadata":{"labels":{"a":"b"}}}"#,
-            r#"{"metadata":{"creationTimestamp":null,"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","resources":{}}]}}"#,
-            r#"{"metadata":{"labels":{"a":"b"},"annotations":{}},"spec":{"containers":[{"name":"c","resources":{"limits":{}}}],"securityContext":{},"affinity":{"nodeAffinity":{}}}}"#,
+            r#"{"metadata":{"creationTimestamp":null,"labels":{"a":"b"}},
+                "spec":{"containers":[{"name":"c","resources":{}}]}}"#,
+            r#"{"metadata":{"labels":{"a":"b"},"annotations":{}},
+                "spec":{"containers":[{"name":"c","resources":{"limits":{}}}],
+                "securityContext":{},"affinity":{"nodeAffinity":{}}}}"#,
         ] {
             assert_eq!(of(same), bare, "{same}");
         }
@@ -81,7 +86,7 @@ mod tests {
         );
     }
 
-    /// C41: array order does matter, and so does what only looks empty.
+    /// C41: the order of arrays makes a difference, and so do empty objects with a meaning.
     #[test]
     fn templates_of_different_meaning_stay_different() {
         for (a, b) in [

@@ -1,8 +1,9 @@
-//! From Kubernetes' JSON to the core's types: only what decisions read is kept (C3).
+//! From Kubernetes' JSON to the core's types, which contain only what decisions read (C3).
 //!
-//! Bytes are decoded straight into narrow structs; those that are no UTF-8 are read as Go reads them. A part that does not parse becomes a
-//! [`Problem`](everynode_core::api::Problem) of its object, which is not lost (C4); only an object
-//! without a name, or of another shape altogether, is an [`Error`].
+//! Each function decodes bytes directly into narrow structs. Invalid UTF-8 is read as Go reads it.
+//! A malformed part becomes a [`Problem`](everynode_core::api::Problem) of its object, and the rest
+//! of the object still counts (C4). Only an object without a name, or with a field of a wrong type,
+//! is an [`Error`].
 
 mod daemon_set;
 mod intern;
@@ -31,9 +32,11 @@ use everynode_core::api::{ResourceVersion, Uid};
 #[derive(Debug, thiserror::Error)]
 #[error("{kind} {object}: {cause}")]
 pub struct Error {
+    /// Kind of the object.
     pub kind: &'static str,
-    /// Namespace and name as far as they could be read.
+    /// Namespace and name, as far as they could be read.
     pub object: String,
+    /// Why the object could not be decoded.
     pub cause: String,
 }
 
@@ -45,16 +48,19 @@ impl Error {
     }
 }
 
-/// What an object depends on: the owner that is marked as controller.
+/// The owner of an object that is marked as controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Controller {
+    /// The object has no controller.
     None,
+    /// A DaemonSet, with its UID.
     DaemonSet(Uid),
-    /// Another kind: none of ours.
+    /// An object of another kind.
     Foreign,
 }
 
-/// An opaque resourceVersion as the number that it is since 1.35 (C60); zero if it is none.
+/// Parses a resourceVersion, which is a decimal number since Kubernetes 1.35; zero if it is
+/// malformed (C60).
 pub fn resource_version(text: &str) -> ResourceVersion {
     ResourceVersion(text.parse().unwrap_or(0))
 }

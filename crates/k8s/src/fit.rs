@@ -1,7 +1,8 @@
-//! Whether a pod fits a node: what it asks for against what the node has left.
+//! Whether a pod fits on a node: its constraints and requests against the free capacity of the
+//! node.
 //!
-//! The sandbox's scheduler asks it of every candidate (S21), its kubelet of itself when it admits a pod (S22), and
-//! whoever wants to know before. In the order and the words of kube-scheduler's filters.
+//! The sandbox's scheduler (S21), the admission of its kubelets (S22) and forecasts use this.
+//! Checks have the order, and messages the wording, of kube-scheduler's filters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,32 +13,39 @@ use serde_json::Value;
 
 use crate::resources::{Resources, pod_requests};
 
-/// What a pod asks of its node.
+/// The constraints of a pod on its node, and its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNeeds {
+    /// Node name, node selector, affinity and tolerations.
     pub placement: Placement,
+    /// Resources and host ports.
     pub usage: Usage,
 }
 
-/// What a pod takes up on its node.
+/// The capacity that a pod uses on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// Requested resources.
     pub requests: Resources,
+    /// Host ports of the containers that run for the lifetime of the pod.
     pub host_ports: Vec<HostPort>,
 }
 
+/// A port of the node that a container uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
+    /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Arc<str>,
+    /// The number of the port, greater than zero.
     pub port: u16,
-    /// `0.0.0.0` is every address of the node.
+    /// The address; `0.0.0.0` stands for all addresses of the node.
     pub ip: Arc<str>,
 }
 
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
 impl HostPort {
-    fn conflicts(&self, other: &HostPort) -> bool {
+    fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
             && (self.ip == other.ip || &*self.ip == EVERY_ADDRESS || &*other.ip == EVERY_ADDRESS)
@@ -45,16 +53,18 @@ impl HostPort {
 }
 
 impl Usage {
-    pub fn of(pod: &Value) -> Usage {
+    /// The capacity that a pod uses.
+    pub fn of(pod: &Value) -> Self {
         Self::of_spec(&pod["spec"])
     }
 
-    pub fn of_spec(spec: &Value) -> Usage {
-        Usage { requests: pod_requests(spec), host_ports: host_ports(spec) }
+    /// The capacity that a pod with this spec uses.
+    pub fn of_spec(spec: &Value) -> Self {
+        Self { requests: pod_requests(spec), host_ports: host_ports(spec) }
     }
 }
 
-/// The host ports of the containers that run all the pod's life.
+/// The host ports of containers and sidecars: init containers end before these start.
 fn host_ports(spec: &Value) -> Vec<HostPort> {
     let list = |field: &str| spec[field].as_array().into_iter().flatten();
     let sidecars = list("initContainers").filter(|c| c["restartPolicy"] == "Always");
@@ -75,58 +85,70 @@ fn container_host_ports(container: &Value) -> impl Iterator<Item = HostPort> {
     })
 }
 
-/// Why a pod does not fit a node.
+/// A reason why a pod does not fit on a node: the kube-scheduler filter that fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Misfit {
+    /// The node is cordoned.
     Unschedulable,
+    /// `spec.nodeName` names another node.
     NodeName,
+    /// The pod does not tolerate a taint.
     Taint,
+    /// The node selector or the required node affinity does not match.
     Affinity,
+    /// A host port is in use.
     HostPorts,
+    /// A resource does not suffice.
     Insufficient(Shortage),
 }
 
+/// A resource that does not suffice: CPU in thousandths of a core, all others in whole units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// `cpu`, `pods`, `nvidia.com/gpu`.
+    /// Name of the resource, such as `cpu`, `pods` or `nvidia.com/gpu`.
     pub resource: Arc<str>,
+    /// Amount that the pod requests.
     pub requested: i64,
+    /// Amount that other pods use.
     pub used: i64,
+    /// Allocatable amount of the node.
     pub capacity: i64,
 }
 
 impl Misfit {
-    /// kube-scheduler's words.
+    /// kube-scheduler's message.
     pub fn reason(&self) -> String {
         match self {
-            Misfit::Unschedulable => "node(s) were unschedulable".to_owned(),
-            Misfit::NodeName => "node(s) didn't match the requested node name".to_owned(),
-            Misfit::Taint => "node(s) had untolerated taint(s)".to_owned(),
-            Misfit::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
-            Misfit::HostPorts => {
+            Self::Unschedulable => "node(s) were unschedulable".to_owned(),
+            Self::NodeName => "node(s) didn't match the requested node name".to_owned(),
+            Self::Taint => "node(s) had untolerated taint(s)".to_owned(),
+            Self::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
+            Self::HostPorts => {
                 "node(s) didn't have free ports for the requested pod ports".to_owned()
             }
-            Misfit::Insufficient(shortage) if &*shortage.resource == "pods" => {
+            Self::Insufficient(shortage) if &*shortage.resource == "pods" => {
                 "Too many pods".to_owned()
             }
-            Misfit::Insufficient(shortage) => format!("Insufficient {}", shortage.resource),
+            Self::Insufficient(shortage) => format!("Insufficient {}", shortage.resource),
         }
     }
 
-    /// Whether pods that go could make room.
+    /// Whether the pod could fit if other pods were deleted.
     pub fn could_be_resolved(&self) -> bool {
         match self {
-            Misfit::Unschedulable | Misfit::NodeName | Misfit::Taint | Misfit::Affinity => false,
-            Misfit::HostPorts => true,
-            Misfit::Insufficient(shortage) => shortage.requested <= shortage.capacity,
+            Self::Unschedulable | Self::NodeName | Self::Taint | Self::Affinity => false,
+            Self::HostPorts => true,
+            Self::Insufficient(shortage) => shortage.requested <= shortage.capacity,
         }
     }
 }
 
-/// One node, and what its pods take up.
+/// The capacity of one node, and its use.
 #[derive(Clone, Debug)]
 pub struct Room {
+    /// Name, labels and taints.
     pub node: Node,
+    /// Whether the node is cordoned.
     pub unschedulable: bool,
     allocatable: Resources,
     pods_max: i64,
@@ -136,8 +158,9 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn new(node: Node, object: &Value) -> Room {
-        let mut room = Room {
+    /// The capacity of a node without pods. `object` is the raw Node.
+    pub fn new(node: Node, object: &Value) -> Self {
+        let mut room = Self {
             node,
             unschedulable: false,
             allocatable: Resources::default(),
@@ -150,7 +173,8 @@ impl Room {
         room
     }
 
-    /// Takes the node's own state anew; what its pods use stays. Returns whether anything changed.
+    /// Applies the newest version of the node; the use by its pods stays. Returns whether anything
+    /// changed.
     pub fn update(&mut self, node: Node, object: &Value) -> bool {
         let before = (self.unschedulable, self.allocatable.clone(), self.pods_max);
         let same_node = self.node == node;
@@ -166,10 +190,12 @@ impl Room {
         self.pods_max = crate::resources::quantity_value(&allocatable["pods"]).unwrap_or(0);
     }
 
+    /// Number of pods on the node.
     pub fn pods(&self) -> i64 {
         self.pods
     }
 
+    /// Adds a pod.
     pub fn add(&mut self, usage: &Usage) {
         self.used.add(&usage.requests);
         self.pods += 1;
@@ -178,6 +204,7 @@ impl Room {
         }
     }
 
+    /// Removes a pod that was added.
     pub fn remove(&mut self, usage: &Usage) {
         self.used.subtract(&usage.requests);
         self.pods -= 1;
@@ -191,20 +218,20 @@ impl Room {
         }
     }
 
-    /// What keeps the pod off this node; empty if it fits. Filters in kube-scheduler's order, up to the first
-    /// that finds anything.
+    /// Why the pod does not fit on this node: the results of the first filter, in kube-scheduler's
+    /// order, that fails. Empty if the pod fits.
     pub fn misfits(&self, needs: &PodNeeds) -> Vec<Misfit> {
         let placement = &needs.placement;
         if self.unschedulable && !tolerates_unschedulable(placement) {
             return vec![Misfit::Unschedulable];
         }
-        match worst(placement, &self.node) {
+        match first_misfit(placement, &self.node) {
             Some(misfit) => vec![misfit],
             None => self.admission_misfits(&needs.usage),
         }
     }
 
-    /// What is left for the kubelet to check: ports, then resources.
+    /// The same for the filters that a kubelet repeats at admission: host ports, then resources.
     pub fn admission_misfits(&self, usage: &Usage) -> Vec<Misfit> {
         let taken = |port: &HostPort| self.ports.keys().any(|used| used.conflicts(port));
         if usage.host_ports.iter().any(taken) {
@@ -234,7 +261,8 @@ impl Room {
     }
 }
 
-/// Whether the node's labels, as the kubelet sees them when it admits, suit the pod.
+/// Whether the node matches node selector and required node affinity, which a kubelet checks at
+/// admission.
 pub fn matches_affinity(placement: &Placement, node: &Node) -> bool {
     !reasons_against(placement, &Labels::default(), node).any(|reason| match reason {
         Reason::NodeSelector { .. } | Reason::NodeAffinity { .. } => true,
@@ -242,8 +270,8 @@ pub fn matches_affinity(placement: &Placement, node: &Node) -> bool {
     })
 }
 
-/// The first of kube-scheduler's filters (node name, taints, affinity) that a reason belongs to.
-fn worst(placement: &Placement, node: &Node) -> Option<Misfit> {
+/// The first of kube-scheduler's filters for node name, taints and affinity that fails.
+fn first_misfit(placement: &Placement, node: &Node) -> Option<Misfit> {
     let no_labels = Labels::default();
     let misfits = reasons_against(placement, &no_labels, node).map(|reason| match reason {
         Reason::NodeName { .. } => (0, Misfit::NodeName),

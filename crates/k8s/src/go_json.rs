@@ -1,15 +1,15 @@
-//! JSON as Go's `encoding/json` writes it, byte for byte (C41b).
+//! JSON as Go's `encoding/json` writes it, byte for byte (C41).
 //!
-//! kube-controller-manager makes a revision's data by way of a Go map: keys come out sorted, all
-//! numbers have been `float64`, and `<`, `>`, `&`, U+2028 and U+2029 are escaped. Two controllers can
-//! hand a DaemonSet to each other without a restart only if they write the same bytes.
+//! kube-controller-manager encodes the data of a revision from a Go map: keys are sorted, numbers
+//! are `float64`, and `<`, `>`, `&`, U+2028 and U+2029 are escaped. A DaemonSet can move between
+//! two controllers without a restart of its pods only if both write the same bytes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// What Go's `json.Marshal` writes of a value that was unmarshalled into an `any`.
+/// Encodes a value as Go's `json.Marshal` does after `json.Unmarshal` into an `any`.
 pub fn encode(value: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, value);
@@ -50,8 +50,7 @@ fn write_value(out: &mut String, value: &Value) {
     }
 }
 
-/// Every number passes through `float64`, as in Go: above 2^53 integers lose digits, and must lose
-/// the same ones.
+/// Converts every number to `float64`, as Go does: integers above 2^53 must lose the same digits.
 fn write_number(out: &mut String, number: &Number) {
     let Some(float) = number.as_f64() else {
         out.push_str(&number.to_string());
@@ -62,9 +61,9 @@ fn write_number(out: &mut String, number: &Number) {
         let text = format!("{float:e}");
         let (mantissa, exponent) = text.split_once('e').expect("exponents are printed");
         let sign = if exponent.starts_with('-') { "" } else { "+" };
-        write!(out, "{mantissa}e{sign}{exponent}").expect("strings take all");
+        write!(out, "{mantissa}e{sign}{exponent}").expect("writing to a string never fails");
     } else {
-        write!(out, "{float}").expect("strings take all");
+        write!(out, "{float}").expect("writing to a string never fails");
     }
 }
 
@@ -80,7 +79,8 @@ fn write_string(out: &mut String, text: &str) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                write!(out, "\\u{:04x}", u32::from(character)).expect("strings take all");
+                write!(out, "\\u{:04x}", u32::from(character))
+                    .expect("writing to a string never fails");
             }
             _ => out.push(character),
         }
@@ -88,16 +88,16 @@ fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Parses JSON as Go reads it: bytes that are no UTF-8 become U+FFFD instead of an error.
+/// Parses JSON as Go does: each byte that is not valid UTF-8 becomes U+FFFD.
 ///
 /// # Errors
-/// If it is no JSON.
+/// If the JSON is malformed.
 pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&text(bytes))
 }
 
-/// JSON as a text: Go does not mind bytes that are no UTF-8. Looked at once as a whole, its strings need not be looked at one
-/// by one.
+/// JSON as text, in which each byte that is not valid UTF-8 is replaced by U+FFFD. Checking all
+/// bytes at once is faster than checking each string while parsing.
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -105,7 +105,7 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Go replaces each bad byte by U+FFFD; Rust's lossy conversion a whole bad sequence.
+/// Go replaces each invalid byte by U+FFFD; `String::from_utf8_lossy` replaces whole sequences.
 fn replace_invalid_utf8(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(encode(&value), expected, "of {input}");
     }
 
-    /// C41: what we write is byte for byte what Go's encoder writes.
+    /// C41: strings are byte for byte those of Go's encoder.
     #[test]
     fn strings_are_escaped_as_go_escapes_them() {
         check(r#""a<b>&c""#, r#""a\u003cb\u003e\u0026c""#);
@@ -135,7 +135,7 @@ mod tests {
         check(r#""\ud83e\udd80""#, "\"🦀\"");
     }
 
-    /// C41: numbers take the way through float64 that they take in Go.
+    /// C41: numbers are converted to float64, as in Go.
     #[test]
     fn numbers_are_written_as_go_writes_float64() {
         check("[0,-0,1,-7,30,8080]", "[0,-0,1,-7,30,8080]");
@@ -146,7 +146,7 @@ mod tests {
         check("[0.000001,0.0000001,-1.25e-9]", "[0.000001,1e-7,-1.25e-9]");
     }
 
-    /// C41: keys come sorted by their bytes, and there is no white space.
+    /// C41: keys are sorted by their bytes, and there is no white space.
     #[test]
     fn keys_are_sorted_by_bytes() {
         check(
@@ -155,7 +155,7 @@ mod tests {
         );
     }
 
-    /// C41: bytes that are no UTF-8 become U+FFFD, one for each.
+    /// C41: each byte that is not valid UTF-8 becomes U+FFFD.
     #[test]
     fn invalid_utf8_becomes_replacement_characters() {
         let value = parse(b"{\"a\":\"x\xff\xe2\x80y\"}").unwrap();

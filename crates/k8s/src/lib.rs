@@ -1,17 +1,40 @@
-//! Between Kubernetes' JSON and the core's narrow types, and back: pure functions, no I/O.
+//! Conversions between Kubernetes' JSON and the types of [`everynode_core`]: pure functions, no
+//! I/O.
 //!
-//! What is read is read narrowly (C3): [`convert`] keeps what decisions read. What is written is built
-//! from raw JSON (C2): a field of a pod template that we don't know reaches pods and revisions.
+//! Reading keeps only what decisions read (C3). Writing starts from raw JSON, so that a field of a
+//! pod template that this program does not know reaches pods and revisions (C2).
+//!
+//! # Layout
+//!
+//! Reading:
+//!
+//! - [`convert`]: nodes, pods, DaemonSets, ControllerRevisions and namespaces, from bytes to the
+//!   types of the core. The raw template is kept beside a DaemonSet.
+//! - [`json_path`]: one value from the beginning of a JSON text, without reading the rest.
+//!
+//! Writing:
+//!
+//! - [`pod_template`]: a pod, from the template of its DaemonSet.
+//! - [`patch`]: the bodies of all other writes.
+//! - [`revision_data`]: the `data` of a ControllerRevision, and the template in it.
+//! - [`canonical`]: the form of a template in which equal text means equal meaning.
+//! - [`go_json`]: JSON as Go's `encoding/json` writes it.
+//!
+//! Scheduling, for the sandbox and for forecasts:
+//!
+//! - [`fit`]: whether a pod fits on a node.
+//! - [`resources`], [`quantity`]: requests and amounts.
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 
 pub mod canonical;
 pub mod convert;
-pub mod early;
 pub mod fit;
 pub mod go_json;
+pub mod json_path;
 pub mod patch;
-pub mod pod_form;
 pub mod pod_template;
 pub mod quantity;
+mod rendered_pod;
 pub mod resources;
 pub mod revision_data;

@@ -1,7 +1,8 @@
-//! Bodies of the writes that are not pods: adoption, release, labels, revisions, status.
+//! The bodies of all writes except pods: adoption, release, labels, revisions, status, deletion.
 //!
-//! Every patch of an object that exists carries its UID, so that one of the same name that came later
-//! is never touched (C21, C61), and where a decision read the object its resourceVersion.
+//! Every patch contains the UID of its object, so that it never changes a newer object of the same
+//! name. A patch that depends on the content of its object also contains its resourceVersion (C21,
+//! C61).
 
 use std::collections::BTreeMap;
 
@@ -12,11 +13,14 @@ use serde_json::{Map, Value, json};
 
 use crate::revision_data::data_of_template;
 
-/// The DaemonSet on whose behalf something is written.
+/// The DaemonSet that a write is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
+    /// `metadata.namespace`.
     pub namespace: &'a str,
+    /// `metadata.name`.
     pub name: &'a str,
+    /// `metadata.uid`.
     pub uid: &'a Uid,
 }
 
@@ -34,30 +38,32 @@ impl Owner<'_> {
     }
 }
 
-/// Strategic merge patch that makes the DaemonSet the controller (C21).
+/// The strategic merge patch that makes the DaemonSet the controller of the object with this UID
+/// (C21).
 pub fn adopt(owner: &Owner, uid: &Uid) -> Value {
     json!({ "metadata": { "uid": uid.to_string(), "ownerReferences": [owner.reference()] } })
 }
 
-/// Strategic merge patch that removes the DaemonSet from the owners (C21).
+/// The strategic merge patch that removes the DaemonSet from the owners of the object with this UID
+/// (C21).
 pub fn release(owner: &Owner, uid: &Uid) -> Value {
     let gone = json!({ "$patch": "delete", "uid": owner.uid.to_string() });
     json!({ "metadata": { "uid": uid.to_string(), "ownerReferences": [gone] } })
 }
 
-/// Merge patch of a pod's hash label (C42).
+/// The merge patch that sets a pod's hash label (C42).
 pub fn relabel_pod(pod: &PodReference, hash: &str) -> Value {
     json!({ "metadata": { "uid": pod.uid.to_string(), "labels": { HASH_LABEL: hash } } })
 }
 
-/// Merge patch of a revision's hash label (C42).
+/// The merge patch that sets a revision's hash label (C42).
 pub fn label_revision(revision: &RevisionReference, hash: &str) -> Value {
     let mut patch = of_revision(revision);
     patch["metadata"]["labels"] = json!({ HASH_LABEL: hash });
     patch
 }
 
-/// Merge patch of a revision's number (C42).
+/// The merge patch that sets a revision's number (C42).
 pub fn raise_revision(revision: &RevisionReference, number: i64) -> Value {
     let mut patch = of_revision(revision);
     patch["revision"] = number.into();
@@ -71,7 +77,8 @@ fn of_revision(revision: &RevisionReference) -> Value {
     } })
 }
 
-/// The ControllerRevision to create (C40), as text, for its data's bytes matter (C41).
+/// The ControllerRevision that stores a template, with the annotations of the DaemonSet. The result
+/// is text, because the bytes of the data matter (C40, C41).
 pub fn revision(
     owner: &Owner,
     template: &Value,
@@ -90,7 +97,8 @@ pub fn revision(
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
-    let data = RawValue::from_string(data_of_template(template)).expect("what was encoded is JSON");
+    let data =
+        RawValue::from_string(data_of_template(template)).expect("go_json writes valid JSON");
     let revision = Revision {
         api_version: "apps/v1",
         kind: "ControllerRevision",
@@ -98,7 +106,7 @@ pub fn revision(
         data,
         revision: new.number,
     };
-    serde_json::to_string(&revision).expect("it has no keys that are no strings")
+    serde_json::to_string(&revision).expect("all keys are strings")
 }
 
 #[derive(serde::Serialize)]
@@ -111,8 +119,9 @@ struct Revision {
     revision: i64,
 }
 
-/// Merge patch of the status subresource (C70). Conditions, which belong to others, are not in it, nor is
-/// `collisionCount`: repeated after a conflict, the patch would lower one that was raised meanwhile (C43).
+/// The merge patch of the status subresource that sets all counts. It contains no conditions, which
+/// other controllers write, and no `collisionCount`: repeating the patch after a conflict could
+/// undo an increase (C43, C70).
 pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
     let body = json!({
         "observedGeneration": status.observed_generation,
@@ -127,7 +136,7 @@ pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
     json!({ "metadata": of(uid, resource_version), "status": body })
 }
 
-/// Merge patch of the status subresource that sets `collisionCount` (C43).
+/// The merge patch of the status subresource that sets `collisionCount` (C43).
 pub fn collision_count(uid: &Uid, resource_version: &str, count: i32) -> Value {
     json!({ "metadata": of(uid, resource_version), "status": { "collisionCount": count } })
 }
@@ -136,7 +145,8 @@ fn of(uid: &Uid, resource_version: &str) -> Value {
     json!({ "uid": uid.to_string(), "resourceVersion": resource_version })
 }
 
-/// The options of a delete that must not hit another object of the same name (C61).
+/// The options of a deletion, with the UID as precondition: no other object of the same name is
+/// deleted (C61).
 pub fn delete_options(uid: &Uid) -> Value {
     json!({
         "apiVersion": "v1",
@@ -156,9 +166,9 @@ mod tests {
         f(&Owner { namespace: "logging", name: "fluentd", uid: &uid })
     }
 
-    /// C21: adoption and release carry the UID of what they patch.
+    /// C21: adoption and release contain the UID of the patched object.
     #[test]
-    fn adoption_and_release_carry_the_uid() {
+    fn adoption_and_release_contain_the_uid() {
         let uid = Uid::new("pod-uid");
         let adopt = with_owner(|owner| adopt(owner, &uid));
         assert_eq!(adopt["metadata"]["uid"], "pod-uid");
@@ -172,10 +182,10 @@ mod tests {
         assert_eq!(release, expected);
     }
 
-    /// C2, C40, C41: a created revision has the template's labels, the DaemonSet's annotations, and data
-    /// in which an invented field survives, in Go's bytes.
+    /// C2, C40, C41: a new revision has the template's labels and the DaemonSet's annotations. Its
+    /// data is encoded as in Go and keeps unknown fields.
     #[test]
-    fn a_revision_holds_the_template_in_gos_bytes() {
+    fn a_revision_stores_the_template_as_go_encodes_it() {
         let template = json!({
             "metadata": { "labels": { "app": "f" } },
             "spec": { "z": "<&>", "invented": { "b": 1, "a": null } },
@@ -189,9 +199,11 @@ mod tests {
         let annotations = BTreeMap::from([("note".to_owned(), "<x>".to_owned())]);
         let text = with_owner(|owner| revision(owner, &template, &annotations, &new));
         assert!(
-            text.contains(
-                r#""data":{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"f"}},"spec":{"invented":{"a":null,"b":1},"z":"\u003c\u0026\u003e"}}}}"#
-            ),
+            text.contains(concat!(
+                r#""data":{"spec":{"template":{"$patch":"replace","#,
+                r#""metadata":{"labels":{"app":"f"}},"#,
+                r#""spec":{"invented":{"a":null,"b":1},"z":"\u003c\u0026\u003e"}}}}"#,
+            )),
             "{text}"
         );
         let value: Value = serde_json::from_str(&text).unwrap();
@@ -201,9 +213,10 @@ mod tests {
         assert_eq!(value["metadata"]["annotations"], json!({ "note": "<x>" }));
     }
 
-    /// C43, C70: a status patch names all counts, zero ones too, but neither conditions nor the collision count.
+    /// C43, C70: a status patch contains all counts, even zero, but no conditions and no collision
+    /// count.
     #[test]
-    fn a_status_patch_leaves_conditions_and_the_collision_count_alone() {
+    fn a_status_patch_contains_no_conditions_and_no_collision_count() {
         let counts = Status { number_ready: 3, collision_count: Some(1), ..Status::default() };
         let patch = status(&Uid::new("u"), "42", &counts);
         assert_eq!(patch["metadata"], json!({ "uid": "u", "resourceVersion": "42" }));
@@ -213,9 +226,9 @@ mod tests {
         assert_eq!(patch["status"].get("collisionCount"), None);
     }
 
-    /// C61: deletes carry the UID as precondition.
+    /// C61: deletions contain the UID as precondition.
     #[test]
-    fn deletes_carry_the_uid() {
+    fn deletions_contain_the_uid() {
         assert_eq!(delete_options(&Uid::new("u"))["preconditions"], json!({ "uid": "u" }));
     }
 }

@@ -1,21 +1,22 @@
-//! From a raw pod template to the pod that is created (C2, C14, C30, C31).
+//! From a pod template to the pod that is created (C2, C14, C30, C31).
 //!
-//! The template stays JSON all the way: only the parts that a DaemonSet's pods need differently are
-//! touched, and whatever else is there is handed on.
+//! The template remains JSON. Only the parts that differ in the pods of a DaemonSet are changed;
+//! all others are copied, including those that this program does not know.
 
-use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
+use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations};
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
 
 use crate::patch::Owner;
 
-/// The longest name, and so the longest prefix of one, that an API server takes.
+/// Maximum length of a name, and so of a prefix.
 const NAME_LENGTH_MAX: usize = 253;
-/// Length to which an API server cuts `generateName` before it appends characters of its own.
+/// Length to which an API server cuts `generateName` before it appends a random suffix.
 const GENERATED_NAME_BASE_LENGTH_MAX: usize = 58;
 
-/// What the API server sets, or the controller does: never taken from the template.
-const METADATA_NOT_OF_TEMPLATE: &[&str] = &[
+/// Fields of `metadata` that the API server or this controller sets, whatever the template
+/// contains.
+const METADATA_NOT_FROM_TEMPLATE: &[&str] = &[
     "name",
     "generateName",
     "namespace",
@@ -30,10 +31,10 @@ const METADATA_NOT_OF_TEMPLATE: &[&str] = &[
     "managedFields",
 ];
 
-/// The pod to create.
+/// The pod to create from a template. Upstream: `GetPodFromTemplate` and `CreatePodTemplate` (C30).
 pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     let mut metadata = object(template.get("metadata"));
-    for key in METADATA_NOT_OF_TEMPLATE {
+    for key in METADATA_NOT_FROM_TEMPLATE {
         metadata.remove(*key);
     }
     metadata.insert("generateName".into(), generate_name(owner.name).into());
@@ -49,12 +50,12 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     let mut spec = object(template.get("spec"));
     add_default_tolerations(&mut spec);
     match new.schedule_by {
-        ScheduleBy::Scheduler => aim_at(&mut spec, new.node.as_str()),
+        ScheduleBy::Scheduler => pin_to(&mut spec, new.node.as_str()),
         ScheduleBy::Controller => {
             spec.insert("nodeName".into(), new.node.as_str().into());
         }
     }
-    // json! would copy both once more.
+    // json! would copy metadata and spec.
     Value::Object(Map::from_iter([
         ("apiVersion".to_owned(), "v1".into()),
         ("kind".to_owned(), "Pod".into()),
@@ -63,8 +64,8 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     ]))
 }
 
-/// What the names of a DaemonSet's pods begin with, cut as an API server cuts `generateName` (C35). Upstream:
-/// `simpleNameGenerator`.
+/// The common beginning of the names of a DaemonSet's pods, cut as an API server cuts
+/// `generateName`. Upstream: `simpleNameGenerator` (C35).
 pub fn name_base(daemon_set: &str) -> String {
     let mut base = generate_name(daemon_set);
     base.truncate(base.floor_char_boundary(GENERATED_NAME_BASE_LENGTH_MAX));
@@ -75,53 +76,48 @@ fn object(value: Option<&Value>) -> Map<String, Value> {
     value.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// The member of that name as an object: what it is, or made so.
+/// The member with this key, replaced by an empty object if it is not an object.
 fn member<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let member = parent.entry(key).or_insert(Value::Null);
     if !member.is_object() {
         *member = Value::Object(Map::new());
     }
-    member.as_object_mut().expect("it was made an object")
+    member.as_object_mut().expect("it is an object now")
 }
 
-/// Upstream: `getPodsPrefix`.
+/// The value of `generateName`. Upstream: `getPodsPrefix`.
 fn generate_name(name: &str) -> String {
     if name.len() < NAME_LENGTH_MAX { format!("{name}-") } else { name.to_owned() }
 }
 
-/// C14. Upstream: `AddOrUpdateDaemonPodTolerations`: one that differs in its seconds alone is replaced.
+/// Adds the default tolerations. One that differs in `tolerationSeconds` only is replaced.
+/// Upstream: `AddOrUpdateDaemonPodTolerations` (C14).
 fn add_default_tolerations(spec: &mut Map<String, Value>) {
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     let tolerations = spec.entry("tolerations").or_insert(Value::Null);
     if !tolerations.is_array() {
         *tolerations = json!([]);
     }
-    let tolerations = tolerations.as_array_mut().expect("it was made an array");
-    for (key, effect) in default_tolerations(host_network) {
-        let default = json!({ "key": key, "operator": "Exists", "effect": effect });
-        let mut is_there = false;
+    let tolerations = tolerations.as_array_mut().expect("it is an array now");
+    for default in default_tolerations(host_network).map(|toleration| to_json(&toleration)) {
+        let mut exists = false;
         for toleration in tolerations.iter_mut().filter(|t| is_same_toleration(t, &default)) {
             *toleration = default.clone();
-            is_there = true;
+            exists = true;
         }
-        if !is_there {
+        if !exists {
             tolerations.push(default);
         }
     }
 }
 
-fn default_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let network = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
-    [
-        ("node.kubernetes.io/not-ready", "NoExecute"),
-        ("node.kubernetes.io/unreachable", "NoExecute"),
-        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-        ("node.kubernetes.io/unschedulable", "NoSchedule"),
-    ]
-    .into_iter()
-    .chain(network)
+/// A default toleration, which has a key and an effect, and no value.
+fn to_json(toleration: &Toleration) -> Value {
+    json!({
+        "key": &*toleration.key,
+        "operator": toleration.operator.to_string(),
+        "effect": toleration.effect.map(|effect| effect.to_string()),
+    })
 }
 
 fn is_same_toleration(a: &Value, b: &Value) -> bool {
@@ -132,9 +128,9 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Replaces the required node affinity; preferences and pod (anti)affinity stay (C30). Upstream:
-/// `ReplaceDaemonSetPodNodeNameNodeAffinity`.
-fn aim_at(spec: &mut Map<String, Value>, node: &str) {
+/// Replaces the required node affinity by one that pins the pod to this node; preferred terms and
+/// pod (anti-)affinity stay. Upstream: `ReplaceDaemonSetPodNodeNameNodeAffinity` (C30).
+fn pin_to(spec: &mut Map<String, Value>, node: &str) {
     let required = json!({ "nodeSelectorTerms": [
         { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] },
     ] });
@@ -168,7 +164,7 @@ mod tests {
 
     /// C30: name, labels, annotations, owner and node of a created pod.
     #[test]
-    fn a_pod_has_what_the_template_says_and_what_binds_it_to_its_daemon_set_and_node() {
+    fn a_pod_has_the_metadata_of_its_template_and_its_owner() {
         let template = json!({
             "metadata": {
                 "creationTimestamp": null,
@@ -196,9 +192,9 @@ mod tests {
         assert_eq!(pod["spec"]["containers"], template["spec"]["containers"]);
     }
 
-    /// C35: a name that was drawn stands beside generateName, whatever the template says.
+    /// C35: the name of the plan is set beside generateName, whatever the template contains.
     #[test]
-    fn a_pod_has_the_name_that_was_drawn_for_it() {
+    fn a_pod_has_the_name_of_the_plan() {
         let template = json!({ "metadata": { "name": "not this" } });
         let new =
             NewPod { name: Some("fluentd-bcdfg".into()), ..new_pod(ScheduleBy::Scheduler, None) };
@@ -207,9 +203,9 @@ mod tests {
         assert_eq!(pod["metadata"]["generateName"], "fluentd-");
     }
 
-    /// C2: a field that nobody has heard of reaches the pod, at whatever depth.
+    /// C2: unknown fields reach the pod, at any depth.
     #[test]
-    fn invented_fields_survive() {
+    fn unknown_fields_reach_the_pod() {
         let template = json!({
             "metadata": { "inventedMeta": [1] },
             "spec": {
@@ -226,13 +222,15 @@ mod tests {
         assert_eq!(pod["spec"]["affinity"]["nodeAffinity"]["inventedNode"], json!(1));
     }
 
-    /// C30: the required node affinity is replaced; preferred terms and pod (anti)affinity stay.
+    /// C30: the required node affinity is replaced; preferred terms and pod (anti-)affinity stay.
     #[test]
     fn only_the_required_node_affinity_is_replaced() {
         let kept = json!({
             "podAffinity": { "p": 1 },
             "podAntiAffinity": { "q": 2 },
-            "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1 }] },
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1 }],
+            },
         });
         let mut affinity = kept.clone();
         affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
@@ -247,14 +245,13 @@ mod tests {
             scheduled(&json!({ "spec": { "affinity": affinity } }))["spec"]["affinity"],
             expected
         );
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
         let bare = scheduled(&json!({ "spec": { "affinity": null } }));
-        assert_eq!(
-            bare["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"],
-            expected["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        );
+        let found = &bare["spec"]["affinity"]["nodeAffinity"][required];
+        assert_eq!(*found, expected["nodeAffinity"][required]);
     }
 
-    /// C14: network-unavailable is tolerated with hostNetwork only.
+    /// C14: the taint network-unavailable is tolerated with hostNetwork only.
     #[test]
     fn default_tolerations_are_added() {
         let mut expected = vec![
@@ -271,38 +268,41 @@ mod tests {
         assert_eq!(keys(&host_network["spec"]["tolerations"]), expected);
     }
 
-    /// C14: one that is there already is not doubled, one that differs in its effect is.
+    /// C14: a default toleration of the template is not added again; one with another effect is.
     #[test]
-    fn default_tolerations_are_not_doubled() {
+    fn no_default_toleration_is_added_twice() {
+        let (not_ready, unreachable) =
+            ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable");
         let pod = scheduled(&json!({ "spec": { "tolerations": [
-            { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5 },
-            { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoSchedule" },
+            { "key": not_ready, "operator": "Exists", "effect": "NoExecute",
+              "tolerationSeconds": 5 },
+            { "key": unreachable, "operator": "Exists", "effect": "NoSchedule" },
         ] } }));
         let tolerations = &pod["spec"]["tolerations"];
         assert_eq!(tolerations.as_array().unwrap().len(), 7);
         assert_eq!(tolerations[0].get("tolerationSeconds"), None);
-        assert_eq!(tolerations[2]["key"], "node.kubernetes.io/unreachable");
+        assert_eq!(tolerations[2]["key"], unreachable);
         assert_eq!(tolerations[2]["effect"], "NoExecute");
     }
 
-    /// C31: with `--schedule-by=controller` the pod names its node, and its affinity stays.
+    /// C31: with `--schedule-by=controller` the pod has spec.nodeName, and its affinity stays.
     #[test]
-    fn a_pod_that_the_controller_schedules_names_its_node() {
+    fn a_pod_that_the_controller_schedules_has_a_node_name() {
         let template = json!({ "spec": { "affinity": { "nodeAffinity": { "x": 1 } } } });
         let pod = pod_of(&template, &new_pod(ScheduleBy::Controller, None));
         assert_eq!(pod["spec"]["nodeName"], "n1");
         assert_eq!(pod["spec"]["affinity"], template["spec"]["affinity"]);
     }
 
-    /// C30: a name that leaves no room for a hyphen is a prefix by itself.
+    /// C30: the prefix of a name of maximum length has no hyphen.
     #[test]
-    fn the_longest_name_is_its_own_prefix() {
+    fn a_name_of_maximum_length_is_its_own_prefix() {
         assert_eq!(generate_name("a"), "a-");
         assert_eq!(generate_name(&"a".repeat(252)).len(), 253);
         assert_eq!(generate_name(&"a".repeat(253)).len(), 253);
     }
 
-    /// C35: the base of a drawn name is cut to 58 characters, the hyphen included, as an API server cuts it.
+    /// C35: the base of a name is cut to 58 characters, including the hyphen, as in an API server.
     #[test]
     fn the_base_of_a_name_is_cut_as_an_api_server_cuts_it() {
         assert_eq!(name_base("fluentd"), "fluentd-");

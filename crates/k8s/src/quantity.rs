@@ -1,5 +1,6 @@
-//! Quantities: CPU, memory and the like, parsed and printed as apimachinery's `resource.Quantity` does. What the API server
-//! serves is the canonical form: `1000m` is `1`, `1024Mi` is `1Gi`.
+//! Quantities of CPU, memory and other resources, parsed and printed as by apimachinery's
+//! `resource.Quantity`. API servers serve the canonical form: `1000m` becomes `1`, `1024Mi` becomes
+//! `1Gi`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,10 +9,10 @@ use std::str::FromStr;
 use serde_json::Value;
 
 const NANO: i128 = 1_000_000_000;
-/// Amounts beyond 2^63 - 1 are capped there.
+/// Maximum amount: 2^63 - 1 units.
 const NANOS_MAX: i128 = i64::MAX as i128 * NANO;
 
-/// An amount, exact to the nano, and the family of suffixes that it was written in.
+/// An amount with a precision of 10^-9, and the family of suffixes that it was written with.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -28,55 +29,64 @@ enum Format {
     Exponent,
 }
 
-/// Why a string is no quantity, in upstream's words.
+/// Why a string is not a quantity. The messages are those of upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
+    /// The string has another form.
     #[error(
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        "quantities must match the regular expression \
+         '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
+    /// The number has no digits, or two points.
     #[error("unable to parse numeric part of quantity")]
     Number,
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
 impl Quantity {
-    /// The quantity that a JSON value stands for: a string, or a plain number.
-    pub fn of_json(value: &Value) -> Result<Quantity, ParseError> {
+    /// Parses a quantity in JSON, which is a string or a number.
+    ///
+    /// # Errors
+    /// If the value is not a quantity.
+    pub fn of_json(value: &Value) -> Result<Self, ParseError> {
         match value {
             Value::String(text) => text.trim().parse(),
             other => other.to_string().parse(),
         }
     }
 
+    /// Whether the amount is less than zero.
     pub fn is_negative(&self) -> bool {
         self.nanos < 0
     }
 
+    /// Whether the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
     }
 
-    /// The amount in whole units, rounded up.
+    /// The amount in whole units, rounded away from zero.
     pub fn value(&self) -> i64 {
         i64::try_from(div_away(self.nanos, NANO)).expect("amounts are capped at 64 bits")
     }
 
-    /// The amount in thousandths, rounded up; capped.
+    /// The amount in thousandths, rounded away from zero and limited to 64 bits.
     pub fn milli_value(&self) -> i64 {
         let milli = div_away(self.nanos, NANO / 1000);
         i64::try_from(milli).unwrap_or(if milli < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Whether the amount has a part that thousandths can't express.
+    /// Whether the amount is not a whole number of thousandths.
     pub fn is_finer_than_milli(&self) -> bool {
         self.nanos % (NANO / 1000) != 0
     }
 }
 
 impl PartialEq for Quantity {
-    fn eq(&self, other: &Quantity) -> bool {
+    fn eq(&self, other: &Self) -> bool {
         self.nanos == other.nanos
     }
 }
@@ -84,13 +94,13 @@ impl PartialEq for Quantity {
 impl Eq for Quantity {}
 
 impl PartialOrd for Quantity {
-    fn partial_cmp(&self, other: &Quantity) -> Option<Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Quantity {
-    fn cmp(&self, other: &Quantity) -> Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
     }
 }
@@ -98,7 +108,7 @@ impl Ord for Quantity {
 impl FromStr for Quantity {
     type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Quantity, ParseError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let number_length =
             unsigned.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
@@ -108,12 +118,12 @@ impl FromStr for Quantity {
         }
         let (scale, format) = parse_suffix(suffix)?;
         let nanos = scale.apply(parse_number(number)?);
-        Ok(Quantity { nanos: if text.starts_with('-') { -nanos } else { nanos }, format })
+        Ok(Self { nanos: if text.starts_with('-') { -nanos } else { nanos }, format })
     }
 }
 
 impl fmt::Display for Quantity {
-    /// The canonical form: the largest suffix that leaves no fraction.
+    /// Writes the canonical form, with the largest suffix that leaves no fraction.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let small = self.nanos.abs() < 1024 * NANO;
         match self.format {
@@ -147,7 +157,7 @@ impl Quantity {
     }
 }
 
-/// Divides by `factor` as often as nothing is lost, at most `steps_max` times.
+/// Divides by `factor` while there is no remainder, at most `steps_max` times.
 fn remove_factors(mut mantissa: i128, factor: i128, steps_max: usize) -> (i128, usize) {
     let mut steps = 0;
     while steps < steps_max && mantissa % factor == 0 {
@@ -157,7 +167,7 @@ fn remove_factors(mut mantissa: i128, factor: i128, steps_max: usize) -> (i128, 
     (mantissa, steps)
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix: a power of ten or of two.
 #[derive(Clone, Copy)]
 enum Scale {
     Ten(i32),
@@ -165,11 +175,12 @@ enum Scale {
 }
 
 impl Scale {
-    /// The number `digits × 10^-decimals`, scaled, in nanos: rounded away from zero, and capped.
+    /// The number `digits × 10^-decimals` times this factor, in nanos, rounded away from zero and
+    /// limited to the maximum.
     fn apply(self, (digits, decimals): (i128, i32)) -> i128 {
         let (digits, exponent) = match self {
-            Scale::Ten(exponent) => (digits, exponent),
-            Scale::Two(exponent) => (digits.saturating_mul(1 << exponent), 0),
+            Self::Ten(exponent) => (digits, exponent),
+            Self::Two(exponent) => (digits.saturating_mul(1 << exponent), 0),
         };
         let exponent = exponent.saturating_sub(decimals).saturating_add(9);
         let nanos = match 10_i128.checked_pow(exponent.unsigned_abs()) {
@@ -206,8 +217,9 @@ fn parse_suffix(suffix: &str) -> Result<(Scale, Format), ParseError> {
     }
 }
 
-/// A number's digits without its point, and how many of them follow the point. Digits past what can matter are dropped,
-/// leaving a trace if they are not zero, so that rounding away from zero stays right.
+/// The digits of a number without the point, and the number of digits after the point. Digits beyond
+/// the precision are dropped; if one of them is not zero, the last digit is increased by one, so
+/// that rounding away from zero remains correct.
 fn parse_number(number: &str) -> Result<(i128, i32), ParseError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -228,7 +240,7 @@ fn parse_number(number: &str) -> Result<(i128, i32), ParseError> {
     Ok((digits.saturating_add(i128::from(dropped_something)), decimals))
 }
 
-/// Division that rounds away from zero, as upstream rounds quantities.
+/// Divides and rounds away from zero, as upstream rounds quantities.
 fn div_away(amount: i128, divisor: i128) -> i128 {
     amount / divisor + if amount % divisor == 0 { 0 } else { amount.signum() }
 }
@@ -292,10 +304,11 @@ mod tests {
         }
     }
 
-    /// S9: what is no quantity is refused in upstream's words.
+    /// S9: other strings are refused with upstream's messages.
     #[test]
-    fn malformed_quantities_say_what_is_wrong() {
-        let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    fn malformed_quantities_are_errors() {
+        let format = "quantities must match the regular expression \
+                      '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
         let number = "unable to parse numeric part of quantity";
         let suffix = "unable to parse quantity's suffix";
         let cases = [
@@ -319,7 +332,7 @@ mod tests {
         }
     }
 
-    /// S9: whole and thousandth values round up.
+    /// S9: whole and thousandth values are rounded away from zero.
     #[test]
     fn values_round_away_from_zero() {
         let quantity: Quantity = "1500m".parse().expect("a quantity");
@@ -332,19 +345,21 @@ mod tests {
     }
 
     proptest! {
-        /// S9: no string makes the parser panic, and the canonical form is a fixed point of the same amount.
+        /// S9: no string makes the parser panic, and the canonical form of a quantity is its own.
         #[test]
-        fn canonical_forms_are_fixed_points(text in "[-+]?[0-9.]{0,40}([eE][-+]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)") {
+        fn canonical_forms_are_fixed_points(
+            text in "[-+]?[0-9.]{0,40}([eE][-+]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i|)",
+        ) {
             if let Ok(quantity) = text.parse::<Quantity>() {
                 let printed = quantity.to_string();
                 let again: Quantity = printed.parse().expect("canonical forms parse");
-                // Fractions of binary amounts are rounded up to whole units when they are printed.
+                // Printing a binary amount rounds it away from zero to whole units.
                 prop_assert!(again == quantity || again.value() == quantity.value());
                 prop_assert_eq!(again.to_string(), printed);
             }
         }
 
-        /// S9: nor do arbitrary characters.
+        /// S9: no text makes the parser panic.
         #[test]
         fn arbitrary_text_never_panics(text in ".{0,20}") {
             let _ = text.parse::<Quantity>();

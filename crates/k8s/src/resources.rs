@@ -1,4 +1,4 @@
-//! Amounts of resources: what pods request and nodes have.
+//! Amounts of resources: the requests of pods and the allocatable amounts of nodes.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::quantity::Quantity;
 
-/// Amounts by resource: cpu in thousandths of a core, everything else in whole units.
+/// Amounts by resource: CPU in thousandths of a core, all others in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     cpu_millis: i64,
     memory: i64,
     ephemeral_storage: i64,
-    /// `nvidia.com/gpu`, `hugepages-2Mi` …, in the order of their names.
+    /// All others, such as `nvidia.com/gpu` and `hugepages-2Mi`, in the order of their names.
     scalars: Vec<(Arc<str>, i64)>,
 }
 
 impl Resources {
-    /// A ResourceList of the API; `pods` is none of ours. What does not parse counts as nothing.
-    pub fn of_list(list: &Value) -> Resources {
-        let mut resources = Resources::default();
+    /// Reads a `ResourceList`. `pods` is skipped; a malformed amount counts as zero.
+    pub fn of_list(list: &Value) -> Self {
+        let mut resources = Self::default();
         for (name, value) in list.as_object().into_iter().flatten() {
             let Some(quantity) = read(value) else { continue };
             match name.as_str() {
@@ -47,6 +47,7 @@ impl Resources {
         .chain(self.scalars.iter().cloned())
     }
 
+    /// The amount of one resource; zero if it is not listed.
     pub fn amount(&self, resource: &str) -> i64 {
         match resource {
             "cpu" => self.cpu_millis,
@@ -56,20 +57,22 @@ impl Resources {
         }
     }
 
-    pub fn add(&mut self, other: &Resources) {
+    /// Adds the amounts of `other`.
+    pub fn add(&mut self, other: &Self) {
         self.combine(other, i64::saturating_add);
     }
 
-    pub fn subtract(&mut self, other: &Resources) {
+    /// Subtracts the amounts of `other`.
+    pub fn subtract(&mut self, other: &Self) {
         self.combine(other, i64::saturating_sub);
     }
 
-    /// The larger of the two amounts of each resource.
-    pub fn raise_to(&mut self, other: &Resources) {
+    /// Raises each amount to that of `other` if that is larger.
+    pub fn raise_to(&mut self, other: &Self) {
         self.combine(other, i64::max);
     }
 
-    fn combine(&mut self, other: &Resources, with: fn(i64, i64) -> i64) {
+    fn combine(&mut self, other: &Self, with: fn(i64, i64) -> i64) {
         self.cpu_millis = with(self.cpu_millis, other.cpu_millis);
         self.memory = with(self.memory, other.memory);
         self.ephemeral_storage = with(self.ephemeral_storage, other.ephemeral_storage);
@@ -81,9 +84,9 @@ impl Resources {
         }
     }
 
-    /// Amounts that are given in `list` replace ours (pod-level requests).
+    /// Replaces CPU and memory by the amounts in `list`, if it contains them (pod-level requests).
     fn replace(&mut self, list: &Value) {
-        let given = Resources::of_list(list);
+        let given = Self::of_list(list);
         if list.get("cpu").is_some() {
             self.cpu_millis = given.cpu_millis;
         }
@@ -97,13 +100,14 @@ fn read(value: &Value) -> Option<Quantity> {
     Quantity::of_json(value).ok()
 }
 
-/// A quantity's whole units.
+/// A quantity in whole units; `None` if it is malformed.
 pub fn quantity_value(value: &Value) -> Option<i64> {
     read(value).map(|quantity| quantity.value())
 }
 
-/// What a pod requests, as upstream's `PodRequests`: the sum of its containers and sidecars, or what an init
-/// container needs beside the sidecars before it, whichever is more; then the overhead.
+/// The requests of a pod with this spec: the sum of its containers and sidecars, or the requests of
+/// an init container and the sidecars before it, whichever is larger, plus the overhead. Upstream:
+/// `PodRequests`.
 pub fn pod_requests(spec: &Value) -> Resources {
     let list = |field: &str| spec[field].as_array().into_iter().flatten();
     let requests = |container: &Value| Resources::of_list(&container["resources"]["requests"]);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::canonical::canonical;
 use crate::go_json;
 
-/// The data for a template, in the bytes that kube-controller-manager would write.
+/// The data that stores a template, byte for byte as kube-controller-manager writes it.
 pub fn data_of_template(template: &Value) -> String {
     let mut template = template.clone();
     if let Value::Object(members) = &mut template {
@@ -14,10 +14,10 @@ pub fn data_of_template(template: &Value) -> String {
     go_json::encode(&json!({ "spec": { "template": template } }))
 }
 
-/// The canonical form of the template in a revision's data, or why there is none.
+/// The template in the data of a revision, in [canonical form](crate::canonical).
 ///
 /// # Errors
-/// If the data has not the form of C40.
+/// Why the data contains no template.
 pub fn template_of_data(data: &Value) -> Result<String, &'static str> {
     let template = data
         .as_object()
@@ -41,27 +41,34 @@ mod tests {
     #[test]
     fn the_data_replaces_the_template() {
         let template = serde_json::from_str(
-            r#"{"spec":{"containers":[{"name":"c","command":["sh","-c","a && b > c"],"resources":{}}]},"metadata":{"labels":{"b":"2","a":"1"},"creationTimestamp":null}}"#,
+            r#"{"spec":{"containers":[
+                {"name":"c","command":["sh","-c","a && b > c"],"resources":{}}]},
+            "metadata":{"labels":{"b":"2","a":"1"},"creationTimestamp":null}}"#,
         )
         .unwrap();
         assert_eq!(
             data_of_template(&template),
-            r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"a":"1","b":"2"}},"spec":{"containers":[{"command":["sh","-c","a \u0026\u0026 b \u003e c"],"name":"c","resources":{}}]}}}}"#
+            concat!(
+                r#"{"spec":{"template":{"$patch":"replace","#,
+                r#""metadata":{"creationTimestamp":null,"labels":{"a":"1","b":"2"}},"#,
+                r#""spec":{"containers":[{"command":["sh","-c","a \u0026\u0026 b \u003e c"],"#,
+                r#""name":"c","resources":{}}]}}}}"#,
+            )
         );
     }
 
-    /// C41: a template is found again in its own data, whoever wrote that.
+    /// C41: a template equals the one in its own data.
     #[test]
-    fn data_and_template_have_one_canonical_form() {
+    fn a_template_equals_the_one_in_its_data() {
         let template =
             json!({ "spec": { "containers": [{ "name": "c", "resources": {} }], "x": null } });
         let data = serde_json::from_str(&data_of_template(&template)).unwrap();
         assert_eq!(template_of_data(&data), Ok(canonical(&template)));
     }
 
-    /// C4: data that is no template is an error, not a panic and not an empty template.
+    /// C4: data without a template is an error, not a panic and not an empty template.
     #[test]
-    fn data_of_another_form_has_no_template() {
+    fn malformed_data_has_no_template() {
         for data in [
             json!(null),
             json!([]),

@@ -1,4 +1,4 @@
-//! Arbitrary JSON, and objects that are nearly right: nothing panics, nothing is lost.
+//! Arbitrary JSON and nearly valid objects: no function panics, and nothing is lost.
 
 use everynode_core::plan::{NewPod, ScheduleBy};
 use everynode_k8s::canonical::canonical;
@@ -9,7 +9,7 @@ use everynode_k8s::{go_json, pod_template};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Keys that the conversions look at, among others.
+/// Keys that the conversions read, and some others.
 const KEYS: &[&str] = &[
     "metadata",
     "spec",
@@ -70,7 +70,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// An object whose outer shape is right, so that what is inside is looked at.
+/// An object with valid metadata, so that the rest is decoded.
 fn objects() -> impl Strategy<Value = Value> {
     (values(), values(), values()).prop_map(|(metadata, spec, status)| {
         let mut object = json!({ "metadata": { "name": "n", "namespace": "ns", "uid": "u" } });
@@ -85,16 +85,16 @@ fn objects() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// C41: what is written in Go's way reads back as what it was.
+    /// C41: parsing an encoded value returns the value.
     #[test]
-    fn go_json_reads_back_as_what_it_was(value in values()) {
+    fn parsing_an_encoded_value_returns_it(value in values()) {
         let text = go_json::encode(&value);
         prop_assert_eq!(go_json::parse(text.as_bytes()).unwrap(), value);
     }
 
-    /// C41: the canonical form is its own canonical form, and survives the way through a revision.
+    /// C41: the canonical form is its own canonical form, and that of the template in a revision.
     #[test]
-    fn the_canonical_form_survives_a_revision(spec in values()) {
+    fn a_revision_keeps_the_canonical_form(spec in values()) {
         let template = json!({ "spec": spec });
         let canonical_text = canonical(&template);
         let again: Value = serde_json::from_str(&canonical_text).unwrap();
@@ -103,9 +103,9 @@ proptest! {
         prop_assert_eq!(template_of_data(&data), Ok(canonical_text));
     }
 
-    /// C4: whatever an object holds, it converts or is an error that names it.
+    /// C4: any object is either decoded or an error that names it.
     #[test]
-    fn no_object_is_too_strange(object in prop_oneof![objects(), values()]) {
+    fn any_object_is_decoded_or_an_error(object in prop_oneof![objects(), values()]) {
         let json = object.to_string();
         let mut interner = Interner::default();
         let errors = [
@@ -120,14 +120,14 @@ proptest! {
         }
     }
 
-    /// C2, C30: a pod can be made of any template, and keeps what it does not have to change.
+    /// C2, C30: any template gives a pod, which keeps all fields that need no change.
     #[test]
-    fn a_pod_is_made_of_any_template(template in values(), invented in values()) {
+    fn any_template_gives_a_pod(template in values(), unknown in values()) {
         let mut template = template;
         if !template.is_object() {
             template = json!({});
         }
-        template["spec"] = json!({ "invented": invented.clone(), "affinity": template["affinity"] });
+        template["spec"] = json!({ "unknown": unknown.clone(), "affinity": template["affinity"] });
         let uid = "u".into();
         let owner = Owner { namespace: "ns", name: "d", uid: &uid };
         let new = NewPod {
@@ -138,8 +138,9 @@ proptest! {
             schedule_by: ScheduleBy::Scheduler,
         };
         let pod = pod_template::pod(&owner, &template, &new);
-        prop_assert_eq!(&pod["spec"]["invented"], &invented);
-        let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
-        prop_assert_eq!(pod.pointer(terms), Some(&json!("n1")));
+        prop_assert_eq!(&pod["spec"]["unknown"], &unknown);
+        let name = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/\
+            nodeSelectorTerms/0/matchFields/0/values/0";
+        prop_assert_eq!(pod.pointer(name), Some(&json!("n1")));
     }
 }

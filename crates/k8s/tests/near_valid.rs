@@ -1,5 +1,6 @@
-//! What is nearly right: a DaemonSet with one wrong value is told by the field that has it, and everything else of it counts;
-//! selectors and affinities mean what a naive reading of the API's documentation says that they mean.
+//! Nearly valid objects: a malformed value of a DaemonSet is reported with its field, and all other
+//! fields count. Selectors and affinities match as in a naive implementation of the API's
+//! documentation.
 
 use std::collections::BTreeMap;
 
@@ -36,43 +37,50 @@ fn daemon_set() -> Value {
     })
 }
 
-const TERMS: &str = "/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+const TERMS: &str = "/spec/template/spec/affinity/nodeAffinity/\
+    requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
 
-/// Where a value goes, which ones are right there, and the field by which a wrong one is told.
-struct Place {
+/// A field of a DaemonSet.
+struct Field {
+    /// Path of the value.
     path: String,
-    is_right: fn(&Value) -> bool,
-    field: &'static str,
+    is_valid: fn(&Value) -> bool,
+    /// Path in the problem that reports a malformed value.
+    reported_as: &'static str,
 }
 
-fn places() -> Vec<Place> {
-    let terms = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+fn fields() -> Vec<Field> {
+    let terms = "spec.template.spec.affinity.nodeAffinity.\
+        requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let first: &str = Box::leak(format!("{terms}[0]").into_boxed_str());
     let second: &str = Box::leak(format!("{terms}[1]").into_boxed_str());
-    let place = |path: &str, field, is_right| Place { path: path.to_owned(), is_right, field };
+    let field = |path: &str, reported_as, is_valid| {
+        let path = path.to_owned();
+        Field { path, is_valid, reported_as }
+    };
     vec![
-        place("/spec/selector/matchExpressions/0/operator", "spec.selector", |value| {
+        field("/spec/selector/matchExpressions/0/operator", "spec.selector", |value| {
             is_one_of(value, &["In", "NotIn"])
         }),
-        place("/spec/updateStrategy/type", "spec.updateStrategy.type", |value| {
+        field("/spec/updateStrategy/type", "spec.updateStrategy.type", |value| {
             !value.is_string() || is_one_of(value, &["RollingUpdate", "OnDelete"])
         }),
-        place(
+        field(
             "/spec/updateStrategy/rollingUpdate/maxUnavailable",
             "spec.updateStrategy.rollingUpdate.maxUnavailable",
             is_int_or_percent,
         ),
-        place(
+        field(
             "/spec/updateStrategy/rollingUpdate/maxSurge",
             "spec.updateStrategy.rollingUpdate.maxSurge",
             is_int_or_percent,
         ),
-        place(
+        field(
             "/spec/template/spec/tolerations/1/operator",
             "spec.template.spec.tolerations[1]",
             |value| !value.is_string() || is_one_of(value, &["", "Exists", "Equal", "Lt", "Gt"]),
         ),
-        place(
+        field(
             "/spec/template/spec/tolerations/1/effect",
             "spec.template.spec.tolerations[1]",
             |value| {
@@ -80,13 +88,13 @@ fn places() -> Vec<Place> {
                 !value.is_string() || is_one_of(value, &effects)
             },
         ),
-        place(&format!("{TERMS}/0/matchExpressions/0/operator"), first, |value| {
+        field(&format!("{TERMS}/0/matchExpressions/0/operator"), first, |value| {
             is_one_of(value, &["In", "NotIn", "Gt", "Lt"])
         }),
-        place(&format!("{TERMS}/0/matchExpressions/0/values/0"), first, |value| {
+        field(&format!("{TERMS}/0/matchExpressions/0/values/0"), first, |value| {
             value.as_str().is_some_and(|text| text.parse::<i64>().is_ok())
         }),
-        place(&format!("{TERMS}/1/matchFields/0/key"), second, |value| *value == "metadata.name"),
+        field(&format!("{TERMS}/1/matchFields/0/key"), second, |value| *value == "metadata.name"),
     ]
 }
 
@@ -121,7 +129,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Keys and values so few that they meet.
+/// Few different keys and values, so that selectors and labels often have some in common.
 fn word() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "1", "2", "10"]).prop_map(str::to_owned)
 }
@@ -140,7 +148,7 @@ fn requirement() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Those of nodes know numbers too.
+/// Requirements on nodes may also compare numbers.
 fn node_requirement() -> impl Strategy<Value = Value> {
     let bound = (word(), prop::sample::select(vec!["Gt", "Lt"]), 0i64..12);
     prop_oneof![
@@ -161,7 +169,7 @@ fn selector() -> impl Strategy<Value = Value> {
     )
 }
 
-/// As the API documents it, word by word.
+/// Whether the selector matches, according to the documentation of the API.
 fn naively_matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let equal = equal.map(|(key, value)| labels.get(key).map(String::as_str) == value.as_str());
@@ -187,29 +195,43 @@ fn naively_holds(expression: &Value, labels: &BTreeMap<String, String>) -> bool 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
-    /// C4, C12, C51: one wrong value is one problem, which names its field; a right one is none.
+    /// C4, C12, C51: a malformed value is one problem, which names its field; a valid one is none.
     #[test]
-    fn a_wrong_value_is_told_by_its_field(place in 0..places().len(), value in any_value()) {
-        let Place { path, is_right, field } = places().swap_remove(place);
+    fn a_malformed_value_is_reported_with_its_field(
+        index in 0..fields().len(),
+        value in any_value(),
+    ) {
+        let Field { path, is_valid, reported_as } = fields().swap_remove(index);
         let mut object = daemon_set();
         *object.pointer_mut(&path).unwrap() = value.clone();
         match convert::daemon_set(object.to_string().as_bytes(), None) {
             Ok(read) => {
-                let told: Vec<String> =
+                let problems: Vec<String> =
                     read.daemon_set.problems.iter().map(ToString::to_string).collect();
-                prop_assert_eq!(told.is_empty(), is_right(&value), "{} = {}: {:?}", path, value, told);
-                prop_assert!(told.len() <= 1, "{:?}", told);
-                prop_assert!(told.iter().all(|told| told.contains(field)), "{}: {:?}", field, told);
+                let is_reported = !problems.is_empty();
+                prop_assert_eq!(
+                    is_reported, !is_valid(&value),
+                    "{} = {}: {:?}", path, value, problems
+                );
+                prop_assert!(problems.len() <= 1, "{:?}", problems);
+                prop_assert!(
+                    problems.iter().all(|problem| problem.contains(reported_as)),
+                    "{}: {:?}", reported_as, problems
+                );
             }
             Err(error) => prop_assert!(false, "{} = {}: {}", path, value, error),
         }
     }
 
-    /// C51: numbers and percentages are read as what they are.
+    /// C51: numbers and percentages are decoded without a change.
     #[test]
-    fn numbers_and_percentages_are_read_as_what_they_are(number in any::<u32>(), percent in any::<u32>()) {
+    fn numbers_and_percentages_are_decoded(number in any::<u32>(), percent in any::<u32>()) {
         let mut object = daemon_set();
         object["spec"]["updateStrategy"]["rollingUpdate"] =
             json!({"maxUnavailable": number, "maxSurge": format!("{percent}%")});
@@ -220,9 +242,10 @@ proptest! {
         });
     }
 
-    /// C12: terms are alternatives, the expressions of a term all hold, and a term of none matches nothing.
+    /// C12: terms are alternatives, the expressions of a term all hold, and a term of none matches
+    /// nothing.
     #[test]
-    fn an_affinity_allows_the_nodes_that_it_says(terms in node_terms(), labels in labels()) {
+    fn an_affinity_matches_as_documented(terms in node_terms(), labels in labels()) {
         let wire: Vec<Value> =
             terms.iter().map(|expressions| json!({"matchExpressions": expressions})).collect();
         let required = json!({"nodeSelectorTerms": wire});
@@ -234,13 +257,14 @@ proptest! {
             let holds = |expression| naively_holds(expression, &labels);
             !expressions.is_empty() && expressions.iter().all(holds)
         });
-        let node = Node { name: "n".into(), labels: Labels::from_iter(labels.clone()), taints: vec![] };
+        let node_labels = Labels::from_iter(labels.clone());
+        let node = Node { name: "n".into(), labels: node_labels, taints: vec![] };
         prop_assert_eq!(should_run(&placement, &node), expected, "{:?} on {:?}", terms, labels);
     }
 
-    /// C21: a selector selects what a naive reading of it selects.
+    /// C21: a selector matches the labels that the documentation of the API states.
     #[test]
-    fn a_selector_selects_what_it_says(selector in selector(), labels in labels()) {
+    fn a_selector_matches_as_documented(selector in selector(), labels in labels()) {
         let read = label_selector(Some(&selector)).unwrap();
         let expected = naively_matches(&selector, &labels);
         prop_assert_eq!(read.matches(&Labels::from_iter(labels)), expected, "{}", selector);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everynode_k8s::early::early;
+use everynode_k8s::json_path::read_first;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -98,12 +98,13 @@ pub fn split(line: &str) -> Option<(EventType, &str)> {
 /// # Errors
 /// If what stands before it is no JSON, or it is no text.
 pub fn version(object: &str) -> Result<Option<String>, serde_json::Error> {
-    early(object, &["metadata", "resourceVersion"])
+    read_first(object, &["metadata", "resourceVersion"])
 }
 
 /// Does this bookmark end the initial events of a streaming list?
 pub fn ends_initial_events(bookmark: &str) -> bool {
-    let end = early::<String>(bookmark, &["metadata", "annotations", "k8s.io/initial-events-end"]);
+    let end =
+        read_first::<String>(bookmark, &["metadata", "annotations", "k8s.io/initial-events-end"]);
     matches!(end, Ok(Some(end)) if end == "true")
 }
 

@@ -1,13 +1,17 @@
-//! What decisions cost, without any I/O (C80, C81): the inputs of whole lives of a DaemonSet are recorded in virtual
-//! time, then given to a new core, and only that is timed. There is a plan after every single input, which is more than
-//! a controller makes that takes what has come together.
+//! The CPU time of decisions, without any I/O (C80, C81).
 //!
-//! `cargo bench -p everynode-core --bench core [-- NODES… | plot FILE | count PHASE NODES]`. `plot` draws the curve of CPU
-//! per replaced pod, with the processes' figures of the tables in docs/performance.md. `count` is for callgrind: it
-//! replays one phase, in a function of its own by name.
+//! The inputs of a DaemonSet's lifetime are recorded in virtual time. Then they are replayed to a
+//! new core, and only the replay is measured. The replay plans after every input; a controller
+//! plans less often, because it handles several inputs together.
+//!
+//! `cargo bench -p everynode-core --bench core [-- NODES… | plot FILE | count PHASE NODES]`
+//!
+//! - `plot` draws the CPU time per replaced pod, together with the results of whole processes in
+//!   the tables of docs/performance.md.
+//! - `count` replays one phase in a separate function, whose instructions callgrind counts.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(clippy::cast_precision_loss, reason = "rounded results are sufficient")]
 
 mod plot;
 mod record;
@@ -36,7 +40,7 @@ fn main() {
     }
 }
 
-/// A phase, recorded, and what it took to replay.
+/// The replay of one phase.
 struct Measured {
     phase: &'static str,
     inputs: usize,
@@ -54,7 +58,8 @@ fn table(with_heading: bool, nodes: u32) {
     }
     for Measured { phase, inputs, writes, time } in measure(nodes) {
         println!(
-            "| {nodes:>7} | {phase:<18} | {inputs:>8} | {writes:>8} | {:>7.1} | {:>8.0} | {:>11.0} |",
+            "| {nodes:>7} | {phase:<18} | {inputs:>8} | {writes:>8} | {:>7.1} | {:>8.0} \
+             | {:>11.0} |",
             time.as_secs_f64() * 1e3,
             time.as_nanos() as f64 / inputs as f64,
             inputs as f64 / time.as_secs_f64(),
@@ -62,7 +67,7 @@ fn table(with_heading: bool, nodes: u32) {
     }
 }
 
-/// All phases, each on the core that the ones before left behind.
+/// Records and replays all phases, one after the other.
 fn measure(nodes: u32) -> Vec<Measured> {
     let mut world = World::new(nodes);
     let mut core = Core::new(&world::daemon_set());
@@ -77,7 +82,7 @@ fn measure(nodes: u32) -> Vec<Measured> {
         core = core_after;
         all.push(Measured { phase, inputs: count, writes, time });
     }
-    assert_eq!(core.counts(), world.counts(), "a replay ends where the record ended");
+    assert_eq!(core.counts(), world.counts(), "a replay ends with the recorded counts");
     all
 }
 
@@ -87,10 +92,10 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (result, cpu_time() - started)
 }
 
-/// Of this thread, so that a busy machine does not show.
+/// CPU time of this thread, which does not depend on other load on the machine.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(time).expect("it only ever grows from zero")
+    Duration::try_from(time).expect("CPU time is not negative")
 }
 
 fn plot(file: &str) {

@@ -1,4 +1,4 @@
-//! The curve of CPU per replaced pod against nodes, as SVG, both axes logarithmic.
+//! Draws CPU time per replaced pod against the number of nodes as SVG, with logarithmic axes.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
-/// Powers of ten that the axes span: nodes, and milliseconds per pod.
+/// Ranges of the axes in powers of ten: number of nodes, and milliseconds per pod.
 const X: (f64, f64) = (3.0, 5.0);
 const Y: (f64, f64) = (-4.0, 3.0);
 
 /// kube-controller-manager 1.36.2, maxUnavailable 1; see docs/performance.md.
 const UPSTREAM: &[(f64, f64)] = &[(1_000.0, 54.6), (2_000.0, 106.5)];
 
-/// NodeTable and milliseconds per pod of the rows of docs/performance.md that tell of `update at 1`.
+/// Number of nodes and milliseconds per pod in the rows `update at 1` of docs/performance.md.
 pub fn processes(page: &str) -> Vec<(f64, f64)> {
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -29,9 +29,11 @@ pub fn processes(page: &str) -> Vec<(f64, f64)> {
 
 pub fn draw(core: &[(f64, f64)], processes: &[(f64, f64)]) -> String {
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
-         <text x=\"{LEFT}\" y=\"22\" font-size=\"14\">CPU per replaced pod, rolling update at maxUnavailable 1</text>\n"
+         <text x=\"{LEFT}\" y=\"22\" font-size=\"14\">\
+         CPU per replaced pod, rolling update at maxUnavailable 1</text>\n"
     );
     grid(&mut svg);
     curve(&mut svg, UPSTREAM, "#c0392b", "kube-controller-manager");
@@ -101,11 +103,12 @@ fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, colour: &str, text: 
     add(
         svg,
         format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>\n"
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">\
+             {text}</text>\n"
         ),
     );
 }
 
 fn add(svg: &mut String, element: std::fmt::Arguments) {
-    svg.write_fmt(element).expect("writing to memory does not fail");
+    svg.write_fmt(element).expect("writing to a string never fails");
 }

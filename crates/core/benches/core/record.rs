@@ -1,4 +1,4 @@
-//! What a core is told, as data: recorded in a world, replayed without one.
+//! The inputs of a core as data: recorded in a cluster, replayed without one.
 
 use everynode_core::api::{DaemonSet, Node, Pod, Revision, Timestamp};
 use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
@@ -14,7 +14,7 @@ pub enum Input {
     Written(WriteResult),
 }
 
-/// An input, and how far time and watches are with it.
+/// An input, with the time and the watermarks at which it arrives.
 pub struct Step {
     pub input: Input,
     pub now: Timestamp,
@@ -23,7 +23,7 @@ pub struct Step {
 
 pub struct Recording {
     pub inputs: Vec<Step>,
-    /// That the plans held.
+    /// Number of writes in the plans.
     pub writes: usize,
 }
 
@@ -44,7 +44,7 @@ impl Core {
         *self.state.counts()
     }
 
-    /// Takes one input and plans, if anything changed.
+    /// Applies one input, and plans if anything changed.
     pub fn step(&mut self, step: Step) -> Option<Plan> {
         let Step { input, now, watermarks } = step;
         let Core { nodes, state } = self;
@@ -66,14 +66,14 @@ impl Core {
     }
 }
 
-/// Gives a core what was recorded.
+/// Applies recorded inputs.
 pub fn replay(core: &mut Core, steps: Vec<Step>) {
     for step in steps {
         std::hint::black_box(core.step(step));
     }
 }
 
-/// The same under a name of its own, by which callgrind is told what to count.
+/// The same in a separate function: callgrind selects functions by name.
 #[inline(never)]
 pub fn counted_replay(core: &mut Core, steps: Vec<Step>) {
     replay(core, steps);

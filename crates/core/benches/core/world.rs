@@ -1,4 +1,5 @@
-//! A cluster in virtual time that does what the plans of one DaemonSet say, and records what its core is told.
+//! A cluster in virtual time that executes the plans of one DaemonSet and records the inputs of its
+//! core.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write
 
 use crate::record::{Core, Input, Recording, Step};
 
-/// In this order.
+/// The phases, in the order in which they are recorded.
 pub const PHASES: &[&str] =
     &["nodes join", "place", "heartbeats", "readiness flaps", "update at 10%", "update at 1"];
 
@@ -29,13 +30,14 @@ pub struct World {
     version: u64,
     pods_created: u64,
     now: Timestamp,
-    /// What is on its way to the core, with the version that a watch has come to by it.
+    /// Inputs that have not reached the core, each with the version that its watch has then
+    /// reached.
     pending: VecDeque<(Input, u64)>,
     watched: u64,
     recording: Recording,
 }
 
-/// Not there yet for the controller: nothing selects its pods, nothing is planned.
+/// The DaemonSet before the first phase.
 pub fn daemon_set() -> DaemonSet {
     let operator = LabelOperator::In(vec!["agent".into()]);
     DaemonSet {
@@ -78,11 +80,11 @@ impl World {
         self.core.counts()
     }
 
-    /// Lives through one of the [`PHASES`].
+    /// Records one of the [`PHASES`].
     pub fn record(&mut self, phase: &str) -> Recording {
         match phase {
             "nodes join" => {
-                // Tainted, so that nothing is to be done about them yet.
+                // The taint prevents the creation of pods in this phase.
                 let nodes: Vec<Node> =
                     self.node_names.iter().map(|name| node(name, true)).collect();
                 nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
@@ -115,16 +117,16 @@ impl World {
             }
         }
         let desired = self.core.counts().desired;
-        assert_eq!(self.core.counts().available, desired, "all is settled");
+        assert_eq!(self.core.counts().available, desired, "all pods are available");
     }
 
-    /// Results come back at once, what follows from the writes after that.
+    /// Executes a plan. All results arrive before the events that its writes cause.
     fn perform(&mut self, plan: Plan) {
         self.recording.writes += plan.writes.len();
         let mut observed = Vec::new();
         for write in plan.writes {
             let outcome = self.outcome(&write, &mut observed);
-            // A result is no watch.
+            // A result does not move the watermark.
             self.pending.push_back((Input::Written(WriteResult { write, outcome }), 0));
         }
         self.pending.extend(observed);
@@ -140,7 +142,8 @@ impl World {
         let uid = match write {
             Write::CreatePod(new) => self.create_pod(new, observed),
             Write::DeletePod(reference) => {
-                let pod = self.pods.remove(&reference.name).expect("it was there");
+                let pod =
+                    self.pods.remove(&reference.name).expect("the core deletes existing pods");
                 let terminating = Pod { terminating: true, ..pod };
                 observed.push((Input::Pod(terminating.clone()), self.version));
                 observed.push((Input::PodGone(terminating), self.version));
@@ -158,12 +161,12 @@ impl World {
                 observed.push((Input::DaemonSet(self.daemon_set.clone()), self.version));
                 DS_UID.into()
             }
-            other => panic!("nothing in these phases needs: {other}"),
+            other => panic!("unexpected in these phases: {other}"),
         };
         Outcome::Written { uid, resource_version }
     }
 
-    /// Created, scheduled, running, ready: four times observed.
+    /// Creates a pod, which causes four events: created, scheduled, running and ready.
     fn create_pod(&mut self, new: &NewPod, observed: &mut Vec<(Input, u64)>) -> Uid {
         self.pods_created += 1;
         let uid = Uid::new(&format!("00000000-0000-4000-8000-{:012x}", self.pods_created));

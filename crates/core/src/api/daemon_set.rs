@@ -1,4 +1,4 @@
-//! DaemonSets, their update strategy and status.
+//! DaemonSets, their update strategy and their status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,39 +8,51 @@ use super::names::{DaemonSetKey, ResourceVersion, Uid};
 use super::problem::Problem;
 use super::scheduling::Placement;
 
-/// A DaemonSet.
+/// A DaemonSet of apps/v1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonSet {
+    /// Namespace and name.
     pub key: DaemonSetKey,
+    /// `metadata.uid`.
     pub uid: Uid,
+    /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
+    /// `metadata.generation`: grows with every change of `spec`.
     pub generation: i64,
-    /// Whether there is a `metadata.deletionTimestamp` (C32).
+    /// Whether `metadata.deletionTimestamp` is set: nothing is planned (C32).
     pub terminating: bool,
-    /// `None` if it did not parse; a [`Problem`] says why, and nothing is done (C4).
+    /// `spec.selector`. `None` if it is malformed: a [`Problem`] reports why, and nothing is
+    /// planned (C4).
     pub selector: Option<LabelSelector>,
+    /// `spec.template`.
     pub template: Template,
     /// The annotation `deprecated.daemonset.template.generation` (C30, C45).
     pub template_generation: Option<i64>,
+    /// `spec.updateStrategy`.
     pub update_strategy: UpdateStrategy,
+    /// `spec.minReadySeconds`: how long a pod must be ready to be available (C54).
     pub min_ready_seconds: u32,
+    /// `spec.revisionHistoryLimit`: maximum number of old revisions that are kept (C44).
     pub revision_history_limit: u32,
+    /// `status`.
     pub status: Status,
-    /// What the conversion could not make sense of.
+    /// The malformed fields of the object (C4).
     pub problems: Vec<Problem>,
 }
 
-/// A pod template: opaque text whose equality is equality of meaning (C41), and what placement reads.
+/// A pod template, reduced to what decisions read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Keys sorted; nulls, `creationTimestamp` and meaningless empty objects dropped.
+    /// The template as text in canonical form: keys are sorted, and nulls, `creationTimestamp` and
+    /// meaningless empty objects are left out. Equal texts mean equal templates (C41).
     pub canonical: Arc<str>,
-    /// With the default tolerations of C14.
+    /// The nodes that the template allows, with the default tolerations (C14).
     pub placement: Placement,
 }
 
 impl Template {
-    /// Takes the placement as the template spells it, and adds the default tolerations (C14).
+    /// A template of this canonical text. `placement` is what the template itself contains; this
+    /// function adds the default tolerations (C14).
     pub fn new(canonical: impl Into<Arc<str>>, placement: Placement) -> Self {
         Self { canonical: canonical.into(), placement: placement.with_default_tolerations() }
     }
@@ -49,25 +61,31 @@ impl Template {
 /// `spec.updateStrategy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateStrategy {
+    /// Pods of older revisions stay until somebody deletes them (C50).
     OnDelete,
+    /// Pods of older revisions are replaced within a budget.
     RollingUpdate {
+        /// Maximum number of desired nodes without an available pod (C52).
         max_unavailable: IntOrPercent,
+        /// Maximum number of nodes with a second pod (C53).
         max_surge: IntOrPercent,
     },
-    /// It did not parse; a [`Problem`] says why. No pod is replaced for its revision.
+    /// The field is malformed: a [`Problem`] reports why, and no pod is replaced for its revision
+    /// (C4).
     Malformed,
 }
 
-/// How many nodes a rolling update may work on at the same time (C51).
+/// Maximum number of nodes that a rolling update may work on at the same time (C51).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// The pod of so many nodes may be unavailable (C52).
+    /// Maximum number of nodes without an available pod (C52).
     Unavailable(usize),
-    /// So many nodes may have a new pod beside an available old one (C53).
+    /// Maximum number of nodes that have a new pod beside an available old one (C53).
     Surge(usize),
 }
 
 impl Budget {
+    /// The number of nodes, of either kind of budget.
     pub const fn nodes(self) -> usize {
         match self {
             Self::Unavailable(nodes) | Self::Surge(nodes) => nodes,
@@ -76,8 +94,9 @@ impl Budget {
 }
 
 impl UpdateStrategy {
-    /// Whether a node may have two pods for a while. It does not depend on the number of nodes, so that
-    /// what a node's pods are to each other does not change with it. Upstream: `AllowsSurge`.
+    /// Whether a node may have two pods during an update (C26). The answer does not depend on the
+    /// number of nodes: otherwise a new node could change how the pods of all others are assessed.
+    /// Upstream: `AllowsSurge`.
     pub fn surges(self) -> bool {
         match self {
             Self::OnDelete | Self::Malformed => false,
@@ -85,9 +104,10 @@ impl UpdateStrategy {
         }
     }
 
-    /// What the rolling update may do when `desired` nodes should run a pod (C51); `None` if there is no rolling update.
-    /// A strategy that [surges](Self::surges) has no surge budget where its percentage comes to nothing: with no
-    /// desired pod. Upstream: `updatedDesiredNodeCounts`.
+    /// The budget of the rolling update if `desired` nodes should run a pod; `None` if the strategy
+    /// updates nothing. If no node is desired, a percentage is zero, so a strategy that
+    /// [surges](Self::surges) has a budget of unavailable pods. Upstream:
+    /// `updatedDesiredNodeCounts` (C51).
     pub fn budget(self, desired: usize) -> Option<Budget> {
         let Self::RollingUpdate { max_unavailable, max_surge } = self else { return None };
         let budget = match (max_surge.of(desired), max_unavailable.of(desired)) {
@@ -102,12 +122,14 @@ impl UpdateStrategy {
 /// An absolute number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntOrPercent {
+    /// An absolute number.
     Int(u32),
+    /// A percentage; it may exceed 100.
     Percent(u32),
 }
 
 impl IntOrPercent {
-    /// What it comes to of `total`, rounded up (C51).
+    /// The number itself, or the percentage of `total`, rounded up (C51).
     pub fn of(self, total: usize) -> usize {
         match self {
             Self::Int(number) => number as usize,
@@ -125,16 +147,25 @@ impl fmt::Display for IntOrPercent {
     }
 }
 
-/// `status` of a DaemonSet (C70), without its conditions, which belong to others.
+/// `status` of a DaemonSet, without its conditions, which other controllers write (C70).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
+    /// The newest generation that the controller has acted on (C56).
     pub observed_generation: i64,
+    /// Number of hash collisions so far; it is hashed with the template (C43).
     pub collision_count: Option<i32>,
+    /// Number of nodes that should run a pod.
     pub desired_number_scheduled: u32,
+    /// Number of nodes that should run a pod and have one.
     pub current_number_scheduled: u32,
+    /// Number of nodes that should not run a pod and have one.
     pub number_misscheduled: u32,
+    /// Number of nodes that should run a pod and have a ready one.
     pub number_ready: u32,
+    /// Number of nodes that should run a pod and have an available one.
     pub number_available: u32,
+    /// Number of nodes that should run a pod and have no available one.
     pub number_unavailable: u32,
+    /// Number of nodes that should run a pod and have one of the current revision.
     pub updated_number_scheduled: u32,
 }

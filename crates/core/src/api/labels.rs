@@ -3,31 +3,39 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// The label with the [hash](super::RevisionHash) of the revision that a pod or a revision has.
 pub const HASH_LABEL: &str = "controller-revision-hash";
+/// The label with the template generation that a pod was created from (C45).
 pub const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
+/// The annotation with a DaemonSet's template generation (C30).
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+/// The annotation with a namespace's node selector (C15).
 pub const NAMESPACE_NODE_SELECTOR_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
-/// Labels in the order of their keys. Copies share their memory, as most of a DaemonSet's pods can.
+/// Labels in the order of their keys. Clones share memory; most pods of a DaemonSet have the same
+/// labels.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
 impl Labels {
+    /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
         Some(&self.0[at].1)
     }
 
+    /// Keys and values, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Of two labels with one key the later counts.
+/// If two labels have the same key, the later one counts.
 impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
         let mut labels: Vec<(Arc<str>, Arc<str>)> =
@@ -48,35 +56,46 @@ impl fmt::Debug for Labels {
 /// A `metav1.LabelSelector` with `matchLabels` and `matchExpressions` as one list of requirements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
+    /// The conditions, all of which must hold.
     pub requirements: Vec<LabelRequirement>,
 }
 
+/// A condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
+    /// The key of the label.
     pub key: Arc<str>,
+    /// The condition on its value.
     pub operator: LabelOperator,
 }
 
+/// The operators of label selectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelOperator {
+    /// The label has one of these values.
     In(Vec<Arc<str>>),
+    /// The label has none of these values, or does not exist.
     NotIn(Vec<Arc<str>>),
+    /// The label exists.
     Exists,
+    /// The label does not exist.
     DoesNotExist,
 }
 
 impl LabelSelector {
+    /// Whether the labels meet all requirements.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// Whether it selects everything (C33).
+    /// Whether the selector matches everything (C33).
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 }
 
 impl LabelRequirement {
+    /// Whether the labels meet this requirement.
     pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {
@@ -97,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_matches_as_the_api_documents() {
+    fn requirements_match_as_the_api_documents() {
         let labels = Labels::from_iter([("app", "fluentd"), ("tier", "a")]);
         let check = |key: &str, operator: LabelOperator, expected: bool| {
             let requirement = LabelRequirement { key: key.into(), operator };
@@ -105,18 +124,18 @@ mod tests {
         };
         check("app", LabelOperator::In(values(&["x", "fluentd"])), true);
         check("app", LabelOperator::In(values(&["x"])), false);
-        check("gone", LabelOperator::In(values(&["x"])), false);
+        check("missing", LabelOperator::In(values(&["x"])), false);
         check("app", LabelOperator::NotIn(values(&["x"])), true);
         check("app", LabelOperator::NotIn(values(&["fluentd"])), false);
-        check("gone", LabelOperator::NotIn(values(&["x"])), true);
+        check("missing", LabelOperator::NotIn(values(&["x"])), true);
         check("tier", LabelOperator::Exists, true);
-        check("gone", LabelOperator::Exists, false);
+        check("missing", LabelOperator::Exists, false);
         check("tier", LabelOperator::DoesNotExist, false);
-        check("gone", LabelOperator::DoesNotExist, true);
+        check("missing", LabelOperator::DoesNotExist, true);
     }
 
     #[test]
-    fn the_later_of_two_labels_with_one_key_counts() {
+    fn the_later_of_two_labels_with_the_same_key_counts() {
         let labels = Labels::from_iter([("a", "1"), ("b", "2"), ("a", "3")]);
         assert_eq!(labels, Labels::from_iter([("a", "3"), ("b", "2")]));
     }

@@ -1,4 +1,4 @@
-//! Names, identities and versions: parsed once at the edge, cheap to clone, ordered.
+//! Names, UIDs and versions: ordered and cheap to clone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,12 @@ macro_rules! names {
         pub struct $name(Arc<str>);
 
         impl $name {
+            /// Wraps a name, unchecked.
             pub fn new(name: impl Into<Arc<str>>) -> Self {
                 Self(name.into())
             }
 
+            /// The name as a string.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -78,14 +80,17 @@ names! {
     RevisionHash;
 }
 
-/// What identifies a DaemonSet in work queues and messages.
+/// Namespace and name of a DaemonSet: its identity in work queues and messages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DaemonSetKey {
+    /// `metadata.namespace`.
     pub namespace: Namespace,
+    /// `metadata.name`.
     pub name: DaemonSetName,
 }
 
 impl DaemonSetKey {
+    /// The key of the DaemonSet with this namespace and name.
     pub fn new(namespace: impl Into<Namespace>, name: impl Into<DaemonSetName>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -97,19 +102,20 @@ impl fmt::Display for DaemonSetKey {
     }
 }
 
-/// `metadata.uid`. API servers give UUIDs, which take 16 bytes here instead of 36 and an allocation;
-/// anything else is kept as it came.
+/// `metadata.uid`. A UUID, which API servers assign, takes 16 bytes; any other text is stored as it
+/// is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(UidForm);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum UidForm {
-    /// Only of the canonical form (lower case, hyphens), so that printing gives back what was read.
+    /// A UUID in canonical form (lower case, hyphens): printing it returns the original text.
     Uuid([u8; 16]),
     Other(Arc<str>),
 }
 
 impl Uid {
+    /// Parses a UID. Every text is valid.
     pub fn new(uid: &str) -> Self {
         Self(parse_uuid(uid).map_or_else(|| UidForm::Other(uid.into()), UidForm::Uuid))
     }
@@ -189,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_prints_as_it_was_read() {
+    fn a_uid_prints_the_text_that_it_was_parsed_from() {
         for uid in [
             "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f",
             "0C6FF5B8-21AD-4D3C-9F0E-8B1A2C3D4E5F",

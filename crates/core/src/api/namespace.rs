@@ -2,17 +2,17 @@
 
 use super::labels::Labels;
 
-/// What a namespace's annotation restricts its pods to (C15).
+/// The node selector in a namespace's annotation (C15).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceNodeSelector {
-    /// Empty: no restriction.
+    /// Labels that a node must have to get a pod of the namespace.
     pub labels: Labels,
-    /// What is wrong with the annotation, which then restricts nothing (C4).
+    /// Why the annotation is malformed. A malformed one restricts nothing (C4).
     pub malformed: Option<String>,
 }
 
 impl NamespaceNodeSelector {
-    /// Whether it is as if there were no annotation.
+    /// Whether the selector equals that of a namespace without the annotation.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.malformed.is_none()
     }

@@ -6,25 +6,36 @@ use std::sync::Arc;
 use super::labels::Labels;
 use super::names::NodeName;
 
-/// A Node. Two that are equal are the same to every decision: heartbeats change nothing (C16).
+/// A Node. Two equal ones lead to equal decisions; a heartbeat makes no difference (C16).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
+    /// `metadata.name`.
     pub name: NodeName,
+    /// `metadata.labels`.
     pub labels: Labels,
+    /// `spec.taints`.
     pub taints: Vec<Taint>,
 }
 
+/// A taint of a node. It prints as kubectl prints it: `key=value:effect`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
+    /// `key`.
     pub key: Arc<str>,
+    /// `value`; it may be empty.
     pub value: Arc<str>,
+    /// `effect`.
     pub effect: TaintEffect,
 }
 
+/// The effect of a taint on pods that do not tolerate it (C13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TaintEffect {
+    /// The node gets no new pod.
     NoSchedule,
+    /// The scheduler avoids the node. A DaemonSet ignores this effect.
     PreferNoSchedule,
+    /// The node gets no new pod and must not keep one.
     NoExecute,
 }
 

@@ -1,4 +1,4 @@
-//! What decisions read of a ControllerRevision.
+//! ControllerRevisions.
 
 use std::sync::Arc;
 
@@ -6,29 +6,35 @@ use super::daemon_set::Template;
 use super::labels::{HASH_LABEL, Labels};
 use super::names::{ResourceVersion, RevisionHash, RevisionName, Uid};
 
-/// A ControllerRevision: one template that the DaemonSet has had (C40).
+/// A ControllerRevision, which stores one template of a DaemonSet (C40).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
+    /// `metadata.name`.
     pub name: RevisionName,
+    /// `metadata.uid`.
     pub uid: Uid,
+    /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
+    /// `metadata.labels`.
     pub labels: Labels,
-    /// The UID of the owner that is marked as controller.
+    /// UID of the owner that is marked as controller.
     pub controller: Option<Uid>,
+    /// Whether `metadata.deletionTimestamp` is set.
     pub terminating: bool,
-    /// `revision`: the higher, the newer.
+    /// `revision`: the current revision has the highest number.
     pub number: i64,
-    /// The template in `data`, in the form of [`Template::canonical`]; or why
-    /// the data is not of the form that C40 gives, and so matches no template (C4).
+    /// The template in `data`, in the form of [`Template::canonical`]. `Err` states why `data`
+    /// contains no template; such a revision matches none (C4, C40).
     pub template: Result<Arc<str>, Arc<str>>,
 }
 
 impl Revision {
+    /// The value of the hash label.
     pub fn hash(&self) -> Option<RevisionHash> {
         self.labels.get(HASH_LABEL).map(|hash| RevisionHash::new(hash.clone()))
     }
 
-    /// Whether it stores this template (C41).
+    /// Whether the revision stores this template (C41).
     pub fn stores(&self, template: &Template) -> bool {
         self.template.as_ref().is_ok_and(|stored| *stored == template.canonical)
     }

@@ -9,7 +9,7 @@ use crate::plan::ScheduleBy;
 pub struct Config {
     /// Maximum number of pods that one sync creates, and maximum number that it deletes (C28).
     pub burst_replicas: usize,
-    /// Who binds created pods to their nodes.
+    /// Which component binds created pods to their nodes (C31).
     pub schedule_by: ScheduleBy,
     /// Minimum time between two writes of a status in which only counts changed (C70, C80).
     pub status_interval: Duration,

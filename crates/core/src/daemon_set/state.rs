@@ -1,11 +1,11 @@
 //! The state of one DaemonSet.
 //!
-//! Observations change slots and mark them. [`plan`](DaemonSetState::plan) assesses the marked slots
-//! and those whose assessment expired, updates counts and sets by the difference, and then visits
-//! only the nodes in those sets.
+//! Observations change slots and mark them. [`plan`](DaemonSetState::plan) assesses the marked
+//! slots and those whose assessment expired, updates counts and sets by the difference, and then
+//! visits only the nodes in those sets.
 
 mod inspect;
-mod ownership;
+mod pods;
 mod refresh;
 mod results;
 
@@ -18,9 +18,10 @@ use crate::api::{
 use crate::backoff::Backoff;
 use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
+use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
 use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
-use crate::revisions::{self, RevisionHistory, RevisionLabels};
+use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
 use super::index::{NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
@@ -31,16 +32,16 @@ pub use inspect::{InspectedPod, Inspection};
 
 /// Everything known of one DaemonSet.
 ///
-/// The protocol:
+/// A caller follows this protocol:
 ///
-/// - Observations (`apply_…`, `delete_…`, `reset_…`) return whether anything changed that a plan
-///   reads: then a plan is due.
-/// - [`plan`](Self::plan) returns writes. Each of them must come back through
-///   [`apply_result`](Self::apply_result), exactly once, in any order.
-/// - A plan is due, too, when all results of a plan are in, when a watch has reached what was
-///   written, and at [`Plan::requeue_at`].
-/// - After [`NodeTable::apply`] or [`NodeTable::delete`], [`apply_node`](Self::apply_node) is
-///   called before the next plan; after the last one, [`detach`](Self::detach).
+/// - It applies observations (`apply_…`, `delete_…`, `reset_…`). If one of them returns `true`,
+///   something that a plan reads has changed, and a plan is due.
+/// - It executes the writes of each [`plan`](Self::plan), and returns the result of every write
+///   exactly once, in any order, through [`apply_result`](Self::apply_result).
+/// - A plan is also due when all results of the last plan have been applied, when a watch has
+///   reached the last write of its kind, and at [`Plan::requeue_at`].
+/// - After [`NodeTable::apply`] or [`NodeTable::delete`] it calls [`apply_node`](Self::apply_node)
+///   before the next plan. When the DaemonSet is deleted, it calls [`detach`](Self::detach).
 #[derive(Debug)]
 pub struct DaemonSetState {
     config: Config,
@@ -57,7 +58,7 @@ pub struct DaemonSetState {
     retry_order: RetryOrder,
     pending_names: PendingNames,
     labels: RevisionLabels,
-    /// Pods that are neither on a node nor aimed at one.
+    /// Pods that neither run on a node nor are pinned to one.
     unplaced: BTreeMap<Uid, PodView>,
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
@@ -75,7 +76,7 @@ pub struct DaemonSetState {
 }
 
 impl DaemonSetState {
-    /// A state that knows the nodes, and no pods or revisions.
+    /// The state of a DaemonSet that has no pods and no revisions yet.
     pub fn new(config: Config, daemon_set: DaemonSet, nodes: &NodeTable) -> Self {
         let mut state = Self {
             config,
@@ -131,18 +132,23 @@ impl DaemonSetState {
     /// Whether an orphan with these labels would be adopted (C21). An empty selector adopts nothing
     /// (C33).
     pub fn selects(&self, labels: &Labels) -> bool {
-        let selector = self.daemon_set.selector.as_ref();
-        selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))
+        ownership::adopts(self.daemon_set.selector.as_ref(), labels)
     }
 
-    /// Applies the DaemonSet of a watch event; [`accepts`](Self::accepts) must hold. A restarted watch
-    /// may repeat an older version, which is ignored.
+    /// Whether an object of the namespace with this controller and these labels must be applied to
+    /// this state: it is owned, or an orphan that matches (C21).
+    pub fn concerns(&self, controller: Option<&Uid>, labels: &Labels) -> bool {
+        ownership::concerns(&self.daemon_set, controller, labels)
+    }
+
+    /// Applies the DaemonSet of a watch event; [`accepts`](Self::accepts) must hold. A restarted
+    /// watch may repeat an older version, which is ignored.
     pub fn apply_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
         let is_repeated = daemon_set.resource_version < self.daemon_set.resource_version;
         !is_repeated && self.replace_daemon_set(daemon_set, nodes)
     }
 
-    /// Applies the DaemonSet of a list, which counts even if it is older than what was known (C1);
+    /// Applies the DaemonSet of a list, even if it is older than the known version (C1);
     /// [`accepts`](Self::accepts) must hold.
     pub fn replace_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
         debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
@@ -213,7 +219,7 @@ impl DaemonSetState {
         self.forget_pod(pod, nodes)
     }
 
-    /// Applies the complete list of the pods that concern this DaemonSet; all others are gone.
+    /// Applies the complete list of the pods that concern this DaemonSet; all others were deleted.
     pub fn reset_pods<'a>(
         &mut self,
         pods: impl IntoIterator<Item = &'a Pod>,
@@ -234,7 +240,8 @@ impl DaemonSetState {
     }
 
     fn replace_revision(&mut self, revision: Revision) -> bool {
-        if revision.terminating || revisions::is_foreign(&revision, &self.daemon_set) {
+        let ownership = revision.ownership(&self.daemon_set);
+        if revision.terminating || ownership == Ownership::Foreign {
             self.expectations.saw_deletion(&revision.uid);
         }
         let problem = revision.problem();
@@ -249,7 +256,8 @@ impl DaemonSetState {
         self.history.delete(&revision.name, &revision.uid, &self.daemon_set)
     }
 
-    /// Applies the complete list of the revisions that concern this DaemonSet; all others are gone.
+    /// Applies the complete list of the revisions that concern this DaemonSet; all others were
+    /// deleted.
     pub fn reset_revisions(&mut self, revisions: impl IntoIterator<Item = Revision>) -> bool {
         let mut changed = false;
         let mut seen = BTreeSet::new();
@@ -264,22 +272,22 @@ impl DaemonSetState {
         changed
     }
 
-    /// Notes that the API server was restored from a backup: unseen writes made since that backup may
-    /// be lost (C1, C60).
+    /// Records that the API server was restored from a backup: writes since that backup may be
+    /// lost, unless a watch has shown them (C1, C60).
     pub fn restored(&mut self) {
-        self.expectations.restored();
+        self.expectations.record_restore();
     }
 
-    /// Releases all nodes, because the DaemonSet is gone.
+    /// Releases all nodes, because the DaemonSet was deleted.
     pub fn detach(mut self, nodes: &mut NodeTable) {
         self.forget_pods_except(&BTreeSet::new(), nodes);
     }
 
     /// Plans the next writes.
     ///
-    /// Each write must come back through [`apply_result`](Self::apply_result). While results are
-    /// missing, a plan only refreshes the status. While a write is not seen yet, it may also repeat
-    /// deletions whose outcome is unknown.
+    /// The result of each write must be returned through [`apply_result`](Self::apply_result).
+    /// While results are missing, a plan only updates the status. While a write has not been seen,
+    /// it may also repeat deletions of unknown outcome.
     pub fn plan(&mut self, now: Timestamp, watermarks: &Watermarks, nodes: &NodeTable) -> Plan {
         let mut draft = Draft::new(self.config.burst_replicas);
         if self.daemon_set.terminating {
@@ -318,14 +326,14 @@ impl DaemonSetState {
         reasons.into_iter().flatten().collect()
     }
 
-    /// Number of assessments since the start: what C80 bounds.
+    /// Number of assessments since this state was created, for tests and metrics (C80).
     pub const fn slots_assessed(&self) -> u64 {
         self.slots_assessed
     }
 
-    /// Whether there are a selector (C33) and a template to act on. While the current template
-    /// can't be read, nothing is done by the previous one either: its user has replaced it, and an
-    /// event reports why nothing happens (C4).
+    /// Whether selector and template allow a sync (C4, C33). While the current template is
+    /// malformed, the previous one is not used either: a user has replaced it, and an event reports
+    /// why nothing happens.
     fn may_act(&mut self, plan: &mut Plan) -> bool {
         let Some(selector) = &self.daemon_set.selector else { return false };
         let is_template = |problem: &Problem| matches!(problem, Problem::Template { .. });
@@ -352,10 +360,10 @@ impl DaemonSetState {
         plan.waiting.is_some()
     }
 
-    /// Takes note of pods whose creation had an unknown outcome and that exist now: the creation
+    /// Looks for the pods whose creation had an unknown outcome. If one exists, its creation
     /// succeeded (C35).
     fn update_pending_names(&mut self, now: Timestamp, nodes: &NodeTable) {
-        // Without surge, a pod must be gone before the next one on its node can be created.
+        // Without surge, a pod must be deleted before the next one on its node can be created.
         let surges = self.daemon_set.update_strategy.surges();
         let Self { pending_names, slots, .. } = self;
         let find = |node: &NodeName, name: &PodName| {
@@ -419,7 +427,7 @@ impl DaemonSetState {
         StatusState {
             is_stale: self.status_in_flight
                 || self.expectations.is_stale(ObjectKind::DaemonSet)
-                || self.expectations.is_expected_gone(&self.daemon_set.uid),
+                || self.expectations.awaits_deletion(&self.daemon_set.uid),
             written_at: self.status_written_at,
         }
     }
@@ -432,7 +440,7 @@ impl DaemonSetState {
             self.no_creations_before,
             lapse,
             self.backoff.collect_at(),
-            self.expectations.gives_up_at(),
+            self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.update_strategy.surges()),
         ];
         let others = others.into_iter().chain(self.history.due_at());

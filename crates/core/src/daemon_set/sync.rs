@@ -32,7 +32,7 @@ pub(super) struct SyncInput<'a> {
     pub config: &'a Config,
     pub daemon_set: &'a DaemonSet,
     pub slots: &'a [Slot],
-    /// Pods that are neither on a node nor aimed at one.
+    /// Pods that neither run on a node nor are pinned to one.
     pub unplaced: &'a BTreeMap<Uid, PodView>,
     /// Owned pods that the selector does not match (C21).
     pub releases: &'a BTreeMap<PodName, Uid>,
@@ -48,12 +48,12 @@ pub(super) struct SyncInput<'a> {
 }
 
 impl<'a> SyncInput<'a> {
-    pub fn assessor(&self) -> Assessor<'a> {
+    pub(super) fn assessor(&self) -> Assessor<'a> {
         Assessor::new(self.daemon_set, self.labels, self.now)
     }
 
     /// The pod to create on a node from the current template.
-    pub fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
+    pub(super) fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
         NewPod {
             name: self.pending_names.name_for(&node).cloned(),
             node,

@@ -1,4 +1,4 @@
-//! Required node affinity (C12): terms are ORed, requirements within a term ANDed.
+//! Required node affinity (C12): one term must match, and all requirements of a term must hold.
 
 use crate::api::{Node, NodeSelectorOperator, NodeSelectorTerm, Term};
 
@@ -21,6 +21,7 @@ impl Term {
 }
 
 impl NodeSelectorOperator {
+    /// Whether a label or a field with this value meets the condition; `None` if it does not exist.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {

@@ -3,6 +3,7 @@
 use crate::api::{Taint, TaintEffect, Toleration, TolerationOperator};
 
 impl Toleration {
+    /// Whether the toleration tolerates the taint. Upstream: `ToleratesTaint`.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.effect.is_none_or(|effect| effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)
@@ -45,7 +46,8 @@ fn repels(taint: &Taint) -> bool {
     }
 }
 
-/// A decimal number with neither sign `+` nor leading zeros, as the API's validation has it.
+/// Parses a decimal integer without a plus sign and leading zeros: the API's validation allows no
+/// others.
 fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_canonical = digits == "0" || !digits.starts_with(['0', '+']);

@@ -1,4 +1,4 @@
-//! Plans, notices and problems in words, for logs, events and transcripts.
+//! Plans, notices and problems as text for logs, events and transcripts.
 
 use std::fmt;
 
@@ -70,18 +70,18 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FailedDaemonPod { pod, node } => {
-                write!(f, "pod {pod} on node {node} has failed and is deleted, to be created anew")
+                write!(f, "pod {pod} on node {node} failed; it is deleted and then replaced")
             }
             Self::SucceededDaemonPod { pod, node } => {
-                write!(f, "pod {pod} on node {node} has ended and is deleted, to be created anew")
+                write!(f, "pod {pod} on node {node} succeeded; it is deleted and then replaced")
             }
             Self::SelectingAll => {
-                f.write_str("the selector selects all pods; nothing is done until it is narrower")
+                f.write_str("the selector matches all pods, so the DaemonSet is not synced")
             }
             Self::ExpectationLapsed { creations, deletions, writes } => write!(
                 f,
-                "waited too long to see {creations} creations, {deletions} deletions and {writes} \
-                 kinds of writes; going on without",
+                "the watches did not show {creations} creations, {deletions} deletions and writes \
+                 of {writes} kinds in time; no longer waiting for them",
             ),
             Self::Problem(problem) => problem.fmt(f),
         }
@@ -91,9 +91,11 @@ impl fmt::Display for Notice {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Selector { message } => write!(f, "spec.selector: {message}; nothing is done"),
+            Self::Selector { message } => {
+                write!(f, "spec.selector: {message}; the DaemonSet is not synced")
+            }
             Self::Template { message } => {
-                write!(f, "spec.template: {message}; nothing is done until it can be read")
+                write!(f, "spec.template: {message}; the DaemonSet is not synced")
             }
             Self::NodeAffinity { field, message } => {
                 write!(f, "{field}: {message}; the term matches no node")
@@ -108,7 +110,7 @@ impl fmt::Display for Problem {
                 write!(f, "controllerrevision {name}: {message}; it matches no template")
             }
             Self::PodWithoutNode { pod } => {
-                write!(f, "pod {pod} is neither on a node nor aimed at one; it is left alone")
+                write!(f, "pod {pod} neither runs on a node nor is pinned to one; it is ignored")
             }
             Self::NamespaceNodeSelector { message } => {
                 write!(f, "the namespace's node selector: {message}; it is ignored")

@@ -2,7 +2,7 @@
 
 use crate::api::RevisionHash;
 
-/// The characters that Kubernetes uses for such names: no vowels, none that resemble another.
+/// The characters of Kubernetes' generated names: no vowels, and none that resembles another.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const LENGTH: usize = 10;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
@@ -30,7 +30,7 @@ pub fn revision_hash(canonical: &str, collision_count: Option<i32>) -> RevisionH
 mod tests {
     use super::*;
 
-    /// C43: the hash is stable across versions of this program, so it is spelled out here.
+    /// C43: the hash is the same in every version of this program, so this test contains literals.
     #[test]
     fn the_hash_of_a_template_never_changes() {
         assert_eq!(revision_hash("", None).as_str(), "s6vf8jvv2p");

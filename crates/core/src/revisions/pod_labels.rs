@@ -40,7 +40,7 @@ impl CurrentRevision {
 
 impl RevisionLabels {
     /// Counts one more pod with these labels.
-    pub fn acquire(
+    pub(crate) fn acquire(
         &mut self,
         hash: Option<RevisionHash>,
         template_generation: Option<i64>,
@@ -68,27 +68,27 @@ impl RevisionLabels {
     }
 
     /// Counts one pod less.
-    pub fn release(&mut self, id: RevisionLabelsId) {
+    pub(crate) fn release(&mut self, id: RevisionLabelsId) {
         self.pairs[id.0 as usize].pods -= 1;
     }
 
     /// Whether pods with these labels are of the current revision (C45).
-    pub fn is_updated(&self, id: RevisionLabelsId) -> bool {
+    pub(crate) fn is_updated(&self, id: RevisionLabelsId) -> bool {
         self.pairs[id.0 as usize].updated
     }
 
     /// The hash of the pair.
-    pub fn hash(&self, id: RevisionLabelsId) -> Option<&RevisionHash> {
+    pub(crate) fn hash(&self, id: RevisionLabelsId) -> Option<&RevisionHash> {
         self.pairs[id.0 as usize].hash.as_ref()
     }
 
     /// Whether any pod has this hash, even a terminating or ended one (C44).
-    pub fn is_live(&self, hash: &RevisionHash) -> bool {
+    pub(crate) fn is_live(&self, hash: &RevisionHash) -> bool {
         self.pairs.iter().any(|pair| pair.pods > 0 && pair.hash.as_ref() == Some(hash))
     }
 
     /// Sets the current revision. Returns whether that changes the answer for any pod.
-    pub fn set_current(&mut self, current: CurrentRevision) -> bool {
+    pub(crate) fn set_current(&mut self, current: CurrentRevision) -> bool {
         if self.current == current {
             return false;
         }

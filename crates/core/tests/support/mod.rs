@@ -1,5 +1,5 @@
-//! A world around one `DaemonSetState`: an API server that performs its plans, watches that deliver what
-//! changed when they are let, and kubelets. All of it in memory, with virtual time.
+//! A cluster around one `DaemonSetState`, in memory and in virtual time: an API server that
+//! executes plans, watches that can be delayed, and kubelets.
 #![allow(dead_code)]
 
 mod object;
@@ -22,7 +22,7 @@ pub use object::{daemon_set, node, pod, revision, with_label};
 
 pub const DS_UID: &str = "ds-uid";
 
-/// A controller that is no DaemonSet.
+/// UID of a controller of another kind.
 pub const ANOTHER_KIND: &str = "another-kind";
 
 pub struct World {
@@ -31,25 +31,26 @@ pub struct World {
     pub nodes: NodeTable,
     pub state: DaemonSetState,
     pub server: Server,
-    /// What the watches have yet to deliver, in order.
+    /// Events that the watches have not delivered, in order.
     events: VecDeque<Event>,
     watermarks: Watermarks,
-    held: BTreeSet<Kind>,
-    /// Pods that a kubelet may have to do something about.
+    /// Kinds whose watch delivers nothing.
+    delayed: BTreeSet<Kind>,
+    /// Pods that a kubelet must look at.
     unsettled: BTreeSet<PodName>,
     pub faults: VecDeque<Fault>,
-    /// Whether each plan is followed by a count from nothing, which costs a pass over the nodes.
+    /// Whether counts are recomputed after each plan, which costs a pass over the nodes.
     pub recounts: bool,
 }
 
-/// What the API server holds.
+/// The objects of the API server.
 pub struct Server {
     pub version: u64,
     pub daemon_set: DaemonSet,
     pub pods: BTreeMap<PodName, Pod>,
     pub revisions: BTreeMap<RevisionName, Revision>,
-    /// How many pods were made for each node, and revisions of each name.
-    named: BTreeMap<String, u64>,
+    /// Number of pods created so far for each node, and of revisions with each name.
+    created: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,13 +68,13 @@ enum Event {
     RevisionGone { revision: Revision, version: u64 },
 }
 
-/// What is reported of the next write whose text begins so.
+/// The outcome of the next write whose text starts with `write`.
 #[derive(Clone)]
 pub struct Fault {
     pub write: String,
     pub outcome: Outcome,
-    /// Whether it is done all the same.
-    pub is_done: bool,
+    /// Whether the write takes effect nevertheless.
+    pub takes_effect: bool,
 }
 
 impl World {
@@ -93,11 +94,11 @@ impl World {
                 daemon_set,
                 pods: BTreeMap::new(),
                 revisions: BTreeMap::new(),
-                named: BTreeMap::new(),
+                created: BTreeMap::new(),
             },
             events: VecDeque::new(),
             watermarks: Watermarks::default(),
-            held: BTreeSet::new(),
+            delayed: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             faults: VecDeque::new(),
             recounts: true,
@@ -167,19 +168,21 @@ impl World {
         }
     }
 
-    pub fn hold(&mut self, kind: Kind) {
-        self.held.insert(kind);
+    /// Stops the watch of this kind.
+    pub fn delay(&mut self, kind: Kind) {
+        self.delayed.insert(kind);
     }
 
-    pub fn release(&mut self) {
-        self.held.clear();
+    /// Delivers all events, and stops no watch any more.
+    pub fn deliver_delayed(&mut self) {
+        self.delayed.clear();
         self.deliver();
     }
 
-    /// The watch of pods begins anew: what it has not told is listed.
+    /// Restarts the watch of pods with a list.
     pub fn relist(&mut self) {
         self.events.retain(|event| !matches!(event, Event::Pod { .. } | Event::PodGone { .. }));
-        self.held.remove(&Kind::Pods);
+        self.delayed.remove(&Kind::Pods);
         self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
         let version = self.server.next_version();
         self.reach(Kind::Pods, version);
@@ -196,7 +199,7 @@ impl World {
         plan
     }
 
-    /// Plans, performs the writes, and lets the watches deliver.
+    /// Plans, executes the writes, and delivers watch events.
     pub fn sync(&mut self) -> Plan {
         let plan = self.plan();
         self.perform(&plan);
@@ -211,7 +214,8 @@ impl World {
         }
     }
 
-    /// Syncs and lets kubelets act until nothing is left to do now. Returns the plans with writes.
+    /// Syncs and runs the kubelets until nothing changes at the current time. Returns the plans
+    /// that contain writes.
     pub fn settle(&mut self) -> Vec<Plan> {
         let mut plans = Vec::new();
         for _ in 0..100_000 {
@@ -225,11 +229,11 @@ impl World {
                 return plans;
             }
         }
-        panic!("does not settle");
+        panic!("the cluster does not settle");
     }
 
-    /// As `settle`, but goes on to each deadline.
-    pub fn settle_for_good(&mut self) -> Vec<Plan> {
+    /// Settles, advances to the next deadline, and repeats that until there is none.
+    pub fn settle_all_deadlines(&mut self) -> Vec<Plan> {
         let mut plans = self.settle();
         for _ in 0..10_000 {
             let plan = self.plan();
@@ -238,10 +242,11 @@ impl World {
             self.now = at.max(self.now);
             plans.extend(self.settle());
         }
-        panic!("does not come to rest");
+        panic!("there is always another deadline");
     }
 
-    /// Binds, starts, readies and stops pods. Returns whether there was anything to do.
+    /// Runs the kubelets and the scheduler: pods are bound, become ready or end. Returns whether
+    /// anything changed.
     pub fn kubelets(&mut self) -> bool {
         let mut acted = false;
         for name in std::mem::take(&mut self.unsettled) {
@@ -262,7 +267,7 @@ impl World {
         acted
     }
 
-    /// What each node has: its pods that are not terminating.
+    /// The owned pods of each node that are not terminating.
     pub fn pods_by_node(&self) -> BTreeMap<NodeName, Vec<&Pod>> {
         let mut by_node: BTreeMap<NodeName, Vec<&Pod>> = BTreeMap::new();
         for pod in
@@ -276,15 +281,15 @@ impl World {
     }
 
     pub fn deliver(&mut self) {
-        let held = self.held.clone();
+        let delayed = self.delayed.clone();
         let (kept, due): (VecDeque<Event>, VecDeque<Event>) =
-            self.events.drain(..).partition(|event| held.contains(&event.kind()));
+            self.events.drain(..).partition(|event| delayed.contains(&event.kind()));
         self.events = kept;
         for event in due {
             self.deliver_one(event);
         }
         for kind in [Kind::DaemonSets, Kind::Pods, Kind::Revisions] {
-            if !held.contains(&kind) {
+            if !delayed.contains(&kind) {
                 self.reach(kind, self.server.version);
             }
         }
@@ -293,7 +298,7 @@ impl World {
     fn deliver_one(&mut self, event: Event) {
         match event {
             Event::DaemonSet(daemon_set) if !self.state.accepts(&daemon_set) => {
-                self.start_over(*daemon_set);
+                self.restart(*daemon_set);
             }
             Event::DaemonSet(daemon_set) => {
                 self.state.apply_daemon_set(*daemon_set, &self.nodes);
@@ -313,8 +318,8 @@ impl World {
         }
     }
 
-    /// As after a restart of the controller: all that is known is listed anew (C62).
-    pub fn start_over(&mut self, daemon_set: DaemonSet) {
+    /// Restarts the controller: a new state gets all objects from lists (C62).
+    pub fn restart(&mut self, daemon_set: DaemonSet) {
         let state = DaemonSetState::new(self.config, daemon_set, &self.nodes);
         std::mem::replace(&mut self.state, state).detach(&mut self.nodes);
         self.events.clear();
@@ -323,12 +328,12 @@ impl World {
     }
 
     fn reach(&mut self, kind: Kind, version: u64) {
-        let mark = match kind {
+        let watermark = match kind {
             Kind::DaemonSets => &mut self.watermarks.daemon_sets,
             Kind::Pods => &mut self.watermarks.pods,
             Kind::Revisions => &mut self.watermarks.revisions,
         };
-        *mark = ResourceVersion(version);
+        *watermark = ResourceVersion(version);
     }
 
     fn is_node(&self, name: Option<&NodeName>) -> bool {
@@ -346,20 +351,20 @@ impl World {
         let is_unreadable = ds.problems.iter().any(|p| matches!(p, Problem::Template { .. }));
         let selects_something = ds.selector.as_ref().is_some_and(|selector| !selector.is_empty());
         if ds.terminating || is_unreadable || !selects_something {
-            assert!(plan.writes.is_empty(), "nothing is to be done");
+            assert!(plan.writes.is_empty(), "the DaemonSet must not be synced");
             return;
         }
         let is_consistent = || self.state.is_consistent(self.now, &self.nodes);
-        assert!(!self.recounts || is_consistent(), "counts or candidates drifted");
-        let mut touched = BTreeSet::new();
+        assert!(!self.recounts || is_consistent(), "counts or sets differ from a recount");
+        let mut deleted = BTreeSet::new();
         for write in &plan.writes {
             if let Write::DeletePod(pod) = write {
-                assert!(touched.insert(pod.uid.clone()), "{pod} is deleted twice");
+                assert!(deleted.insert(pod.uid.clone()), "{pod} is deleted twice");
             }
         }
     }
 
-    /// As the controller's executor: it draws the names of pods.
+    /// Executes a write like the controller does: it chooses the names of pods.
     fn perform_write(&mut self, write: &mut Write) -> Outcome {
         let text = write.to_string();
         let at = self.faults.iter().position(|fault| text.starts_with(&fault.write));
@@ -369,20 +374,20 @@ impl World {
             && new.name.is_none()
             && is_sent
         {
-            new.name = Some(self.draw_name(&new.node));
+            new.name = Some(self.new_name(&new.node));
         }
         match fault {
-            None => self.perform_undisturbed(write),
+            None => self.perform_without_fault(write),
             Some(fault) => {
-                if fault.is_done {
-                    self.perform_undisturbed(write);
+                if fault.takes_effect {
+                    self.perform_without_fault(write);
                 }
                 fault.outcome
             }
         }
     }
 
-    fn perform_undisturbed(&mut self, write: &mut Write) -> Outcome {
+    fn perform_without_fault(&mut self, write: &mut Write) -> Outcome {
         match write {
             Write::CreatePod(new) => self.create_pod(new),
             Write::DeletePod(pod) => self.delete_pod(&pod.name, &pod.uid),
@@ -419,26 +424,28 @@ impl World {
         }
     }
 
-    fn draw_name(&mut self, node: &NodeName) -> PodName {
-        let number = self.server.named.entry(node.to_string()).or_default();
+    fn new_name(&mut self, node: &NodeName) -> PodName {
+        let number = self.server.created.entry(node.to_string()).or_default();
         *number += 1;
         format!("{node}-{number}").into()
     }
 
-    /// A name that is taken by our own pod on this node has been sent before; one that is taken by another is of no use.
+    /// If an own pod of this node has the name, an earlier creation succeeded. If another pod has
+    /// it, a new name is chosen.
     fn create_pod(&mut self, new: &mut NewPod) -> Outcome {
         while let Some(taken) = new.name.as_ref().and_then(|name| self.server.pods.get(name)) {
             if taken.controller == Some(DS_UID.into())
                 && taken.target_node_name() == Some(&new.node)
             {
-                return match taken.terminating {
-                    true => Outcome::Failed { message: "it is still being deleted".to_owned() },
-                    false => self.written(&taken.uid.clone()),
+                return if taken.terminating {
+                    Outcome::Failed { message: "the pod is still terminating".to_owned() }
+                } else {
+                    self.written(&taken.uid.clone())
                 };
             }
-            new.name = Some(self.draw_name(&new.node));
+            new.name = Some(self.new_name(&new.node));
         }
-        let name = new.name.clone().expect("it is drawn");
+        let name = new.name.clone().expect("the name was chosen above");
         let hash = (HASH_LABEL.to_owned(), new.hash.to_string());
         let generation =
             new.template_generation.map(|g| (TEMPLATE_GENERATION_LABEL.to_owned(), g.to_string()));
@@ -458,7 +465,7 @@ impl World {
         let Some(pod) = self.server.pods.get(name).filter(|pod| pod.uid == *uid).cloned() else {
             return Outcome::Gone;
         };
-        // As the API server: what no kubelet runs goes at once.
+        // An API server deletes unscheduled pods at once.
         if pod.node_name.is_none() {
             self.remove_pod(name);
         } else {
@@ -475,7 +482,7 @@ impl World {
                 collision_count: self.server.daemon_set.status.collision_count,
             };
         }
-        let number = self.server.named.entry(new.name.to_string()).or_default();
+        let number = self.server.created.entry(new.name.to_string()).or_default();
         *number += 1;
         let uid = format!("{}-{number}", new.name);
         let template = self.server.daemon_set.template.canonical.clone();

@@ -1,4 +1,4 @@
-//! Objects to begin a story with.
+//! Objects to start a test with.
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
@@ -12,7 +12,7 @@ pub fn node(name: &str) -> Node {
     Node { name: name.into(), labels: Labels::default(), taints: Vec::new() }
 }
 
-/// A pod of the DaemonSet, aimed at a node.
+/// A pod of the DaemonSet, pinned to a node.
 pub fn pod(name: &str, node: &str) -> Pod {
     Pod {
         namespace: "default".into(),

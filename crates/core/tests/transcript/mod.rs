@@ -1,4 +1,4 @@
-//! The language of the stories. A block is commands, one a line, then `----`, then what came of them.
+//! The format of the transcripts: blocks of commands, one per line, then `----` and their output.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use everynode_core::plan::{Outcome, Plan, ScheduleBy};
 
 use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
 
-/// Runs a story and returns it as it went.
-pub fn run(story: &str) -> String {
-    let mut world = World::with_config(config(story), daemon_set());
-    let mut told = String::new();
+/// Runs the commands of a transcript, and returns it with their output.
+pub fn run(transcript: &str) -> String {
+    let mut world = World::with_config(config(transcript), daemon_set());
+    let mut output = String::new();
     let mut block = Vec::new();
-    let mut lines = story.lines();
+    let mut lines = transcript.lines();
     while let Some(line) = lines.next() {
-        writeln!(told, "{line}").expect("a string grows");
+        writeln!(output, "{line}").expect("a string grows");
         if line == "----" {
             for command in block.drain(..) {
-                told.push_str(&obey(&mut world, command));
+                output.push_str(&execute(&mut world, command));
             }
-            told.push('\n');
+            output.push('\n');
             for _ in lines.by_ref().take_while(|line| !line.is_empty()) {}
         } else if !line.is_empty() && !line.starts_with('#') {
             block.push(line);
         }
     }
     assert!(block.is_empty(), "commands without ----: {block:?}");
-    told.truncate(told.trim_end().len());
-    told + "\n"
+    output.truncate(output.trim_end().len());
+    output + "\n"
 }
 
-/// `# burst-replicas N` and `# schedule-by controller`, before the first block.
-fn config(story: &str) -> Config {
+/// The settings in comments: `# burst-replicas N` and `# schedule-by controller`.
+fn config(transcript: &str) -> Config {
     let setting = |name: &str| {
-        story
+        transcript
             .lines()
             .find_map(|line| line.strip_prefix("# ")?.strip_prefix(name)?.strip_prefix(' '))
     };
@@ -54,7 +54,7 @@ fn config(story: &str) -> Config {
     }
 }
 
-fn obey(world: &mut World, command: &str) -> String {
+fn execute(world: &mut World, command: &str) -> String {
     let mut words = command.split_whitespace();
     let verb = words.next().expect("not empty");
     let words: Vec<&str> = words.collect();
@@ -70,9 +70,10 @@ fn obey(world: &mut World, command: &str) -> String {
             let edited =
                 words[1..].iter().fold(known.unwrap_or_else(|| pod(words[0], "")), edit_pod);
             let is_placed = edited.target_node_name().is_none_or(|node| !node.as_str().is_empty());
-            match is_placed {
-                true => world.put_pod(edited),
-                false => out = format!("no such pod: {}\n", words[0]),
+            if is_placed {
+                world.put_pod(edited);
+            } else {
+                out = format!("no such pod: {}\n", words[0]);
             }
         }
         "pod-gone" => words.iter().for_each(|name| world.remove_pod(&(*name).into())),
@@ -87,35 +88,37 @@ fn obey(world: &mut World, command: &str) -> String {
             world.state.apply_namespace_node_selector(selector.into(), &world.nodes);
         }
         "advance" => world.advance(duration(words[0])),
-        "hold" => world.hold(kind(words[0])),
-        "release" => world.release(),
+        "delay" => world.delay(kind(words[0])),
+        "deliver" => world.deliver_delayed(),
         "relist" => world.relist(),
         "next" => world.faults.push_back(fault(&words)),
         "kubelets" => {
             world.kubelets();
         }
-        "restart" => world.start_over(world.server.daemon_set.clone()),
-        "sync" => out = tell(&world.sync(), world),
-        "settle" => out = world.settle().iter().map(|plan| tell(plan, world) + "--\n").collect(),
-        "pods" => out = tell_pods(world),
-        "revisions" => out = tell_revisions(world),
+        "restart" => world.restart(world.server.daemon_set.clone()),
+        "sync" => out = describe(&world.sync(), world),
+        "settle" => {
+            out = world.settle().iter().map(|plan| describe(plan, world) + "--\n").collect()
+        }
+        "pods" => out = describe_pods(world),
+        "revisions" => out = describe_revisions(world),
         "counts" => writeln!(out, "{:?}", world.state.counts()).expect("a string grows"),
-        "why" => out = tell_reasons(world, words[0]),
+        "why" => out = describe_reasons(world, words[0]),
         other => panic!("unknown command {other}"),
     }
     out
 }
 
-fn tell(plan: &Plan, world: &World) -> String {
-    let mut told = plan.to_string();
+fn describe(plan: &Plan, world: &World) -> String {
+    let mut text = plan.to_string();
     if let Some(at) = plan.requeue_at.filter(|_| plan.writes.is_empty()) {
-        writeln!(told, "again in {:?}", at.since(world.now)).expect("a string grows");
+        writeln!(text, "again in {:?}", at.since(world.now)).expect("a string grows");
     }
-    if told.is_empty() { "nothing\n".to_owned() } else { told }
+    if text.is_empty() { "nothing\n".to_owned() } else { text }
 }
 
-fn tell_pods(world: &World) -> String {
-    let mut told = String::new();
+fn describe_pods(world: &World) -> String {
+    let mut text = String::new();
     for pod in world.server.pods.values() {
         let node = pod.target_node_name().map_or("nowhere", |node| node.as_str());
         let hash = pod.revision_hash().map_or_else(|| "-".to_owned(), |hash| hash.to_string());
@@ -123,26 +126,26 @@ fn tell_pods(world: &World) -> String {
         let orphan = if pod.controller.is_none() { " orphan" } else { "" };
         let ready = if pod.readiness.is_ready() { " ready" } else { "" };
         let phase = pod.phase;
-        writeln!(told, "{} on {node} of {hash} {phase:?}{ready}{terminating}{orphan}", pod.name)
+        writeln!(text, "{} on {node} of {hash} {phase:?}{ready}{terminating}{orphan}", pod.name)
             .expect("a string grows");
     }
-    told
+    text
 }
 
-fn tell_revisions(world: &World) -> String {
-    let mut told = String::new();
+fn describe_revisions(world: &World) -> String {
+    let mut text = String::new();
     for revision in world.server.revisions.values() {
         let hash = revision.hash().map_or_else(|| "-".to_owned(), |hash| hash.to_string());
         let template = revision.template.as_deref().unwrap_or("malformed");
         let orphan = if revision.controller.is_none() { " orphan" } else { "" };
         let (name, number) = (&revision.name, revision.number);
-        writeln!(told, "{name} number {number} template {template} hash {hash}{orphan}")
+        writeln!(text, "{name} number {number} template {template} hash {hash}{orphan}")
             .expect("a string grows");
     }
-    told
+    text
 }
 
-fn tell_reasons(world: &World, name: &str) -> String {
+fn describe_reasons(world: &World, name: &str) -> String {
     let id = world.nodes.id(&name.into()).expect("a known node");
     let reasons = world.state.reasons_against(id, &world.nodes);
     reasons.iter().map(|reason| format!("{reason}\n")).collect()
@@ -211,7 +214,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
     let (key, value) = pair(word, '=');
     match key {
         "on" => pod.node_name = Some(value.into()),
-        "aimed-at" => pod.affinity_node_name = Some(value.into()),
+        "pinned-to" => pod.affinity_node_name = Some(value.into()),
         "nowhere" => pod.affinity_node_name = None,
         "phase" => {
             pod.phase = match value {
@@ -252,21 +255,21 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
     revision
 }
 
-/// `next create pod on a fails`
+/// Parses the outcome of a future write, such as `create pod on a fails`.
 fn fault(words: &[&str]) -> Fault {
     let (write, outcome) = words.split_at(words.len() - 1);
     let unknown = || Outcome::Unknown { message: "no answer".to_owned() };
-    let (outcome, is_done) = match outcome[0] {
+    let (outcome, takes_effect) = match outcome[0] {
         "fails" => (Outcome::Failed { message: "refused".to_owned() }, false),
         "skipped" => (Outcome::Skipped, false),
         "gone" => (Outcome::Gone, false),
         "terminating" => (Outcome::NamespaceTerminating, false),
-        // Neither is answered: the one never arrives, the other is done.
-        "lost" => (unknown(), false),
-        "unanswered" => (unknown(), true),
+        // There is no response to either: the first has no effect, the second takes effect.
+        "request-lost" => (unknown(), false),
+        "response-lost" => (unknown(), true),
         other => panic!("outcome {other}"),
     };
-    Fault { write: write.join(" "), outcome, is_done }
+    Fault { write: write.join(" "), outcome, takes_effect }
 }
 
 fn kind(word: &str) -> Kind {
@@ -285,7 +288,7 @@ fn int_or_percent(text: &str) -> IntOrPercent {
     }
 }
 
-/// `90s` or `5m`.
+/// Parses a duration such as `90s` or `5m`.
 fn duration(text: &str) -> Duration {
     let (number, unit) = text.split_at(text.len() - 1);
     let number = number.parse().expect("a number");

@@ -1,7 +1,8 @@
-//! What upstream's controller decides, written from its code and not from ours: placement, percentages, budgets,
-//! availability and the oldest pod are all worked out here. Of the core it takes nothing but the shapes of objects.
+//! The decisions of upstream's controller, written after its code. This module uses only the types
+//! of core's `api`: it computes placement, percentages, budgets and availability itself.
 //!
-//! Where everynode means to differ (docs/upstream-differences.md), a comment says "unlike upstream".
+//! Where everynode differs on purpose (docs/upstream-differences.md), a comment states "unlike
+//! upstream".
 
 mod placement;
 
@@ -12,7 +13,7 @@ use everynode_core::api::{
     UpdateStrategy,
 };
 
-/// What is to be done with pods, by name.
+/// The pods to create, by node, and to delete, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub create: BTreeSet<NodeName>,
@@ -36,8 +37,8 @@ enum Found<'p> {
 }
 
 impl Upstream<'_> {
-    /// `updateDaemonSet`. Unlike upstream the rolling update does not wait until there is nothing else to do: it
-    /// acts beside, on the nodes that lose no pod already (C29).
+    /// `updateDaemonSet`. Unlike upstream, the rolling update does not wait until `manage` has
+    /// nothing to do: in the same sync it updates the nodes on which `manage` deletes no pod (C29).
     pub fn sync(&self) -> Verdict {
         let mut verdict = self.manage();
         let rolled = self.rolling_update();
@@ -70,7 +71,7 @@ impl Upstream<'_> {
         status
     }
 
-    /// `manage`, `podsShouldBeOnNode`
+    /// `manage` and `podsShouldBeOnNode`.
     fn manage(&self) -> Verdict {
         let mut verdict = Verdict::default();
         for node in &self.nodes {
@@ -95,7 +96,7 @@ impl Upstream<'_> {
         let (ended, running): (Vec<&Pod>, Vec<&Pod>) = live.into_iter().partition(has_ended);
         verdict.delete.extend(ended.iter().map(|pod| pod.name.clone()));
         if self.allows_surge() {
-            // Unlike upstream: what has ended goes before another pod comes (C24).
+            // Unlike upstream, an ended pod is deleted before another one is created (C24).
             if running.is_empty() && ended.is_empty() && should_run {
                 verdict.create.insert(node.name.clone());
             }
@@ -105,7 +106,8 @@ impl Upstream<'_> {
         }
     }
 
-    /// Two pods may stay: the oldest new one that is not available and the oldest old one that is ready.
+    /// Two pods may stay: the oldest new one, and the oldest old one if it is ready and the new one
+    /// is not available.
     fn excess_of_pair<'p>(&self, running: &[&'p Pod]) -> Vec<&'p Pod> {
         let mut excess = Vec::new();
         let (mut oldest_new, mut oldest_old): (Option<&Pod>, Option<&Pod>) = (None, None);
@@ -206,8 +208,8 @@ impl Upstream<'_> {
         }
     }
 
-    /// Unlike upstream a node that may keep no pod counts as if its pods were terminating: they are deleted in the
-    /// same sync, and upstream would roll only in the next one.
+    /// Unlike upstream, pods on a node that must not run one count as terminating: the same sync
+    /// deletes them, while upstream would start the rolling update in the next sync only.
     fn find<'p>(&self, node: &Node, pods: &[&'p Pod]) -> Found<'p> {
         let (mut new, mut old) = (None, None);
         if !placement::should_continue_running(&self.daemon_set.template.placement, node) {
@@ -222,8 +224,8 @@ impl Upstream<'_> {
         Found::One { new, old }
     }
 
-    /// `getNodesToDaemonPods` without what is terminating and has ended; oldest first, as
-    /// `podByCreationTimestampAndPhase` sorts.
+    /// `getNodesToDaemonPods` without pods that are terminating and have ended, in the order of
+    /// `podByCreationTimestampAndPhase`: oldest first.
     fn daemon_pods(&self, node: &Node) -> Vec<&Pod> {
         let is_here = |pod: &&Pod| {
             let name = pod.node_name.as_ref().or(pod.affinity_node_name.as_ref());
@@ -232,12 +234,12 @@ impl Upstream<'_> {
         let is_over = |pod: &Pod| pod.terminating && has_ended(&pod);
         let mut pods: Vec<&Pod> =
             self.pods.iter().copied().filter(is_here).filter(|pod| !is_over(pod)).collect();
-        // Unlike upstream the name decides between pods of one age, not chance (C55).
+        // Unlike upstream, pods of the same age are sorted by name (C55).
         pods.sort_by_key(|pod| (pod.node_name.is_none(), pod.creation_timestamp, pod.name.clone()));
         pods
     }
 
-    /// `AllowsSurge`: what maxSurge comes to for one node.
+    /// `AllowsSurge`: whether maxSurge of one node is greater than zero.
     fn allows_surge(&self) -> bool {
         match self.daemon_set.update_strategy {
             UpdateStrategy::RollingUpdate { max_surge, .. } => scaled(max_surge, 1) > 0,

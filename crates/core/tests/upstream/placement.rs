@@ -1,4 +1,4 @@
-//! `NodeShouldRunDaemonPod`: whether a node gets a pod, and whether it may keep one.
+//! `NodeShouldRunDaemonPod`: whether a pod is created on a node, and whether one may stay there.
 
 use everynode_core::api::{
     Node, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Taint,
@@ -56,7 +56,8 @@ fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// The effects of the taints that neither the template nor `AddOrUpdateDaemonPodTolerations` tolerates.
+/// The effects of the taints that neither the template nor the default tolerations of
+/// `AddOrUpdateDaemonPodTolerations` tolerate.
 fn untolerated<'a>(
     placement: &'a Placement,
     node: &'a Node,

@@ -1,4 +1,5 @@
-//! DaemonSets: what decisions read, and beside it the raw JSON that is written back out.
+//! DaemonSets: the parts that decisions read, and the raw JSON from which pods and revisions are
+//! made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,57 +16,64 @@ use serde_json::value::RawValue;
 use super::wire::{Metadata, TextMap, text};
 use super::{Error, label_selector, placement, resource_version};
 use crate::canonical::canonical;
-use crate::early::early;
 use crate::go_json;
+use crate::json_path::read_first;
 use crate::patch::Owner;
-use crate::pod_form::PodForms;
+use crate::rendered_pod::RenderedPodCache;
 
-/// A DaemonSet for the core, and the parts of it that pods and revisions are made from.
+/// A decoded DaemonSet.
 #[derive(Clone, Debug)]
 pub struct DaemonSetObject {
+    /// The parts that decisions read.
     pub daemon_set: DaemonSet,
+    /// The parts that pods and revisions are made from.
     pub raw: Arc<RawDaemonSet>,
 }
 
-/// What is written out again as it came (C2).
+/// The parts of a DaemonSet that writes need (C2).
 #[derive(Clone, Debug)]
 pub struct RawDaemonSet {
+    /// Namespace and name.
     pub key: DaemonSetKey,
+    /// `metadata.uid`.
     pub uid: Uid,
+    /// `metadata.resourceVersion`, unparsed.
     pub resource_version: String,
-    /// Go to the revisions (C40).
+    /// `metadata.annotations`, which are copied to the revisions (C40).
     pub annotations: BTreeMap<String, String>,
-    /// The same one as long as its text does not change.
+    /// `spec.template`. Versions of the DaemonSet with the same template share it.
     pub template: Arc<RawTemplate>,
 }
 
-/// `spec.template`.
+/// `spec.template` as JSON text.
 #[derive(Debug)]
 pub struct RawTemplate {
     text: Box<str>,
-    pods: PodForms,
+    pods: RenderedPodCache,
 }
 
 impl RawDaemonSet {
-    /// The template as a value, to build something from.
+    /// The parsed template; null if it is malformed.
     pub fn template(&self) -> Value {
         self.template.value()
     }
 
+    /// The DaemonSet as the owner of pods and revisions.
     pub fn owner(&self) -> Owner<'_> {
         let DaemonSetKey { namespace, name } = &self.key;
         Owner { namespace: namespace.as_str(), name: name.as_str(), uid: &self.uid }
     }
 
-    /// The body of the request that creates the pod.
+    /// The body of the request that creates this pod, as JSON text.
     pub fn pod(&self, new: &NewPod) -> String {
         self.template.pods.pod(&self.owner(), || self.template(), new)
     }
 }
 
 impl RawTemplate {
-    /// Null if it can't be read: some faults are found only in reading it, an escape of half a character, a number beyond
-    /// all floats, or too many levels. Then a [`Problem::Template`] is reported, and nothing is made of it.
+    /// Null if the template is malformed. Some errors appear only when the text is parsed: an
+    /// escape of half a character, a number beyond the range of floats, or too many levels. They
+    /// are reported as a [`Problem::Template`], and the DaemonSet is not synced.
     fn value(&self) -> Value {
         go_json::parse(self.text.as_bytes()).unwrap_or(Value::Null)
     }
@@ -108,11 +116,11 @@ struct WireStatus {
 const KIND: &str = "DaemonSet";
 const REVISION_HISTORY_LIMIT_DEFAULT: u32 = 10;
 
-/// Reads a DaemonSet. A `previous` state of it whose template has the same text spares the work that a
-/// template takes: most changes are of the status.
+/// Decodes a DaemonSet. If `previous`, its last version, has the same template, that is reused:
+/// most changes are changes of the status.
 ///
 /// # Errors
-/// If it is no DaemonSet, or one without a name.
+/// If a field outside the template has a wrong type, or the name is missing.
 pub fn daemon_set(
     json: &[u8],
     previous: Option<&DaemonSetObject>,
@@ -162,7 +170,7 @@ pub fn daemon_set(
 }
 
 fn annotations(json: &str) -> Result<BTreeMap<String, String>, serde_json::Error> {
-    let wire: Option<Option<TextMap>> = early(json, &["metadata", "annotations"])?;
+    let wire: Option<Option<TextMap>> = read_first(json, &["metadata", "annotations"])?;
     let annotations = wire.flatten().unwrap_or_default();
     Ok(annotations.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }
@@ -178,7 +186,7 @@ fn template(
         let template = previous.daemon_set.template.clone();
         return (template, previous.raw.template.clone(), problems.collect());
     }
-    let raw = Arc::new(RawTemplate { text: text.into(), pods: PodForms::default() });
+    let raw = Arc::new(RawTemplate { text: text.into(), pods: RenderedPodCache::default() });
     match go_json::parse(text.as_bytes()) {
         Ok(value) => {
             let spec = value.get("spec").unwrap_or(&Value::Null);
@@ -229,7 +237,7 @@ fn parse_update_strategy(strategy: &Value) -> Result<UpdateStrategy, (&'static s
     }
 }
 
-/// C51: a number that is not negative, or a percentage of digits.
+/// Parses a number that is not negative, or a percentage (C51).
 fn int_or_percent(value: Option<&Value>, default: u32) -> Result<IntOrPercent, String> {
     let invalid = |value: &Value| format!("{value} is neither a number of pods nor a percentage");
     match value {
@@ -274,12 +282,15 @@ mod tests {
 
     fn base() -> Value {
         json!({
-            "metadata": { "name": "d", "namespace": "ns", "uid": "u", "resourceVersion": "12", "generation": 3,
+            "metadata": { "name": "d", "namespace": "ns", "uid": "u", "resourceVersion": "12",
+                "generation": 3,
                 "annotations": { TEMPLATE_GENERATION_ANNOTATION: "2", "x": "y" } },
             "spec": {
                 "selector": { "matchLabels": { "app": "d" } },
-                "template": { "metadata": { "labels": { "app": "d" } }, "spec": { "hostNetwork": true, "new": {} } },
-                "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": "10%", "maxSurge": 0 } },
+                "template": { "metadata": { "labels": { "app": "d" } },
+                    "spec": { "hostNetwork": true, "new": {} } },
+                "updateStrategy": { "type": "RollingUpdate",
+                    "rollingUpdate": { "maxUnavailable": "10%", "maxSurge": 0 } },
                 "minReadySeconds": 5,
             },
             "status": { "observedGeneration": 3, "numberReady": 4, "conditions": [] },
@@ -292,7 +303,7 @@ mod tests {
         daemon_set(value.to_string().as_bytes(), None).unwrap()
     }
 
-    /// C2, C3: decisions get narrow types; the template stays raw beside them.
+    /// C2, C3: decisions get narrow types, and the raw template is kept beside them.
     #[test]
     fn a_daemon_set_is_read_narrowly_and_its_template_kept_raw() {
         let DaemonSetObject { daemon_set, raw } = of(|_| ());
@@ -306,9 +317,9 @@ mod tests {
         assert_eq!(raw.annotations["x"], "y");
     }
 
-    /// C51: numbers and percentages, and what they default to.
+    /// C51: numbers, percentages and defaults.
     #[test]
-    fn update_strategies_are_numbers_and_percentages() {
+    fn budgets_are_numbers_or_percentages() {
         let strategy =
             |strategy: Value| of(|ds| ds["spec"]["updateStrategy"] = strategy).daemon_set;
         let default = UpdateStrategy::RollingUpdate {
@@ -329,9 +340,9 @@ mod tests {
         assert_eq!(surge.update_strategy, expected);
     }
 
-    /// C4: an impossible percentage, selector or strategy is a problem of a DaemonSet that is kept.
+    /// C4: a malformed percentage, selector or strategy is a problem, and the DaemonSet is kept.
     #[test]
-    fn what_does_not_parse_becomes_a_problem() {
+    fn a_malformed_field_becomes_a_problem() {
         for bad in [
             json!("10 %"),
             json!("ten"),
@@ -355,10 +366,9 @@ mod tests {
         assert!(matches!(&ds.daemon_set.problems[..], [Problem::Selector { .. }]));
     }
 
-    /// C4: a template that can't be read, which no check of the JSON around it finds, is a problem of its DaemonSet, and
-    /// nothing is made of it.
+    /// C4: a malformed template is a problem of its DaemonSet, even if the JSON around it is valid.
     #[test]
-    fn a_template_that_can_t_be_read_is_a_problem() {
+    fn a_malformed_template_is_a_problem() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         for bad in [r#"{"spec":{"x":"\ud800"}}"#, r#"{"spec":{"x":1e999}}"#, &deep] {
             let json = format!(
@@ -374,9 +384,9 @@ mod tests {
         }
     }
 
-    /// C1, C4: a DaemonSet of which some other part can't be read is an error that names it.
+    /// C1, C4: a DaemonSet that is malformed outside its template is an error with its name.
     #[test]
-    fn what_can_t_be_read_at_all_is_an_error_that_names_the_object() {
+    fn a_malformed_object_is_an_error_with_its_name() {
         for bad in [
             r#""annotations":{"a":"\ud800"}},"spec":{}"#,
             r#""annotations":{}},"spec":{"selector":{"matchLabels":{"a":"\ud800"}}}"#,
@@ -388,10 +398,11 @@ mod tests {
         }
     }
 
-    /// C2, C4: bytes that are no UTF-8 become U+FFFD, as Go reads them.
+    /// C2, C4: invalid UTF-8 becomes U+FFFD, as in Go.
     #[test]
-    fn bytes_that_are_no_utf_8_do_not_lose_a_daemon_set() {
-        let json = b"{\"metadata\":{\"name\":\"d\",\"namespace\":\"ns\",\"annotations\":{\"a\":\"\xff\"}},\
+    fn a_daemon_set_with_invalid_utf_8_is_kept() {
+        let json = b"{\"metadata\":{\"name\":\"d\",\"namespace\":\"ns\",\
+            \"annotations\":{\"a\":\"\xff\"}},\
             \"spec\":{\"template\":{\"x\":\"\xff\"}}}";
         let ds = daemon_set(json, None).unwrap();
         assert_eq!(ds.raw.annotations["a"], "\u{fffd}");
@@ -401,8 +412,9 @@ mod tests {
     /// C80: a change of the status alone does not parse the template again.
     #[test]
     fn an_unchanged_template_is_shared() {
+        let malformed = json!({ "matchExpressions": [{ "key": "a", "operator": "~" }] });
         let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "a", "operator": "~" }] }] } } });
+            "nodeSelectorTerms": [malformed] } } });
         let mut value = base();
         value["spec"]["template"]["spec"]["affinity"] = affinity;
         let first = daemon_set(value.to_string().as_bytes(), None).unwrap();

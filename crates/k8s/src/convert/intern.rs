@@ -1,17 +1,19 @@
-//! One allocation for each text that many objects share: label keys, most label values, node names; and for
-//! the labels as a whole that the pods of a DaemonSet have in common.
+//! Shares one allocation between equal texts (label keys, most label values, node names) and
+//! between equal sets of labels, which most pods of a DaemonSet have.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use everynode_core::api::Labels;
 
-/// How many texts are remembered before it starts over. What was handed out stays as it is.
+/// Maximum number of texts in the pool. At the maximum the pool is emptied; texts in use keep their
+/// allocations.
 const TEXTS_MAX: usize = 1 << 16;
 
-/// As above, of labels as a whole.
+/// Maximum number of sets of labels in the pool.
 const LABELS_MAX: usize = 1 << 12;
 
+/// A pool of texts and sets of labels.
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: HashSet<Arc<str>>,
@@ -19,6 +21,7 @@ pub struct Interner {
 }
 
 impl Interner {
+    /// The pooled copy of a text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
             return known.clone();
@@ -31,6 +34,7 @@ impl Interner {
         text
     }
 
+    /// The pooled copy of a set of labels.
     pub fn labels(&mut self, labels: Labels) -> Labels {
         if let Some(known) = self.labels.get(&labels) {
             return known.clone();
@@ -47,7 +51,7 @@ impl Interner {
 mod tests {
     use super::*;
 
-    /// C3: what many objects share is held once.
+    /// C3: texts that many objects share are stored once.
     #[test]
     fn equal_texts_share_one_allocation() {
         let mut interner = Interner::default();

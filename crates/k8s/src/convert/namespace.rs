@@ -1,4 +1,4 @@
-//! Namespaces: the node selector that one may have for its pods (C15).
+//! Namespaces: the node selector of their pods (C15).
 
 use everynode_core::api::{
     Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, Namespace, NamespaceNodeSelector,
@@ -9,10 +9,12 @@ use super::wire::{Text, TextMap};
 use super::{Error, Interner};
 use crate::go_json;
 
-/// A Namespace, and what its annotation restricts its pods to.
+/// A Namespace with the node selector of its pods (C15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceObject {
+    /// `metadata.name`.
     pub name: Namespace,
+    /// The node selector in the annotation.
     pub node_selector: NamespaceNodeSelector,
 }
 
@@ -30,8 +32,10 @@ struct WireMetadata<'a> {
     annotations: Option<TextMap<'a>>,
 }
 
+/// Decodes a Namespace.
+///
 /// # Errors
-/// If it is no Namespace.
+/// If a field has a wrong type, or the name is missing.
 pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject, Error> {
     let text_of_json = go_json::text(json);
     let wire: WireNamespace =
@@ -44,7 +48,8 @@ pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject
     })
 }
 
-/// `key=value` pairs with commas between. Upstream: `labels.ConvertSelectorToLabelsMap`.
+/// Parses `key=value` pairs that are separated by commas. Upstream:
+/// `labels.ConvertSelectorToLabelsMap`.
 fn node_selector(text: &str) -> Result<Labels, String> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
@@ -70,7 +75,8 @@ mod tests {
         namespace(json.to_string().as_bytes(), &mut Interner::default()).unwrap().node_selector
     }
 
-    /// C15: the annotation is a list of labels; a malformed one is a problem, not a lost namespace.
+    /// C15: the annotation is a list of labels; a malformed one is reported, and the namespace is
+    /// kept.
     #[test]
     fn the_annotation_is_a_list_of_labels() {
         assert_eq!(selector("a=b, c=d"), Labels::from_iter([("a", "b"), ("c", "d")]).into());

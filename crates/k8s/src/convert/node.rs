@@ -31,8 +31,10 @@ struct WireTaint<'a> {
     effect: Option<Text<'a>>,
 }
 
+/// Decodes a Node. Taints with an unknown effect are left out.
+///
 /// # Errors
-/// If it is no Node, or one without a name.
+/// If a field has a wrong type, or the name is missing.
 pub fn node(json: &[u8], interner: &mut Interner) -> Result<Node, Error> {
     let text_of_json = go_json::text(json);
     let wire: WireNode =
@@ -47,7 +49,7 @@ pub fn node(json: &[u8], interner: &mut Interner) -> Result<Node, Error> {
 }
 
 impl WireTaint<'_> {
-    /// A taint of an effect that we don't know keeps no pod away: nobody could say from what.
+    /// `None` for an unknown effect, which cannot be evaluated.
     fn convert(&self, interner: &mut Interner) -> Option<Taint> {
         Some(Taint {
             key: interner.text(text(self.key.as_ref())),
@@ -71,13 +73,15 @@ mod tests {
     use super::*;
     use everynode_core::api::Labels;
 
-    /// C3, C16: of a node only name, labels and taints are kept, so that heartbeats are no change.
+    /// C3, C16: only name, labels and taints of a node are kept, so a heartbeat changes nothing.
     #[test]
-    fn a_heartbeat_is_no_change() {
+    fn a_heartbeat_changes_nothing() {
         let node_at = |time: &str| {
             let json = format!(
                 r#"{{"metadata":{{"name":"n1","resourceVersion":"7","labels":{{"a":"b"}}}},
-                "spec":{{"podCIDR":"10.0.0.0/24","taints":[{{"key":"k","effect":"NoExecute","timeAdded":"{time}"}},{{"key":"x","effect":"NeverHeard"}}]}},
+                "spec":{{"podCIDR":"10.0.0.0/24","taints":[
+                    {{"key":"k","effect":"NoExecute","timeAdded":"{time}"}},
+                    {{"key":"x","effect":"NeverHeard"}}]}},
                 "status":{{"conditions":[{{"lastHeartbeatTime":"{time}"}}]}}}}"#
             );
             node(json.as_bytes(), &mut Interner::default()).unwrap()
@@ -89,7 +93,7 @@ mod tests {
         assert_eq!(node.taints, [taint]);
     }
 
-    /// C4: what is no node is an error that says so.
+    /// C4: a malformed node is an error that states the cause.
     #[test]
     fn a_node_without_a_name_is_an_error() {
         let error = node(br#"{"metadata":{}}"#, &mut Interner::default()).unwrap_err();

@@ -1,4 +1,5 @@
-//! What a pod spec asks of its node: nodeName, nodeSelector, required node affinity, tolerations.
+//! The constraints of a pod on its node: nodeName, nodeSelector, required node affinity and
+//! tolerations.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use super::node::taint_effect;
 
 const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Reads the placement of a pod spec that is found under `path`, as it is spelt there: default
-/// tolerations are not added. What does not parse is left out and becomes a problem (C4, C12).
+/// Decodes the placement of a pod spec, without default tolerations. A malformed term or toleration
+/// becomes a problem and matches nothing. `path` is the path of the spec, for problems (C4, C12).
 pub fn placement(spec: &Value, path: &str) -> (Placement, Vec<Problem>) {
     let mut problems = Vec::new();
     let placement = Placement {
@@ -64,7 +65,8 @@ fn parse_term(term: &Value) -> Result<Term, String> {
     })
 }
 
-/// Of labels: their keys and values have to be such as labels can have. Upstream: `labels.NewRequirement`.
+/// Parses a requirement on a label, whose key and values must be valid for labels. Upstream:
+/// `labels.NewRequirement`.
 fn parse_expression(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
     for value in items(requirement, "values").iter().filter_map(Value::as_str) {
         checked_value(value)?;
@@ -171,6 +173,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
+        json!({ "key": key, "operator": operator, "values": values })
+    }
+
     fn affinity(terms: Value) -> (Option<Vec<NodeSelectorTerm>>, usize) {
         let spec = json!({ "affinity": { "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms },
@@ -179,9 +185,9 @@ mod tests {
         (placement.required_node_affinity, problems.len())
     }
 
-    /// C4, C12: a term that does not parse is reported, and the others still count.
+    /// C4, C12: a malformed term is reported, and the others still count.
     #[test]
-    fn a_malformed_term_leaves_the_others() {
+    fn a_malformed_term_does_not_affect_the_others() {
         let (terms, problems) = affinity(json!([
             { "matchExpressions": [{ "key": "a", "operator": "Resembles", "values": ["b"] }] },
             { "matchExpressions": [{ "key": "a", "operator": "In", "values": ["b"] }] },
@@ -194,14 +200,13 @@ mod tests {
         assert_eq!(terms[2], NodeSelectorTerm::Parsed(Term::default()));
     }
 
-    /// C12: the operators of node affinity, and what they take.
+    /// C12: the operators of node affinity, and the values that they allow.
     #[test]
     fn requirements_parse_as_upstream_parses_them() {
         let check = |field: &str, requirement: Value, is_valid: bool| {
             let (_, problems) = affinity(json!([{ field: [requirement.clone()] }]));
             assert_eq!(problems == 0, is_valid, "{field} {requirement}");
         };
-        let requirement = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
         for (operator, values, is_valid) in [
             ("In", &["a", "b"][..], true),
             ("In", &[], false),
@@ -232,7 +237,7 @@ mod tests {
         check("matchFields", requirement("metadata.uid", "In", &["n"]), false);
     }
 
-    /// C4, C13: a toleration that we can't read tolerates nothing and is reported.
+    /// C4, C13: a malformed toleration is reported and tolerates nothing.
     #[test]
     fn a_malformed_toleration_is_left_out() {
         let spec = json!({ "tolerations": [

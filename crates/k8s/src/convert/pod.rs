@@ -1,4 +1,4 @@
-//! Pods: whose they are, where, and how they do.
+//! Pods: their controller, node, phase and readiness.
 
 use everynode_core::api::{Namespace, NodeName, Pod, PodPhase, Readiness, Timestamp, Uid};
 use serde::Deserialize;
@@ -7,13 +7,18 @@ use super::wire::{Metadata, Text, text, timestamp};
 use super::{Controller, Error, Interner};
 use crate::go_json;
 
-/// What a Pod on the wire is to us.
+/// A decoded Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodObject {
-    /// One of a DaemonSet, or an orphan.
+    /// A pod that a DaemonSet controls, or one without a controller.
     Pod(Box<Pod>),
-    /// One whose controller is no DaemonSet: nothing of it is kept (C3).
-    Foreign { namespace: Namespace, uid: Uid },
+    /// A pod that another kind controls; only its identity is kept (C3).
+    Foreign {
+        /// `metadata.namespace`.
+        namespace: Namespace,
+        /// `metadata.uid`.
+        uid: Uid,
+    },
 }
 
 #[derive(Deserialize)]
@@ -91,8 +96,10 @@ struct WireCondition<'a> {
     last_transition_time: Option<Text<'a>>,
 }
 
+/// Decodes a Pod.
+///
 /// # Errors
-/// If it is no Pod, or one without a name.
+/// If a field has a wrong type, or the name is missing.
 pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
     let text_of_json = go_json::text(json);
     let wire: WirePod =
@@ -139,7 +146,8 @@ fn phase(phase: &str) -> PodPhase {
 }
 
 impl WireSpec<'_> {
-    /// The one node that the required node affinity names (C20). Upstream: `GetTargetNodeName`.
+    /// The node that the required node affinity pins the pod to. Upstream: `GetTargetNodeName`
+    /// (C20).
     fn affinity_node_name(&self) -> Option<&str> {
         let required = self.affinity.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
         let terms = required.node_selector_terms.iter().flatten();
@@ -191,7 +199,8 @@ mod tests {
                 "managedFields": [{ "manager": "kubelet" }],
                 "ownerReferences": [
                     { "apiVersion": "v1", "kind": "Other", "name": "x", "uid": "o" },
-                    { "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d-uid", "controller": true },
+                    { "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d-uid",
+                      "controller": true },
                 ],
             },
             "spec": { "nodeName": "n1", "containers": [{ "name": "c", "env": [{ "name": "A" }] }] },
@@ -200,6 +209,10 @@ mod tests {
                 { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z" },
             ] },
         })
+    }
+
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
+        json!({ "key": key, "operator": operator, "values": values })
     }
 
     fn pod_with(change: impl FnOnce(&mut Value)) -> Pod {
@@ -211,7 +224,7 @@ mod tests {
         }
     }
 
-    /// C3: of a pod only what decisions read is kept.
+    /// C3: only the parts of a pod that decisions read are kept.
     #[test]
     fn a_pod_is_read_narrowly() {
         let pod = pod_with(|_| ());
@@ -226,7 +239,7 @@ mod tests {
         assert!(!pod.terminating);
     }
 
-    /// C3: a pod whose controller is no DaemonSet is dropped as it is decoded.
+    /// C3: a pod of another kind of controller is dropped as it is decoded.
     #[test]
     fn a_pod_of_another_kind_of_controller_is_foreign() {
         for (api_version, kind) in [("apps/v1", "ReplicaSet"), ("example.com/v1", "DaemonSet")] {
@@ -238,9 +251,10 @@ mod tests {
         }
     }
 
-    /// C21, C34, C41: what a cluster of 1.8 or older has left names the DaemonSet by the group it was in then.
+    /// C21, C34, C41: a pod created by Kubernetes 1.8 or older names its DaemonSet with the API
+    /// group of that version.
     #[test]
-    fn a_pod_of_a_daemon_set_of_the_old_group_is_the_daemon_set_s() {
+    fn a_pod_whose_owner_has_the_old_api_group_belongs_to_the_daemon_set() {
         let pod = pod_with(|pod| {
             let owner = &mut pod["metadata"]["ownerReferences"][1];
             owner["apiVersion"] = "extensions/v1beta1".into();
@@ -256,10 +270,10 @@ mod tests {
         assert_eq!(pod.controller, None);
     }
 
-    /// C20: a pod that is not scheduled is aimed at the node that its affinity names.
+    /// C20: an unscheduled pod is pinned to the node that its affinity names.
     #[test]
     fn the_affinity_names_the_node() {
-        let aimed = |requirement: Value| {
+        let pinned_to = |requirement: Value| {
             pod_with(|pod| {
                 pod["spec"] = json!({ "affinity": { "nodeAffinity": {
                     "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
@@ -270,14 +284,13 @@ mod tests {
             })
             .affinity_node_name
         };
-        let requirement = |key: &str, operator: &str, values: &[&str]| json!({ "key": key, "operator": operator, "values": values });
-        assert_eq!(aimed(requirement("metadata.name", "In", &["n7"])), Some("n7".into()));
-        assert_eq!(aimed(requirement("metadata.name", "NotIn", &["n7"])), None);
-        assert_eq!(aimed(requirement("metadata.name", "In", &["n7", "n8"])), None);
-        assert_eq!(aimed(requirement("metadata.uid", "In", &["n7"])), None);
+        assert_eq!(pinned_to(requirement("metadata.name", "In", &["n7"])), Some("n7".into()));
+        assert_eq!(pinned_to(requirement("metadata.name", "NotIn", &["n7"])), None);
+        assert_eq!(pinned_to(requirement("metadata.name", "In", &["n7", "n8"])), None);
+        assert_eq!(pinned_to(requirement("metadata.uid", "In", &["n7"])), None);
     }
 
-    /// C4, C22, C54: phases and readiness that we don't know are no reason to lose the pod.
+    /// C4, C22, C54: a pod with an unknown phase or readiness is kept.
     #[test]
     fn phases_and_conditions_are_read_leniently() {
         let phase = |phase: &str| pod_with(|pod| pod["status"]["phase"] = phase.into()).phase;

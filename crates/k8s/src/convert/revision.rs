@@ -1,4 +1,4 @@
-//! ControllerRevisions: whose they are, and which template they hold.
+//! ControllerRevisions: their controller, and the template that they store.
 
 use everynode_core::api::{Namespace, Revision, Uid};
 use serde::Deserialize;
@@ -9,13 +9,24 @@ use super::{Controller, Error, Interner, resource_version};
 use crate::go_json;
 use crate::revision_data::template_of_data;
 
-/// What a ControllerRevision on the wire is to us.
+/// A decoded ControllerRevision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionObject {
-    /// One of a DaemonSet, or an orphan.
-    Revision { namespace: Namespace, revision: Revision },
-    /// One whose controller is no DaemonSet, but say a StatefulSet.
-    Foreign { namespace: Namespace, uid: Uid },
+    /// A revision that a DaemonSet controls, or one without a controller.
+    Revision {
+        /// `metadata.namespace`.
+        namespace: Namespace,
+        /// The revision.
+        revision: Revision,
+    },
+    /// A revision that another kind controls, such as a StatefulSet; only its identity is kept
+    /// (C3).
+    Foreign {
+        /// `metadata.namespace`.
+        namespace: Namespace,
+        /// `metadata.uid`.
+        uid: Uid,
+    },
 }
 
 #[derive(Deserialize)]
@@ -27,8 +38,10 @@ struct WireRevision<'a> {
     revision: Option<i64>,
 }
 
+/// Decodes a ControllerRevision.
+///
 /// # Errors
-/// If it is no ControllerRevision, or one without a name.
+/// If a field other than `data` has a wrong type, or the name is missing.
 pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, Error> {
     let error = |cause: String| Error::new("ControllerRevision", json, cause);
     let text_of_json = go_json::text(json);
@@ -57,7 +70,7 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
     Ok(RevisionObject::Revision { namespace, revision })
 }
 
-/// Data that is no template is an error: the core makes a problem of it (C4).
+/// The template in `data`, in canonical form. The core reports an error as a problem (C4).
 fn canonical_template(data: Option<&RawValue>) -> Result<String, String> {
     let data = data.ok_or("it has no data")?;
     let data = go_json::parse(data.get().as_bytes()).map_err(|error| error.to_string())?;
@@ -73,6 +86,13 @@ mod tests {
         revision(value.to_string().as_bytes(), &mut Interner::default()).unwrap()
     }
 
+    fn owned_by(api_version: &str, kind: &str) -> Value {
+        let owner = json!({ "apiVersion": api_version, "kind": kind, "name": "o", "uid": "o",
+            "controller": true });
+        json!({ "metadata": { "name": "r", "namespace": "ns", "uid": "u",
+            "ownerReferences": [owner] } })
+    }
+
     fn with_data(data: Value) -> Result<std::sync::Arc<str>, std::sync::Arc<str>> {
         let value =
             json!({ "metadata": { "name": "r", "namespace": "ns" }, "data": data, "revision": 4 });
@@ -85,41 +105,43 @@ mod tests {
         }
     }
 
-    /// C41: what another version of Go wrote of the same template is the same template.
+    /// C41: other versions of Go write other JSON for the same template.
     #[test]
-    fn revisions_of_other_versions_hold_the_same_template() {
+    fn a_template_that_another_version_of_go_wrote_is_equal() {
         let new = json!({ "spec": { "template": { "$patch": "replace",
-            "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [{ "name": "c" }] } } } });
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "containers": [{ "name": "c" }] } } } });
         let old = json!({ "spec": { "template": { "$patch": "replace",
             "metadata": { "creationTimestamp": null, "labels": { "a": "b" } },
-            "spec": { "containers": [{ "name": "c", "resources": {} }], "securityContext": {} } } } });
+            "spec": { "securityContext": {},
+                "containers": [{ "name": "c", "resources": {} }] } } } });
         assert!(with_data(new.clone()).is_ok());
         assert_eq!(with_data(new), with_data(old));
     }
 
-    /// C4: data that is no template does not lose the revision.
+    /// C4: a revision whose data contains no template is kept.
     #[test]
-    fn a_revision_whose_data_is_no_template_is_kept() {
+    fn a_revision_without_a_template_is_kept() {
         for data in [Value::Null, json!("text"), json!({ "spec": [] })] {
             assert!(with_data(data).is_err());
         }
     }
 
-    /// C41: the revision of a DaemonSet that is as old as the group `extensions` is still its own.
+    /// C41: a revision created by Kubernetes 1.8 or older names its DaemonSet with the API group
+    /// `extensions`.
     #[test]
-    fn a_revision_of_a_daemon_set_of_the_old_group_is_kept() {
-        let value = json!({ "metadata": { "name": "r", "namespace": "ns", "uid": "u", "ownerReferences": [
-            { "apiVersion": "extensions/v1beta1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true },
-        ] } });
+    fn a_revision_whose_owner_has_the_old_api_group_is_kept() {
+        let value = owned_by("extensions/v1beta1", "DaemonSet");
         let RevisionObject::Revision { revision, .. } = of(&value) else { panic!("foreign") };
-        assert_eq!(revision.controller, Some(Uid::new("d")));
+        assert_eq!(revision.controller, Some(Uid::new("o")));
     }
 
-    /// C1, C4: bytes that are no UTF-8 in the data of one revision, which are served as they are stored, cost
-    /// neither it nor any other.
+    /// C1, C4: a revision with invalid UTF-8 in its data is kept. API servers serve data as it is
+    /// stored.
     #[test]
-    fn bytes_that_are_no_utf_8_do_not_lose_a_revision() {
-        let json = b"{\"metadata\":{\"name\":\"r\",\"namespace\":\"ns\",\"annotations\":{\"a\":\"\xc3\"}},\
+    fn a_revision_with_invalid_utf_8_is_kept() {
+        let json = b"{\"metadata\":{\"name\":\"r\",\"namespace\":\"ns\",\
+            \"annotations\":{\"a\":\"\xc3\"}},\
             \"data\":{\"spec\":{\"template\":{\"x\":\"a\xff\xe2\x80z\"}}},\"revision\":4}";
         let object = revision(json, &mut Interner::default()).unwrap();
         let RevisionObject::Revision { revision, .. } = object else { panic!("foreign") };
@@ -131,9 +153,9 @@ mod tests {
         );
     }
 
-    /// C4: data that Go reads and we can't, as it is nested deeper than JSON of a template ever is, is reported.
+    /// C4: data that Go reads and this program does not, such as very deep nesting, is reported.
     #[test]
-    fn data_that_can_t_be_read_is_a_problem_of_the_revision() {
+    fn unreadable_data_is_a_problem_of_the_revision() {
         for bad in [
             r#"{"x":"\ud800"}"#,
             r#"{"x":1e999}"#,
@@ -148,12 +170,10 @@ mod tests {
         }
     }
 
-    /// C3: revisions of StatefulSets are not kept.
+    /// C3: a revision of a StatefulSet is dropped as it is decoded.
     #[test]
     fn a_revision_of_a_stateful_set_is_foreign() {
-        let value = json!({ "metadata": { "name": "r", "namespace": "ns", "uid": "u", "ownerReferences": [
-            { "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "s", "controller": true },
-        ] } });
+        let value = owned_by("apps/v1", "StatefulSet");
         assert_eq!(
             of(&value),
             RevisionObject::Foreign { namespace: "ns".into(), uid: Uid::new("u") }

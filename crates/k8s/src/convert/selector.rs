@@ -1,4 +1,4 @@
-//! `metav1.LabelSelector`.
+//! Label selectors (`metav1.LabelSelector`).
 
 use everynode_core::api::{LabelOperator, LabelRequirement, LabelSelector};
 use serde::Deserialize;
@@ -21,8 +21,10 @@ struct WireRequirement {
     values: Option<Vec<String>>,
 }
 
+/// Decodes a label selector.
+///
 /// # Errors
-/// What is wrong with it.
+/// Why it is malformed, for a [`Problem`](everynode_core::api::Problem).
 pub fn label_selector(selector: Option<&Value>) -> Result<LabelSelector, String> {
     let selector = selector.filter(|selector| !selector.is_null()).ok_or("it is missing")?;
     let wire = WireSelector::deserialize(selector).map_err(|e| e.to_string())?;
@@ -36,7 +38,7 @@ pub fn label_selector(selector: Option<&Value>) -> Result<LabelSelector, String>
     Ok(LabelSelector { requirements })
 }
 
-/// The selector as a query parameter: `labelSelector=…`.
+/// The selector as the value of the query parameter `labelSelector`.
 pub fn label_selector_text(selector: &LabelSelector) -> String {
     let requirements = selector.requirements.iter().map(|requirement| {
         let key = &requirement.key;
@@ -81,7 +83,7 @@ mod tests {
         label_selector(Some(&selector)).map(|selector| label_selector_text(&selector))
     }
 
-    /// C21, C33: labels and expressions are one list; an empty selector is one that selects all.
+    /// C21, C33: labels and expressions form one list; an empty selector matches everything.
     #[test]
     fn a_selector_is_a_list_of_requirements() {
         let selector = json!({ "matchLabels": { "a": "b" }, "matchExpressions": [
@@ -93,13 +95,12 @@ mod tests {
         assert!(label_selector(Some(&json!({}))).unwrap().is_empty());
     }
 
-    /// C4, C33: a selector that does not parse, or asks for a label that nothing can have, says why.
+    /// C4, C33: a malformed selector, or one that requires an invalid label, is an error.
     #[test]
-    fn a_selector_that_does_not_parse_says_why() {
+    fn a_malformed_selector_is_an_error() {
         let expression = |operator: &str, values: &[&str]| {
-            text(
-                json!({ "matchExpressions": [{ "key": "k", "operator": operator, "values": values }] }),
-            )
+            let requirement = json!({ "key": "k", "operator": operator, "values": values });
+            text(json!({ "matchExpressions": [requirement] }))
         };
         assert!(expression("Matches", &["a"]).unwrap_err().contains("\"Matches\""));
         assert!(expression("In", &[]).is_err());

@@ -1,4 +1,4 @@
-//! The shapes on the wire that several kinds share, borrowed from the bytes where they can be.
+//! The parts of JSON objects that several kinds share, borrowed from the bytes where possible.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,10 +7,10 @@ use everynode_core::api::{Labels, Timestamp, Uid};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::{Controller, Interner};
-use crate::early::early;
 use crate::go_json;
+use crate::json_path::read_first;
 
-/// Text that is borrowed unless it has escapes.
+/// A string that is borrowed unless it contains escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(Cow<'a, str>);
 
@@ -44,7 +44,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A JSON object of strings, in its order; null is an empty one.
+/// A JSON object whose values are strings, in its own order.
 #[derive(Debug, Default)]
 pub(super) struct TextMap<'a>(Vec<(Text<'a>, Text<'a>)>);
 
@@ -84,6 +84,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for TextMap<'a> {
     }
 }
 
+/// `metadata`, without the parts that no kind reads.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata<'a> {
@@ -143,8 +144,8 @@ impl Metadata<'_> {
     }
 }
 
-/// The groups that DaemonSets have been in. References keep the one in which they were written: pods and revisions of a
-/// cluster that was once 1.8 or older still say `extensions/v1beta1`.
+/// The API groups of DaemonSets, past and present. An owner reference keeps the group that it was
+/// written with: pods and revisions created by Kubernetes 1.8 or older have `extensions/v1beta1`.
 const GROUPS: [&str; 2] = ["apps", "extensions"];
 
 impl OwnerReference<'_> {
@@ -158,20 +159,25 @@ pub(super) fn text<'a>(text: Option<&'a Text>) -> &'a str {
     text.map_or("", |text| text)
 }
 
-/// RFC 3339, to the millisecond; `None` if it is none.
+/// Parses a time of RFC 3339, to the millisecond; `None` if it is malformed.
 pub fn timestamp(text: &str) -> Option<Timestamp> {
     text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_millisecond()))
 }
 
-/// What every object has: who it is and how new.
+/// The identity and version of an object of any kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
+    /// `metadata.namespace`; `None` for a cluster-scoped object.
     pub namespace: Option<String>,
+    /// `metadata.name`; empty if it is missing.
     pub name: String,
+    /// `metadata.uid`.
     pub uid: Uid,
-    /// As it came: to be handed back, not read.
+    /// `metadata.resourceVersion`, unparsed.
     pub resource_version: String,
+    /// `metadata.generation`; zero if it is missing.
     pub generation: i64,
+    /// Whether `metadata.deletionTimestamp` is set.
     pub terminating: bool,
 }
 
@@ -184,13 +190,13 @@ impl fmt::Display for Meta {
     }
 }
 
-/// Reads the metadata alone, of an object of any kind, and nothing behind it.
+/// Reads the metadata of an object of any kind, and nothing after it.
 ///
 /// # Errors
-/// If it is no JSON object, or its metadata has another shape.
+/// If the JSON is malformed or not an object, or a field of the metadata has a wrong type.
 pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
     let json = go_json::text(json);
-    let metadata: Option<Option<Metadata>> = early(&json, &["metadata"])?;
+    let metadata: Option<Option<Metadata>> = read_first(&json, &["metadata"])?;
     let metadata = metadata.flatten().unwrap_or_default();
     Ok(Meta {
         namespace: metadata.namespace.as_deref().map(str::to_owned),

@@ -10,14 +10,14 @@ use crate::api::{NodeName, PodName, Timestamp};
 
 use super::work_sets::NodeSet;
 
-/// How long a creation of unknown outcome counts as a surge (C53). It covers the time until a watch
-/// works again after an API server's restart. After that, a node whose creations are never answered
-/// no longer uses the budget.
+/// How long a creation of unknown outcome counts as a surge (C53). This is longer than a watch
+/// needs to recover from a restart of the API server. After that, a node whose creations never get
+/// a response no longer uses the budget.
 const SURGE_RESERVED_FOR: Duration = Duration::from_secs(60);
 
-/// How long a request without an answer may still take effect: the API server's
-/// `--request-timeout`. Until then it could create a pod again that the next request created and
-/// that was deleted since.
+/// How long a request without a response may still take effect: the API server's
+/// `--request-timeout`. Until then it could create a pod again after the pod of the next request
+/// was created and deleted.
 const TAKES_EFFECT_WITHIN: Duration = Duration::from_secs(60);
 
 /// The last name used on each node whose creation had an unknown outcome.
@@ -27,13 +27,13 @@ pub(in crate::daemon_set) struct PendingNames(BTreeMap<NodeName, Pending>);
 #[derive(Debug)]
 struct Pending {
     name: PodName,
-    /// When the first of the consecutive creations without an answer failed.
+    /// When the first of the consecutive creations of unknown outcome ended.
     since: Timestamp,
-    /// When the last of them failed.
+    /// When the last of them ended.
     last: Timestamp,
-    /// Whether a later creation succeeded, the pod was seen, or the node is gone.
+    /// Whether a later creation succeeded, the pod was seen, or the node was deleted.
     is_settled: bool,
-    /// Whether a pod of this name exists and is_taken, so that a second pod needs another name.
+    /// Whether a pod with this name exists and stays, so that another pod needs another name.
     is_taken: bool,
 }
 
@@ -47,7 +47,7 @@ pub(in crate::daemon_set) enum PodPresence {
 
 impl PendingNames {
     /// Records a creation of unknown outcome.
-    pub fn record(&mut self, node: &NodeName, name: &PodName, now: Timestamp) {
+    pub(crate) fn record(&mut self, node: &NodeName, name: &PodName, now: Timestamp) {
         let run = self.0.get(node).filter(|pending| pending.reserves_surge(now));
         let since = run.map_or(now, |pending| pending.since);
         let (is_settled, is_taken) = (false, false);
@@ -55,8 +55,8 @@ impl PendingNames {
         self.0.insert(node.clone(), pending);
     }
 
-    /// Ends the wait for a node: a creation succeeded, or the node is gone.
-    pub fn settle(&mut self, node: &NodeName) {
+    /// Ends the wait for a node: a creation succeeded, or the node was deleted.
+    pub(crate) fn settle(&mut self, node: &NodeName) {
         if let Some(pending) = self.0.get_mut(node) {
             pending.is_settled = true;
         }
@@ -64,7 +64,7 @@ impl PendingNames {
 
     /// Updates which of the pods exist, and drops the names that no request can use any more.
     /// Returns the nodes whose pod is seen for the first time.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         find: impl Fn(&NodeName, &PodName) -> Option<PodPresence>,
         now: Timestamp,
@@ -84,27 +84,27 @@ impl PendingNames {
     }
 
     /// The name for the next creation on this node, if it must repeat one.
-    pub fn name_for(&self, node: &NodeName) -> Option<&PodName> {
+    pub(crate) fn name_for(&self, node: &NodeName) -> Option<&PodName> {
         let pending = self.0.get(node).filter(|pending| !pending.is_taken)?;
         Some(&pending.name)
     }
 
     /// The nodes of a set on which a pod may appear that counts as a surge and is not seen yet.
-    pub fn nodes_reserving_surge(&self, nodes: &NodeSet, now: Timestamp) -> NodeSet {
-        let held = self.0.iter().filter(|(_, pending)| pending.reserves_surge(now));
-        let held = held.filter_map(|(name, _)| nodes.get_key_value(name));
-        held.map(|(name, id)| (name.clone(), *id)).collect()
+    pub(crate) fn nodes_reserving_surge(&self, nodes: &NodeSet, now: Timestamp) -> NodeSet {
+        let reserving = self.0.iter().filter(|(_, pending)| pending.reserves_surge(now));
+        let reserving = reserving.filter_map(|(name, _)| nodes.get_key_value(name));
+        reserving.map(|(name, id)| (name.clone(), *id)).collect()
     }
 
     /// When the next such node stops counting as a surge.
-    pub fn next_surge_release(&self, now: Timestamp) -> Option<Timestamp> {
-        let held = self.0.values().filter(|pending| pending.reserves_surge(now));
-        held.map(|pending| pending.since + SURGE_RESERVED_FOR).min()
+    pub(crate) fn next_surge_release(&self, now: Timestamp) -> Option<Timestamp> {
+        let reserving = self.0.values().filter(|pending| pending.reserves_surge(now));
+        reserving.map(|pending| pending.since + SURGE_RESERVED_FOR).min()
     }
 }
 
 impl Pending {
-    /// A creation in the future does not count: the clock was set back.
+    /// Ignores creations in the future: the clock was set back.
     fn reserves_surge(&self, now: Timestamp) -> bool {
         !self.is_settled && self.since <= now && now < self.since + SURGE_RESERVED_FOR
     }
@@ -116,8 +116,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_seconds(1_000);
 
-    /// C35, C53: a surge is reserved for a minute since the first of consecutive creations, and not by
-    /// one in the future; the name is kept for longer.
+    /// C35, C53: a surge is reserved for a minute after the first of consecutive creations, but not
+    /// by a creation in the future; the name is kept for longer.
     #[test]
     fn a_surge_is_reserved_for_a_minute() {
         let node = NodeName::from("n");
@@ -126,11 +126,11 @@ mod tests {
         let mut names = PendingNames::default();
         names.record(&node, &"d-a".into(), NOW);
         names.record(&node, &"d-b".into(), NOW + Duration::from_secs(59));
-        let holds =
+        let is_reserved =
             |names: &PendingNames, now| !names.nodes_reserving_surge(&surging, now).is_empty();
-        assert!(holds(&names, NOW + Duration::from_secs(59)));
-        assert!(!holds(&names, NOW + SURGE_RESERVED_FOR));
-        assert!(!holds(&names, NOW - Duration::from_secs(1)));
+        assert!(is_reserved(&names, NOW + Duration::from_secs(59)));
+        assert!(!is_reserved(&names, NOW + SURGE_RESERVED_FOR));
+        assert!(!is_reserved(&names, NOW - Duration::from_secs(1)));
         assert_eq!(names.next_surge_release(NOW), Some(NOW + SURGE_RESERVED_FOR));
         // A later failure starts a new minute.
         let later = NOW + SURGE_RESERVED_FOR;
@@ -138,36 +138,36 @@ mod tests {
         assert_eq!(names.next_surge_release(later), Some(later + SURGE_RESERVED_FOR));
     }
 
-    /// C35: a name is kept until it is settled, and then while an unanswered creation may take effect;
-    /// but not for a second pod beside the one that has it.
+    /// C35: a name is kept until it is settled, and then while a creation of unknown outcome may
+    /// take effect; a second pod beside the one with the name gets another name.
     #[test]
     fn a_name_is_kept_while_a_creation_may_take_effect() {
         let (node, name) = (NodeName::from("n"), PodName::from("d-a"));
         let mut names = PendingNames::default();
-        let there = |_: &NodeName, _: &PodName| Some(PodPresence::Staying);
-        let leaving = |_: &NodeName, _: &PodName| Some(PodPresence::Terminating);
-        let gone = |_: &NodeName, _: &PodName| None;
+        let staying = |_: &NodeName, _: &PodName| Some(PodPresence::Staying);
+        let terminating = |_: &NodeName, _: &PodName| Some(PodPresence::Terminating);
+        let missing = |_: &NodeName, _: &PodName| None;
         names.record(&node, &name, NOW);
-        assert_eq!(names.update(gone, NOW + 10 * TAKES_EFFECT_WITHIN), []);
+        assert_eq!(names.update(missing, NOW + 10 * TAKES_EFFECT_WITHIN), []);
         assert_eq!(names.name_for(&node), Some(&name));
         let later = NOW + 10 * TAKES_EFFECT_WITHIN;
         names.record(&node, &name, later);
-        assert_eq!(names.update(there, later), std::slice::from_ref(&node));
+        assert_eq!(names.update(staying, later), std::slice::from_ref(&node));
         assert_eq!(names.name_for(&node), None);
-        assert_eq!(names.update(leaving, later), []);
+        assert_eq!(names.update(terminating, later), []);
         assert_eq!(names.name_for(&node), Some(&name));
-        assert_eq!(names.update(there, later), []);
+        assert_eq!(names.update(staying, later), []);
         assert_eq!(names.name_for(&node), None);
-        assert_eq!(names.update(gone, later), []);
+        assert_eq!(names.update(missing, later), []);
         assert_eq!(names.name_for(&node), Some(&name));
-        assert_eq!(names.update(gone, NOW), []);
-        names.update(gone, NOW + TAKES_EFFECT_WITHIN);
+        assert_eq!(names.update(missing, NOW), []);
+        names.update(missing, NOW + TAKES_EFFECT_WITHIN);
         assert_eq!(names.name_for(&node), None);
         names.record(&node, &name, NOW);
         names.settle(&node);
         assert_eq!(names.name_for(&node), Some(&name));
         assert_eq!(names.next_surge_release(NOW), None);
-        names.update(gone, NOW + TAKES_EFFECT_WITHIN);
+        names.update(missing, NOW + TAKES_EFFECT_WITHIN);
         assert_eq!(names.name_for(&node), None);
     }
 }

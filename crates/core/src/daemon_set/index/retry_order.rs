@@ -1,8 +1,8 @@
-//! The order in which nodes are tried when not all can be served (C29, C55): by name, but nodes
-//! whose last write failed come last, least recent failure first.
+//! The order in which nodes get their writes, if limits or budgets do not allow all of them (C29,
+//! C55): by name, but nodes whose last write failed come last, least recent failure first.
 //!
-//! Without this, a node whose pod is always refused would be tried first in every sync, and the
-//! nodes after it never: slow start ends at the first failure, and budgets serve few nodes.
+//! Otherwise a node whose pod is always refused would come first in every sync, and the nodes after
+//! it would never get a pod: slow start ends at the first failure, and budgets are small.
 
 use std::collections::BTreeMap;
 
@@ -24,22 +24,22 @@ pub(in crate::daemon_set) struct RetryOrder {
 
 impl RetryOrder {
     /// Moves a node to the end, because a write on it failed.
-    pub fn record_failure(&mut self, node: &NodeName) {
+    pub(crate) fn record_failure(&mut self, node: &NodeName) {
         self.clear(node);
         self.failed.insert(node.clone(), self.next);
         self.queue.insert(self.next, node.clone());
         self.next += 1;
     }
 
-    /// Returns a node to its place by name: a write on it succeeded, or the node is gone.
-    pub fn clear(&mut self, node: &NodeName) {
+    /// Returns a node to its position by name: a write on it succeeded, or it was deleted.
+    pub(crate) fn clear(&mut self, node: &NodeName) {
         if let Some(number) = self.failed.remove(node) {
             self.queue.remove(&number);
         }
     }
 
     /// The nodes of a set in the order in which they are tried.
-    pub fn sorted<'a>(
+    pub(crate) fn sorted<'a>(
         &'a self,
         nodes: &'a NodeSet,
     ) -> impl Iterator<Item = (&'a NodeName, NodeId)> {
@@ -49,7 +49,7 @@ impl RetryOrder {
     }
 
     /// Sorts the creations among the writes in this order; other writes keep their positions.
-    pub fn sort_creations(&self, writes: &mut [Write]) {
+    pub(crate) fn sort_creations(&self, writes: &mut [Write]) {
         if self.failed.is_empty() {
             return;
         }
@@ -59,9 +59,9 @@ impl RetryOrder {
         };
         let mut creations: Vec<NewPod> = writes.iter().filter_map(creation).collect();
         creations.sort_by_key(|pod| self.failed.get(&pod.node));
-        let places = writes.iter_mut().filter(|write| matches!(write, Write::CreatePod(_)));
-        for (place, pod) in places.zip(creations) {
-            *place = Write::CreatePod(pod);
+        let positions = writes.iter_mut().filter(|write| matches!(write, Write::CreatePod(_)));
+        for (position, pod) in positions.zip(creations) {
+            *position = Write::CreatePod(pod);
         }
     }
 }

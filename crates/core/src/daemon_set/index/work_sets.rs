@@ -1,4 +1,4 @@
-//! The nodes on which something must be done, by kind of work, in the order of their names (C55).
+//! The nodes that need a write, by kind of write, in the order of their names (C55).
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::node_table::NodeId;
 /// Nodes in the order of their names.
 pub(in crate::daemon_set) type NodeSet = BTreeMap<NodeName, NodeId>;
 
-/// One set of nodes for each kind of work. A node is in the set of its step and in any of the first
-/// four.
+/// One set of nodes for each kind of write. A node is in the set of its [`Step`] and may be in any
+/// of the first four.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::daemon_set) struct WorkSets {
     pub needs_pod: NodeSet,
@@ -27,7 +27,7 @@ pub(in crate::daemon_set) struct WorkSets {
 
 impl WorkSets {
     /// Moves a node between the sets when its assessment changes from `old` to `new`.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         name: &NodeName,
         id: NodeId,

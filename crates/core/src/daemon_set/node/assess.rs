@@ -8,10 +8,10 @@ use crate::revisions::RevisionLabels;
 use super::pods::PodView;
 use super::slot::{NodeAssessment, Slot, Step};
 
-/// An assessment, and how long it holds.
+/// An assessment, and how long it is valid.
 pub(in crate::daemon_set) struct TimedAssessment {
     pub assessment: NodeAssessment,
-    /// When the passage of time alone may change it.
+    /// When the assessment may change without an observation.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -24,7 +24,7 @@ pub(in crate::daemon_set) struct RolloutParameters {
 }
 
 impl RolloutParameters {
-    pub fn of(daemon_set: &DaemonSet) -> Self {
+    pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
         Self {
             strategy: daemon_set.update_strategy,
             min_ready_seconds: daemon_set.min_ready_seconds,
@@ -55,12 +55,16 @@ enum ActivePods<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    pub fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Timestamp) -> Self {
+    pub(crate) fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Timestamp) -> Self {
         Self { parameters: RolloutParameters::of(daemon_set), labels, now }
     }
 
     /// `backed_off_until` is when failed pods of the node may be deleted (C24).
-    pub fn assess(&self, slot: &Slot, backed_off_until: Option<Timestamp>) -> TimedAssessment {
+    pub(crate) fn assess(
+        &self,
+        slot: &Slot,
+        backed_off_until: Option<Timestamp>,
+    ) -> TimedAssessment {
         let pods = slot.pods.as_slice();
         let has_ended = ended_pods(slot).next().is_some();
         let mut assessment = NodeAssessment {
@@ -79,17 +83,17 @@ impl<'a> Assessor<'a> {
     }
 
     /// Whether the pod is available now (C54).
-    pub fn is_available(&self, pod: &PodView) -> bool {
+    pub(crate) fn is_available(&self, pod: &PodView) -> bool {
         pod.is_available(self.parameters.min_ready_seconds, self.now)
     }
 
     /// Whether the pod is of the current revision (C45).
-    pub fn is_updated(&self, pod: &PodView) -> bool {
+    pub(crate) fn is_updated(&self, pod: &PodView) -> bool {
         self.labels.is_updated(pod.labels)
     }
 
     /// The old pod that the rolling update may delete, if there is exactly one.
-    pub fn old_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
+    pub(crate) fn old_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
         match self.active_pods(slot) {
             ActivePods::Old(old) | ActivePods::Both { old, .. } => Some(old),
             ActivePods::Nothing | ActivePods::New(_) | ActivePods::TooMany => None,
@@ -97,7 +101,7 @@ impl<'a> Assessor<'a> {
     }
 
     /// When the pod becomes available, if that lies in the future.
-    pub fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
+    pub(crate) fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
         pod.available_at(self.parameters.min_ready_seconds).filter(|&at| at > self.now)
     }
 
@@ -131,7 +135,8 @@ impl<'a> Assessor<'a> {
                 assessment.uses_unavailable = self.is_unavailable(&pods) && counts();
                 if strategy.surges() {
                     self.assess_surge(eligibility, &pods, assessment);
-                    // An orphan is adopted first, because it may be the second of two allowed pods (C26).
+                    // An orphan is adopted first, because it may be the second of two allowed pods
+                    // (C26).
                     if assessment.has_orphans && assessment.step.creates() {
                         assessment.step = Step::None;
                     }
@@ -209,8 +214,8 @@ impl<'a> Assessor<'a> {
     }
 }
 
-/// Whether a pod must be created (C23). A pod that has ended is deleted first, an orphan is adopted
-/// first, and a terminating pod must be gone first unless the strategy surges (C22).
+/// Whether a pod must be created (C23). An ended pod is deleted first, an orphan is adopted first,
+/// and unless the strategy surges, a terminating pod must have ended (C22).
 fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {
     let occupies =
         |pod: &PodView| pod.orphan || (pod.counts() && !(pod.terminating && strategy.surges()));
@@ -228,7 +233,7 @@ fn has_succeeded(slot: &Slot) -> bool {
     ended_pods(slot).any(|pod| pod.phase == PodPhase::Succeeded)
 }
 
-/// The pods that must be deleted whatever happens to the others (C23, C25–C27).
+/// The pods that must be deleted regardless of budgets (C23, C25–C27).
 pub(in crate::daemon_set) fn surplus_pods<'a>(
     slot: &'a Slot,
     assessor: &Assessor<'_>,

@@ -15,7 +15,7 @@ pub(in crate::daemon_set) enum NodePods {
     Few(Vec<PodView>),
 }
 
-/// What decisions read of a pod.
+/// A pod, reduced to what decisions read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::daemon_set) struct PodView {
     pub name: PodName,
@@ -24,18 +24,18 @@ pub(in crate::daemon_set) struct PodView {
     pub readiness: Readiness,
     /// When this controller first saw `readiness`.
     pub readiness_seen: Option<Timestamp>,
-    /// The revision labels on the pod.
+    /// The revision labels of the pod.
     pub labels: RevisionLabelsId,
     pub phase: PodPhase,
     pub terminating: bool,
-    /// Whether it has a `spec.nodeName`.
+    /// Whether the pod has a `spec.nodeName`.
     pub scheduled: bool,
-    /// Whether it has no controller and the DaemonSet will adopt it (C21).
+    /// Whether the pod has no controller and is to be adopted (C21).
     pub orphan: bool,
 }
 
 impl PodView {
-    pub fn new(pod: &Pod, labels: RevisionLabelsId, orphan: bool) -> Self {
+    pub(crate) fn new(pod: &Pod, labels: RevisionLabelsId, orphan: bool) -> Self {
         Self {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -51,12 +51,12 @@ impl PodView {
     }
 
     /// Whether placement counts the pod. A terminating pod that has ended does not count (C22).
-    pub const fn counts(&self) -> bool {
+    pub(crate) const fn counts(&self) -> bool {
         !(self.orphan || self.terminating && self.phase.is_terminal())
     }
 
     /// Whether the pod has been ready for `min_ready_seconds` (C54).
-    pub fn is_available(&self, min_ready_seconds: u32, now: Timestamp) -> bool {
+    pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Timestamp) -> bool {
         let is_due = || self.available_at(min_ready_seconds).is_some_and(|at| at <= now);
         self.readiness.is_ready() && (min_ready_seconds == 0 || is_due())
     }
@@ -65,7 +65,7 @@ impl PodView {
     ///
     /// A kubelet whose clock is ahead must not delay a rollout, so a pod counts as ready no later
     /// than this controller first saw it ready.
-    pub fn available_at(&self, min_ready_seconds: u32) -> Option<Timestamp> {
+    pub(crate) fn available_at(&self, min_ready_seconds: u32) -> Option<Timestamp> {
         match self.readiness {
             Readiness::NotReady | Readiness::Ready => None,
             Readiness::ReadySince(since) => {
@@ -75,7 +75,7 @@ impl PodView {
         }
     }
 
-    pub fn reference(&self, node: Option<&NodeName>) -> PodReference {
+    pub(crate) fn reference(&self, node: Option<&NodeName>) -> PodReference {
         PodReference { name: self.name.clone(), uid: self.uid.clone(), node: node.cloned() }
     }
 
@@ -86,7 +86,7 @@ impl PodView {
 }
 
 impl NodePods {
-    pub fn as_slice(&self) -> &[PodView] {
+    pub(crate) fn as_slice(&self) -> &[PodView] {
         match self {
             Self::None => &[],
             Self::One(pod) => std::slice::from_ref(pod),
@@ -94,12 +94,12 @@ impl NodePods {
         }
     }
 
-    pub fn find(&self, uid: &Uid) -> Option<&PodView> {
+    pub(crate) fn find(&self, uid: &Uid) -> Option<&PodView> {
         self.as_slice().iter().find(|pod| pod.uid == *uid)
     }
 
     /// Inserts a pod by its age. No pod with its UID may be there.
-    pub fn insert(&mut self, pod: PodView) {
+    pub(crate) fn insert(&mut self, pod: PodView) {
         *self = match std::mem::take(self) {
             Self::None => Self::One(Box::new(pod)),
             Self::One(first) => Self::few(vec![*first, pod]),
@@ -110,7 +110,7 @@ impl NodePods {
         };
     }
 
-    pub fn remove(&mut self, uid: &Uid) -> Option<PodView> {
+    pub(crate) fn remove(&mut self, uid: &Uid) -> Option<PodView> {
         let at = self.as_slice().iter().position(|pod| pod.uid == *uid)?;
         let mut pods = match std::mem::take(self) {
             Self::None => Vec::new(),
@@ -127,7 +127,7 @@ impl NodePods {
     }
 
     /// Records `now` as the time at which the readiness of new or changed pods was first seen.
-    pub fn record_readiness_seen(&mut self, now: Timestamp) {
+    pub(crate) fn record_readiness_seen(&mut self, now: Timestamp) {
         let pods = match self {
             Self::None => &mut [],
             Self::One(pod) => std::slice::from_mut(&mut **pod),

@@ -5,7 +5,7 @@ use crate::placement::Eligibility;
 
 use super::pods::NodePods;
 
-/// What is stored for one node and one DaemonSet.
+/// The state of one node for one DaemonSet.
 #[derive(Debug, Default)]
 pub(in crate::daemon_set) struct Slot {
     pub pods: NodePods,
@@ -18,12 +18,12 @@ pub(in crate::daemon_set) struct Slot {
 
 impl Slot {
     /// Whether there is neither a node nor a pod, so that the slot's number may be reused.
-    pub fn is_vacant(&self) -> bool {
+    pub(crate) fn is_vacant(&self) -> bool {
         self.eligibility == Eligibility::NoNode && self.pods.as_slice().is_empty()
     }
 
     /// Makes the next plan assess the slot again.
-    pub fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
+    pub(crate) fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
         if !self.marked {
             self.marked = true;
             marked.push(id);
@@ -98,9 +98,9 @@ mod tests {
     use super::*;
     use crate::daemon_set::node::PodView;
 
-    /// C80: a node without pods costs a slot, a node with one pod costs a view and its name more.
+    /// C80: a node needs one slot, and each of its pods one view and a name.
     #[test]
-    fn a_slot_and_a_pod_take_tens_of_bytes_each() {
+    fn a_slot_and_a_pod_need_tens_of_bytes_each() {
         assert!(size_of::<Slot>() <= 40, "{}", size_of::<Slot>());
         assert!(size_of::<PodView>() <= 88, "{}", size_of::<PodView>());
     }

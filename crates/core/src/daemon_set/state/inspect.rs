@@ -1,4 +1,4 @@
-//! What is known of one node, for people and forecasts. No decision reads this.
+//! The state of one node for reports and forecasts. No decision reads this.
 
 use crate::api::{Budget, PodName, Timestamp, Uid};
 use crate::node_table::{NodeId, NodeTable};
@@ -41,7 +41,7 @@ pub struct InspectedPod {
 }
 
 impl DaemonSetState {
-    /// What is known of a node right after a plan made at `now`.
+    /// The state of a node right after a plan made at `now`.
     pub fn inspect(&self, id: NodeId, now: Timestamp, nodes: &NodeTable) -> Inspection {
         let assessor = self.sync_input(now).assessor();
         let slot = &self.slots[id.index()];

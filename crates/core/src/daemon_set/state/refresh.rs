@@ -45,7 +45,7 @@ impl DaemonSetState {
         self.slots[id.index()].mark(id, &mut self.marked);
     }
 
-    /// One pass over the nodes, when what they are assessord by has changed (C81).
+    /// Decides for every node whether it is eligible, because the placement changed (C81).
     pub(super) fn evaluate_all(&mut self, nodes: &NodeTable) {
         self.make_room(nodes);
         for id in nodes.ids() {
@@ -54,7 +54,7 @@ impl DaemonSetState {
         }
     }
 
-    /// One pass over the nodes, when what their pods are assessord by has changed (C81).
+    /// Marks every node, because an input that all assessments read has changed (C81).
     pub(super) fn mark_all(&mut self) {
         for index in 0..self.slots.len() {
             if !self.slots[index].is_vacant() {
@@ -90,7 +90,7 @@ impl DaemonSetState {
         );
     }
 
-    /// Finds out what makes a pod up to date; returns whether that changed for any pod. While no
+    /// Determines which pods are up to date; returns whether that changed for any pod. While no
     /// revision of the current template is stored, the previous one counts.
     fn refresh_current_revision(&mut self, now: Timestamp) -> bool {
         let set = self.history.classify(&self.daemon_set);
@@ -132,8 +132,8 @@ impl DaemonSetState {
         }
     }
 
-    /// Removes a slot with neither a node nor pods from all counts and sets at once, because another
-    /// node may get its number before the next plan.
+    /// Removes a slot with neither a node nor pods from all counts and sets at once, because
+    /// another node may get its number before the next plan.
     pub(super) fn clear_if_vacant(&mut self, id: NodeId, nodes: &NodeTable) {
         let slot = &mut self.slots[id.index()];
         if slot.is_vacant() {

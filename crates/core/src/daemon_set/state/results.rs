@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use crate::api::{ResourceVersion, Revision, Timestamp, Uid};
+use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
+use crate::daemon_set::sync::{self, Draft};
 use crate::node_table::NodeTable;
 use crate::plan::{Outcome, Plan, Write, WriteResult, WriteTarget};
 
-use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
-use crate::daemon_set::sync::{self, Draft};
-
 use super::DaemonSetState;
 
-/// How long no pod is created after the API server refused one because the namespace is terminating
-/// (C28).
+/// Time for which no pod is created after the API server refused one because the namespace is
+/// terminating (C28).
 const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
 
 impl DaemonSetState {
@@ -55,12 +54,12 @@ impl DaemonSetState {
             Outcome::Failed { .. } => self.failed(&write),
             Outcome::Unknown { .. } => self.unknown(&write, now),
         }
-        self.expectations.returned(now);
+        self.expectations.record_result(now);
     }
 
     /// Records the writes of a plan that is about to be executed.
     pub(super) fn record_planned(&mut self, plan: &Plan, now: Timestamp) {
-        self.expectations.sent(plan.writes.len());
+        self.expectations.record_sent(plan.writes.len());
         for write in &plan.writes {
             if let Some(uid) = write.deleted() {
                 self.expectations.expect_deletion(uid.clone());
@@ -76,7 +75,7 @@ impl DaemonSetState {
     fn written(&mut self, write: &Write, uid: Uid, resource_version: ResourceVersion) {
         // A deletion is awaited, not a version.
         if let Some(uid) = write.deleted() {
-            self.expectations.deletion_is_answered(uid);
+            self.expectations.record_deletion_outcome(uid);
             return;
         }
         if let Write::CreatePod(new) = write {
@@ -88,7 +87,7 @@ impl DaemonSetState {
 
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
     fn failed(&mut self, write: &Write) {
-        if !write.deleted().is_some_and(|uid| self.expectations.is_unanswered(uid)) {
+        if !write.deleted().is_some_and(|uid| self.expectations.is_outcome_unknown(uid)) {
             write
                 .target()
                 .node()
@@ -98,8 +97,8 @@ impl DaemonSetState {
         }
     }
 
-    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after the
-    /// nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
+    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after
+    /// the nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
     fn unknown(&mut self, write: &Write, now: Timestamp) {
         if let Write::CreatePod(new) = write {
             self.retry_order.record_failure(&new.node);
@@ -107,7 +106,7 @@ impl DaemonSetState {
                 self.pending_names.record(&new.node, name, now);
             }
         } else if let Write::DeletePod(pod) = write {
-            self.expectations.deletion_is_unanswered(pod, now);
+            self.expectations.record_unknown_deletion(pod, now);
         } else {
             self.failed(write);
         }
@@ -119,7 +118,8 @@ impl DaemonSetState {
 
     /// A write was not executed, so its deletion is not awaited.
     fn not_written(&mut self, write: &Write) {
-        if let Some(uid) = write.deleted().filter(|uid| !self.expectations.is_unanswered(uid)) {
+        if let Some(uid) = write.deleted().filter(|uid| !self.expectations.is_outcome_unknown(uid))
+        {
             self.expectations.saw_deletion(uid);
         }
     }
@@ -133,7 +133,7 @@ impl DaemonSetState {
 
     /// Repeats the deletions of unknown outcome that would be planned now (C52).
     pub(super) fn repeat_deletions(&self, now: Timestamp, nodes: &NodeTable, draft: &mut Draft) {
-        if self.expectations.unanswered().next().is_none() {
+        if self.expectations.deletions_to_repeat().next().is_none() {
             return;
         }
         let input = self.sync_input(now);
@@ -143,7 +143,7 @@ impl DaemonSetState {
         if let Some(hash) = set.current.and_then(Revision::hash) {
             sync::rolling_update(&input, &hash, &mut wanted);
         }
-        for pod in self.expectations.unanswered() {
+        for pod in self.expectations.deletions_to_repeat() {
             let is_it = |view: &PodView| view.uid == pod.uid;
             let id = pod.node.as_ref().and_then(|node| nodes.id(node));
             let slot = id.and_then(|id| self.slots.get(id.index()));
@@ -156,18 +156,18 @@ impl DaemonSetState {
         }
     }
 
-    /// The target of a write is gone, and its watch has yet to show that.
+    /// The object of a write does not exist, which its watch has yet to show.
     fn gone(&mut self, write: &Write) {
         // The deletion is awaited already.
         if let Some(uid) = write.deleted() {
-            self.expectations.deletion_is_answered(uid);
+            self.expectations.record_deletion_outcome(uid);
             return;
         }
         match write.target() {
-            WriteTarget::Pod(pod) => self.expectations.expect_gone(&pod.uid),
-            WriteTarget::Revision(revision) => self.expectations.expect_gone(&revision.uid),
-            WriteTarget::DaemonSet => self.expectations.expect_gone(&self.daemon_set.uid),
-            // A creation has no target that could be gone.
+            WriteTarget::Pod(pod) => self.expectations.record_gone(&pod.uid),
+            WriteTarget::Revision(revision) => self.expectations.record_gone(&revision.uid),
+            WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
+            // A creation has no existing target.
             WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
         }
     }

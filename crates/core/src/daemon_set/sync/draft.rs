@@ -23,7 +23,7 @@ pub(in crate::daemon_set) struct Draft {
 }
 
 impl Draft {
-    pub fn new(burst_replicas: usize) -> Self {
+    pub(crate) fn new(burst_replicas: usize) -> Self {
         Self {
             plan: Plan::default(),
             touched: BTreeSet::new(),
@@ -36,22 +36,22 @@ impl Draft {
     }
 
     /// Lets the plan create no pod.
-    pub const fn suspend_creations(&mut self) {
+    pub(crate) const fn suspend_creations(&mut self) {
         self.creations_left = 0;
     }
 
     /// Number of pods that the plan may still create.
-    pub const fn creations_left(&self) -> usize {
+    pub(crate) const fn creations_left(&self) -> usize {
         self.creations_left
     }
 
     /// Whether the plan may delete one more pod.
-    pub const fn may_delete(&self) -> bool {
+    pub(crate) const fn may_delete(&self) -> bool {
         self.deletions_left > 0
     }
 
     /// Creates a pod if the limit allows it.
-    pub fn create(&mut self, pod: NewPod) {
+    pub(crate) fn create(&mut self, pod: NewPod) {
         if let Some(left) = self.creations_left.checked_sub(1) {
             self.creations_left = left;
             self.plan.writes.push(Write::CreatePod(pod));
@@ -59,7 +59,7 @@ impl Draft {
     }
 
     /// Deletes a pod if the limit allows it; returns whether it did.
-    pub fn delete(&mut self, name: &NodeName, id: NodeId, pod: &PodView) -> bool {
+    pub(crate) fn delete(&mut self, name: &NodeName, id: NodeId, pod: &PodView) -> bool {
         let Some(left) = self.deletions_left.checked_sub(1) else { return false };
         self.deletions_left = left;
         self.touched.insert(id);
@@ -68,7 +68,7 @@ impl Draft {
     }
 
     /// Changes a pod or a revision if the limit allows it.
-    pub fn patch(&mut self, write: Write) {
+    pub(crate) fn patch(&mut self, write: Write) {
         if let Some(left) = self.patches_left.checked_sub(1) {
             self.patches_left = left;
             self.plan.writes.push(write);
@@ -76,7 +76,7 @@ impl Draft {
     }
 
     /// Adds a write that has no limit.
-    pub fn write(&mut self, write: Write) {
+    pub(crate) fn write(&mut self, write: Write) {
         self.plan.writes.push(write);
     }
 }

@@ -1,8 +1,8 @@
 //! Replacing pods of older revisions (C50–C53). Upstream: `rollingUpdate`.
 //!
-//! The [step](crate::daemon_set::Step) of each node is known from its assessment. Here the budget is
-//! divided among the nodes in [retry order](crate::daemon_set::index::RetryOrder) (C55). A node from
-//! which [`manage`](super::manage) deletes in the same plan is left to it; a node on which it
+//! The [step](crate::daemon_set::Step) of each node is known from its assessment. Here the budget
+//! is divided among the nodes in [retry order](crate::daemon_set::index::RetryOrder) (C55). A node
+//! from which [`manage`](super::manage) deletes in the same plan is left to it; a node on which it
 //! creates has no pod and therefore uses the budget already.
 
 use crate::api::{Budget, RevisionHash};

@@ -1,5 +1,7 @@
-//! Reading the beginning of a JSON text. Go writes an object's `kind`, `apiVersion` and `metadata` before all else,
-//! so what identifies an object costs little, however long the object is.
+//! Reads one value of a JSON text and ignores everything after it.
+//!
+//! Go writes `kind`, `apiVersion` and `metadata` of an object first. Reading its identity therefore
+//! costs little, however large the object is.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,12 +9,13 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-/// The value at a path of keys; `None` if there is none. What stands behind it is not read, wherever it is not needed
-/// for finding it.
+/// The first value at a path of keys; `None` if there is none. The text after the value is not
+/// read.
 ///
 /// # Errors
-/// If what is read is no JSON, or the value is not of its type, or something on the way to it is no object.
-pub fn early<'de, T: Deserialize<'de>>(
+/// If the text before the value is malformed, a value on the path is not an object, or the value is
+/// not of type `T`.
+pub fn read_first<'de, T: Deserialize<'de>>(
     json: &'de str,
     path: &[&str],
 ) -> Result<Option<T>, serde_json::Error> {
@@ -20,13 +23,13 @@ pub fn early<'de, T: Deserialize<'de>>(
     let descent = Descent { path, found: &mut found };
     let read = descent.deserialize(&mut serde_json::Deserializer::from_str(json));
     match found {
-        // The parser calls what it was not asked to read an error, which it is not.
+        // serde_json rejects the unread rest; ignore that once the value is found.
         Some(value) => Ok(Some(value)),
         None => read.map(|()| None),
     }
 }
 
-/// Goes down one key after the other, and stops where the last one leads.
+/// Follows the keys of the path, and stops after the value of the last one.
 struct Descent<'p, T> {
     path: &'p [&'p str],
     found: &'p mut Option<T>,
@@ -55,7 +58,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Descent<'_, T> {
         let Some((first, rest)) = self.path.split_first() else { return Ok(()) };
         while let Some(Key(key)) = map.next_key()? {
             if key == *first {
-                // Fails where it has found the value, because the parser is then stopped half-way.
+                // This fails after the value is found: the parser stops inside the object.
                 map.next_value_seed(Descent { path: rest, found: self.found })?;
                 if self.found.is_some() {
                     return Ok(());
@@ -68,7 +71,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Descent<'_, T> {
     }
 }
 
-/// Borrowed unless it has escapes.
+/// A key, borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -77,20 +80,20 @@ mod tests {
     use super::*;
 
     fn name(json: &str) -> Result<Option<String>, String> {
-        early(json, &["metadata", "name"]).map_err(|error| error.to_string())
+        read_first(json, &["metadata", "name"]).map_err(|error| error.to_string())
     }
 
-    /// C3, C80: a value is found wherever it stands, and nothing behind it is read.
+    /// C3, C80: a value is found at any position, and nothing after it is read.
     #[test]
-    fn a_value_is_read_and_nothing_behind_it() {
+    fn nothing_after_the_value_is_read() {
         let found = Ok(Some("n".to_owned()));
         assert_eq!(name(r#"{"kind":"K","metadata":{"uid":"u","name":"n","labels":"#), found);
         assert_eq!(name(r#"{"spec":{"name":[1]},"met\u0061data":{"name":"n"}}"#), found);
     }
 
-    /// C4: what is missing is told apart from what can't be read.
+    /// C4: a missing value is none, a malformed one an error.
     #[test]
-    fn what_is_missing_is_none_and_what_is_malformed_an_error() {
+    fn a_missing_value_is_none_and_a_malformed_one_an_error() {
         for missing in ["{}", r#"{"metadata":{}}"#, r#"{"metadata":{"uid":"u"},"spec":{}}"#] {
             assert_eq!(name(missing), Ok(None), "{missing}");
         }

@@ -1,42 +1,32 @@
-//! Which pods belong to the DaemonSet, and where they are stored (C20, C21).
+//! The pods of the DaemonSet, and where they are stored (C20, C21).
 
 use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Pod, Problem, Uid};
-use crate::node_table::{NodeId, NodeTable};
-
 use crate::daemon_set::node::PodView;
+use crate::node_table::{NodeId, NodeTable};
+use crate::ownership::Ownership;
 
 use super::DaemonSetState;
-
-/// How a pod relates to the DaemonSet.
-enum Claim {
-    Owned,
-    /// Will be adopted.
-    Orphan,
-    /// Owned, but the selector does not match: will be released.
-    Released,
-    Foreign,
-}
 
 /// Where a pod is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PodLocation {
     Node(NodeId),
-    /// Neither on a node nor aimed at one.
+    /// Neither on a node nor pinned to one.
     Unplaced,
 }
 
 impl DaemonSetState {
     /// Applies the newest version of a pod.
     pub(super) fn claim_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        match self.claim(pod) {
-            Claim::Foreign => {
-                // Its deletion will not be reported to this state any more.
+        match self.ownership(pod) {
+            Ownership::Foreign => {
+                // Its deletion will no longer be applied to this state.
                 self.expectations.saw_deletion(&pod.uid);
                 self.forget_pod(pod, nodes)
             }
-            Claim::Released => {
+            Ownership::Released => {
                 if pod.terminating {
                     self.expectations.saw_deletion(&pod.uid);
                 }
@@ -44,8 +34,8 @@ impl DaemonSetState {
                 let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
                 forgotten || known.as_ref() != Some(&pod.uid)
             }
-            Claim::Orphan => self.store_pod(pod, true, nodes),
-            Claim::Owned => {
+            Ownership::Orphan => self.store_pod(pod, true, nodes),
+            Ownership::Owned => {
                 self.expectations.saw_creation(&pod.uid);
                 if pod.terminating {
                     self.expectations.saw_deletion(&pod.uid);
@@ -90,17 +80,12 @@ impl DaemonSetState {
         !gone.is_empty() || !releases.is_empty()
     }
 
-    fn claim(&self, pod: &Pod) -> Claim {
-        let daemon_set = &self.daemon_set;
-        let matches = daemon_set.selector.as_ref().is_none_or(|s| s.matches(&pod.labels));
-        match &pod.controller {
-            Some(uid) if *uid == daemon_set.uid && matches => Claim::Owned,
-            Some(uid) if *uid == daemon_set.uid => Claim::Released,
-            Some(_) => Claim::Foreign,
-            None if pod.terminating || pod.namespace != daemon_set.key.namespace => Claim::Foreign,
-            None if self.selects(&pod.labels) => Claim::Orphan,
-            None => Claim::Foreign,
+    fn ownership(&self, pod: &Pod) -> Ownership {
+        if pod.controller.is_none() && pod.namespace != self.daemon_set.key.namespace {
+            return Ownership::Foreign;
         }
+        let controller = pod.controller.as_ref();
+        Ownership::of(&self.daemon_set, controller, &pod.labels, pod.terminating)
     }
 
     /// Stores the newest version of a pod in the one location where it belongs.
@@ -128,8 +113,8 @@ impl DaemonSetState {
         true
     }
 
-    /// Removes a pod from every location but one. A pod is aimed at one node for its lifetime, but a
-    /// scheduler that ignores affinity may bind it to another.
+    /// Removes a pod from every location but one. A pod is pinned to one node for its lifetime, but
+    /// a scheduler that ignores affinity may bind it to another.
     fn remove_from_locations(
         &mut self,
         pod: &Pod,
