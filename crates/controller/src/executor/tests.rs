@@ -329,7 +329,7 @@ async fn a_revision_that_has_changed_is_not_deleted() {
     let revision = RevisionReference {
         name: "r".into(),
         uid: Uid::new("rev-uid"),
-        resource_version: everynode_core::name::ResourceVersion(3),
+        resource_version: everynode_core::api::ResourceVersion(3),
     };
     let outcomes = server.execute(vec![Write::DeleteRevision(revision)]).await;
     assert!(matches!(outcomes[..], [Outcome::Failed { .. }]), "{outcomes:?}");

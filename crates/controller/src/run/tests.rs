@@ -51,7 +51,7 @@ async fn a_dead_part_ends_the_replica() {
         let dead = replica.supervisor.to_its_end("a part", async { panic!("of the test") });
         assert!(tokio::spawn(dead).await.is_err());
         let work = timeout(Duration::from_secs(10), replica.work(&CancellationToken::new())).await;
-        let error = work.expect("it works on with a dead part").unwrap_err();
+        let error = event_loop.expect("it works on with a dead part").unwrap_err();
         assert_eq!(error.to_string(), "a part ended unexpectedly: a bug in everynode");
         if *role.borrow() == Leadership::Leading {
             assert!(!replica.fence.permits_writes() && !*replica.synced.borrow());
@@ -85,7 +85,7 @@ async fn namespaces_are_followed_only_where_their_node_selectors_count() {
         assert!(asked.contains("/api/v1/nodes"), "{asked:?}");
         assert_eq!(asked.contains("/api/v1/namespaces"), is_followed, "{asked:?}");
         let (events, _) = mpsc::channel(1);
-        let work = replica.work_with(events, &TaskTracker::new(), &stop);
-        assert_eq!(work.control.unlisted.contains(&Kind::Namespace), is_followed);
+        let event_loop = replica.event_loop(events, &TaskTracker::new(), &stop);
+        assert_eq!(event_loop.state.unlisted.contains(&ListedResource::Namespace), is_followed);
     }
 }
