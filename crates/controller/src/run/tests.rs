@@ -51,7 +51,7 @@ async fn a_dead_part_ends_the_replica() {
         let dead = replica.supervisor.to_its_end("a part", async { panic!("of the test") });
         assert!(tokio::spawn(dead).await.is_err());
         let work = timeout(Duration::from_secs(10), replica.work(&CancellationToken::new())).await;
-        let error = event_loop.expect("it works on with a dead part").unwrap_err();
+        let error = work.expect("it works on with a dead part").unwrap_err();
         assert_eq!(error.to_string(), "a part ended unexpectedly: a bug in everynode");
         if *role.borrow() == Leadership::Leading {
             assert!(!replica.fence.permits_writes() && !*replica.synced.borrow());
