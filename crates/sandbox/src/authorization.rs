@@ -13,8 +13,10 @@ use everynode_k8s::convert;
 use serde_json::Value;
 
 use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
+use crate::object::Object;
 use crate::selector::LabelSelector;
-use crate::store::{Object, Status, Store, WriteOptions};
+use crate::status::Status;
+use crate::store::{Store, WriteOptions};
 use crate::value::{array, string};
 
 pub use rule::{Request, Rule, Target};

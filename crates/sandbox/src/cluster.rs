@@ -40,7 +40,9 @@ use self::timer::{Timer, Timers};
 use self::world::World;
 use crate::kind::{Kind, NODE, POD};
 use crate::nodes;
-use crate::store::{Action, Change, Object, Status, Store, WriteOptions};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store::{Action, Change, Store, WriteOptions};
 
 /// The most that one step does of each thing: whoever shares the store gets a turn in between.
 const STEP_MAX: usize = 32;

@@ -4,7 +4,7 @@ use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
-use crate::store::Object;
+use crate::object::Object;
 
 /// Replaces the condition of the same type, or adds it.
 pub fn set(status: &mut Value, condition: Value) {

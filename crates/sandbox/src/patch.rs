@@ -11,7 +11,7 @@ mod strategic;
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::store::{Details, Reason, Status};
+use crate::status::{Details, Reason, Status};
 
 pub(crate) use go_text::value as go_text;
 pub use schema::{PatchMeta, merge_key};

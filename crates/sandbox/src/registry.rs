@@ -18,8 +18,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kind::{Kind, Strategy};
+use crate::object::Object;
 use crate::patch::PatchType;
-use crate::store::{self, Action, Change, Object, Status, Store, WriteOptions};
+use crate::status::Status;
+use crate::store::{Action, Change, Store, WriteOptions};
 
 pub use delete::{FOREGROUND, ORPHAN, delete, delete_collection};
 pub use namespace::finalize;
@@ -51,9 +53,9 @@ pub fn create(
     metadata::check_shape(&object)?;
     rules::decode(kind, &object)?;
     metadata::check_namespace(&object, kind, namespace)?;
-    if !store::text(&object, &["metadata", "resourceVersion"]).is_empty() {
+    if !crate::value::text(&object, &["metadata", "resourceVersion"]).is_empty() {
         return Err(Status::new(
-            store::Reason::Unknown,
+            crate::status::Reason::Unknown,
             "resourceVersion should not be set on objects to be created",
         ));
     }
@@ -84,8 +86,8 @@ pub fn create(
 fn chosen_name(store: &mut Store, kind: &'static Kind, namespace: &str, object: &Value) -> String {
     const ATTEMPTS: usize = 8;
     const BASE_LENGTH_MAX: usize = 58;
-    let name = store::text(object, &["metadata", "name"]);
-    let base = store::text(object, &["metadata", "generateName"]);
+    let name = crate::value::text(object, &["metadata", "name"]);
+    let base = crate::value::text(object, &["metadata", "generateName"]);
     if !name.is_empty() || base.is_empty() {
         return name.to_string();
     }

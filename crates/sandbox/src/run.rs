@@ -20,7 +20,8 @@ use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
 use crate::fault;
 use crate::nodes;
-use crate::store::{self, Status, Store};
+use crate::status::Status;
+use crate::store::{self, Store};
 
 mod manifest;
 

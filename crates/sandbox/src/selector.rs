@@ -6,7 +6,7 @@ mod label;
 pub use field::FieldSelector;
 pub use label::{LabelSelector, Operator, Requirement};
 
-use crate::store::Object;
+use crate::object::Object;
 
 /// A selector did not parse; the message is upstream's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

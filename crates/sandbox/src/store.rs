@@ -6,9 +6,7 @@
 
 mod list;
 mod log;
-mod object;
 mod options;
-mod status;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -23,17 +21,17 @@ use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use crate::kind::{Kind, Kinds};
+use crate::object::Object;
 use crate::registry;
 pub use crate::registry::Patch;
+use crate::status::Status;
 use table::Table;
 
 pub use list::{List, ListOptions, ResourceVersionMatch};
 pub use log::{Action, Change, Expired};
-pub use object::{Object, OwnerReference, text};
 pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };
-pub use status::{Details, Failure, Reason, Status, StatusCause};
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 

@@ -8,6 +8,11 @@ pub fn string<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or("")
 }
 
+/// The string that a list of keys leads to, or "".
+pub fn text<'a>(object: &'a Value, keys: &[&str]) -> &'a str {
+    keys.iter().try_fold(object, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or("")
+}
+
 /// The integer at `path`, or 0.
 pub fn integer(object: &Value, path: &str) -> i64 {
     integer_maybe(object, path).unwrap_or(0)

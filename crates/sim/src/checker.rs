@@ -14,7 +14,8 @@ use everynode_core::object::{self, DaemonSet, UpdateStrategy};
 use everynode_core::placement::Placement;
 use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
-use everynode_sandbox::store::{Object, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::Store;
 use serde_json::Value;
 
 use crate::network::Request;

@@ -5,7 +5,8 @@ use everynode_controller::watch::machine::{End, Line, Machine, Page, Request};
 use everynode_controller::watch::{Change, Decode};
 use everynode_sandbox::fault::Fault;
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{self, Action, ListOptions, Object, ResourceVersionMatch, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::{self, Action, ListOptions, ResourceVersionMatch, Store};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

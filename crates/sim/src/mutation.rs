@@ -8,7 +8,8 @@ use everynode_core::name::{ResourceVersion, RevisionHash};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
-use everynode_sandbox::store::{Action, Change, Object, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::{Action, Change, Store};
 use serde_json::{Value, json};
 
 use crate::checker::Property;

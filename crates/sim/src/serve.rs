@@ -6,7 +6,8 @@ use everynode_core::time::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, POD};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::selector::{LabelSelector, Selector};
-use everynode_sandbox::store::{DeleteOptions, ListOptions, Patch, Status, Store, WriteOptions};
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::{DeleteOptions, ListOptions, Patch, Store, WriteOptions};
 use serde_json::{Value, json};
 
 use crate::network::{Answer, Request};

@@ -5,7 +5,8 @@ mod node;
 mod pod;
 
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{DeleteOptions, Status};
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::DeleteOptions;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use super::query::Parameters;
 use super::route::{ResourcePath, Route};
 use super::shared::Shared;
 use crate::authorization::{self, Decision, Request, Target, User};
-use crate::store::{Details, Reason, Status};
+use crate::status::{Details, Reason, Status};
 
 /// Refuses what no role of the user's allows. What is asked and whether it is allowed is logged (at level `debug`), so that
 /// the rights that a program uses can be told.

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use super::token::Tokens;
 use crate::authorization::{AUTHENTICATED, MASTERS, Request, Target, User};
 use crate::kind::SERVICE_ACCOUNT;
-use crate::store::Status;
+use crate::status::Status;
 
 /// Knows whom each token belongs to.
 pub struct Authenticator {

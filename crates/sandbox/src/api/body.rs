@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::serve::Limits;
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 
 /// The whole body. 413 as soon as it is known to be too large, 408's sense as a 504 if it does not
 /// come.

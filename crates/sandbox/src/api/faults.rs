@@ -24,7 +24,7 @@ use crate::fault::{
     CommitLate, Decision, Fault, LoseAnswer, Point, Refusal, Request, Restart, Rule, Table,
     TooMany, WatchError, parse,
 };
-use crate::store::Status;
+use crate::status::Status;
 use body::Then;
 
 /// How the sandbox's own requests call themselves: no rule ever matches them.
@@ -213,7 +213,7 @@ async fn commit_late(
 ) -> Result<Response<Body>, Status> {
     let Ok(permit) = Arc::clone(&server.faults.late_writes).try_acquire_owned() else {
         let message = "too many writes wait to take effect late";
-        return Err(Status::new(crate::store::Reason::TooManyRequests, message));
+        return Err(Status::new(crate::status::Reason::TooManyRequests, message));
     };
     let answer = error.map(|error| refused(&error, &asked));
     let link = asked.link.clone();

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 
 /// The shape of a JSON answer (S4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Query parameters: read once, typed, and refused as upstream refuses them.
 
-use crate::store::Status;
+use crate::status::Status;
 
 use super::percent;
 

@@ -10,8 +10,9 @@ use super::query::IncludeObject;
 use super::respond::{self, Body};
 use super::shared::now;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::printer;
-use crate::store::{List, Object};
+use crate::store::List;
 
 pub fn object(
     kind: &Kind,

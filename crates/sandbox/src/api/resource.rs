@@ -12,7 +12,7 @@ use super::route::ResourcePath;
 use super::server::{Call, method_not_allowed, not_served};
 use super::shared::Shared;
 use crate::kind::{Kind, Subresource, Verb};
-use crate::store::Status;
+use crate::status::Status;
 pub(super) use read::list_behind;
 
 /// What a request is about.

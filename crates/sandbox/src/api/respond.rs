@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
-use crate::store::Status;
+use crate::status::Status;
 
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 

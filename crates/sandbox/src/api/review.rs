@@ -11,7 +11,7 @@ use super::route::ResourcePath;
 use super::server::{Call, method_not_allowed};
 use super::shared::Shared;
 use crate::authorization::{self, Decision, Request, Rule, Target, User};
-use crate::store::Status;
+use crate::status::Status;
 use crate::value::{is_set, string};
 
 /// The review that a path names.

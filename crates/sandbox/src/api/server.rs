@@ -25,7 +25,7 @@ use super::shared::Shared;
 use super::token;
 use crate::authorization::User;
 use crate::kind::Kinds;
-use crate::store::{Details, Reason, Status};
+use crate::status::{Details, Reason, Status};
 
 /// Everything that answering needs.
 pub struct Server {

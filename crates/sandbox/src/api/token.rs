@@ -18,7 +18,7 @@ use super::shared::{Shared, now};
 use super::tls;
 use crate::clock::rfc3339;
 use crate::kind::SERVICE_ACCOUNT;
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};
 
 /// What tokens are for, unless asked otherwise: this server.

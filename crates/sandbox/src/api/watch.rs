@@ -23,10 +23,10 @@ use super::respond::{self, Body};
 use super::server::Reading;
 use super::shared::Shared;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::selector::Selector;
-use crate::store::{
-    Action, Details, ListOptions, Object, Reason, Status, StatusCause, watch_event,
-};
+use crate::status::{Details, Reason, Status, StatusCause};
+use crate::store::{Action, ListOptions, watch_event};
 
 /// A watch as it was asked for.
 pub struct Request {

@@ -9,7 +9,7 @@ use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::clock::{rfc3339, rfc3339_micro};
-use crate::store::Object;
+use crate::object::Object;
 
 /// Repetitions are counted up in one Event as long as it is among the last so many.
 const REMEMBERED_MAX: usize = 4096;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 
 use crate::kind::EVENT;
-use crate::store::{DeleteOptions, Object, Store, WriteOptions};
+use crate::object::Object;
+use crate::store::{DeleteOptions, Store, WriteOptions};
 
 /// How old events are, told by the resourceVersion of their last write alone: no event has to be read.
 #[derive(Debug, Default)]

@@ -10,11 +10,12 @@ use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, NAMESPACE, Strategy};
+use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
 use crate::registry::{FOREGROUND, ORPHAN};
+use crate::status::Status;
 use crate::store::{
-    Action, Change, DeleteOptions, Object, OwnerReference, Patch, Preconditions, PropagationPolicy,
-    Status, Store, WriteOptions,
+    Action, Change, DeleteOptions, Patch, Preconditions, PropagationPolicy, Store, WriteOptions,
 };
 
 #[derive(Debug, Default)]

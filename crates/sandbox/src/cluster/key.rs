@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::Object;
+use crate::object::Object;
 
 /// A pod's namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -28,7 +28,8 @@ use super::key::PodKey;
 use super::lifecycle::{Admit, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::timer::Timer;
 use super::world::World;
-use crate::store::{Object, text};
+use crate::object::Object;
+use crate::value::text;
 use everynode_k8s::fit::Usage;
 
 /// All kubelets.

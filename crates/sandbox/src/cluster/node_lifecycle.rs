@@ -13,7 +13,8 @@ use super::world::World;
 use crate::clock::{self, rfc3339};
 use crate::condition;
 use crate::nodes::caused_by_condition;
-use crate::store::{Object, text};
+use crate::object::Object;
+use crate::value::text;
 
 #[derive(Debug, Default)]
 pub struct NodeLifecycle {

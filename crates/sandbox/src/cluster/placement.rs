@@ -7,7 +7,7 @@ use everynode_core::placement::{
 };
 use serde_json::Value;
 
-use crate::store::text;
+use crate::value::text;
 
 /// A Node of the store; taints with an effect that we don't know are left out.
 pub fn node(object: &Value) -> Node {

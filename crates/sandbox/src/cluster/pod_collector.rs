@@ -9,7 +9,7 @@ use serde_json::json;
 use super::timer::Timer;
 use super::world::World;
 use crate::condition;
-use crate::store::Object;
+use crate::object::Object;
 
 #[derive(Debug, Default)]
 pub struct PodCollector {

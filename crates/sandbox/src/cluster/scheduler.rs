@@ -18,7 +18,7 @@ use super::placement::{self, pinned_node, placement};
 use super::world::World;
 use crate::clock::rfc3339;
 use crate::condition;
-use crate::store::Object;
+use crate::object::Object;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
 const NAME: &str = "default-scheduler";

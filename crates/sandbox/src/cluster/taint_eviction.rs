@@ -15,7 +15,7 @@ use super::placement;
 use super::timer::Timer;
 use super::world::World;
 use crate::condition;
-use crate::store::Object;
+use crate::object::Object;
 
 #[derive(Debug, Default)]
 pub struct TaintEviction {

@@ -16,7 +16,10 @@ use super::node_lifecycle::renewed_at;
 use super::timer::Timers;
 use crate::clock::rfc3339_micro;
 use crate::kind::{EVENT, LEASE, NODE, POD};
-use crate::store::{DeleteOptions, Object, Reason, Status, Store, WriteOptions, text};
+use crate::object::Object;
+use crate::status::{Reason, Status};
+use crate::store::{DeleteOptions, Store, WriteOptions};
+use crate::value::text;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 

@@ -5,7 +5,7 @@ use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
 use super::failed;
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 use crate::value::json_type;
 
 /// Upstream's `maxJSONPatchOperations`.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{Field, Strategy, Type};
 use super::{failed, go_text};
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 use crate::value::json_type;
 
 const PATCH: &str = "$patch";

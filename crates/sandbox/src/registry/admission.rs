@@ -6,7 +6,9 @@
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, NAMESPACE, SERVICE_ACCOUNT, Strategy};
-use crate::store::{Status, Store, text};
+use crate::status::Status;
+use crate::store::Store;
+use crate::value::text;
 
 /// The priority classes that every cluster has.
 const PRIORITY_CLASSES: [(&str, i64); 2] =

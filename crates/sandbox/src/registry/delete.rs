@@ -8,10 +8,12 @@ use super::metadata::{bump_generation, metadata_mut};
 use super::{namespace, served_as};
 use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
+use crate::object::Object;
+use crate::status::Status;
 use crate::store::{
-    Action, DeleteOptions, Deleted, List, ListOptions, Object, PropagationPolicy, Status, Store,
-    WriteOptions, text,
+    Action, DeleteOptions, Deleted, List, ListOptions, PropagationPolicy, Store, WriteOptions,
 };
+use crate::value::text;
 
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";

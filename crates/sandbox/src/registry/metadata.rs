@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
-use crate::store::{self, Object, Status, text};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store;
+use crate::value::text;
 
 /// An object has to be one, and its metadata too, before anything else can be said about it.
 pub fn check_shape(object: &Value) -> Result<(), Status> {

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::{metadata, update};
 use crate::kind::{NAMESPACE, SERVICE_ACCOUNT};
-use crate::store::{Object, Status, Store, WriteOptions};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store::{Store, WriteOptions};
 
 /// Those that may not be deleted.
 const KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];

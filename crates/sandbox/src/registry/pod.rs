@@ -6,7 +6,10 @@ use super::{delete, update};
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::kind::POD;
-use crate::store::{DeleteOptions, Object, Status, Store, WriteOptions, text};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store::{DeleteOptions, Store, WriteOptions};
+use crate::value::text;
 
 /// Puts a pod on a node, once and for all.
 pub fn bind(
@@ -42,13 +45,13 @@ fn check_binding(current: &Object, binding: &Value, node: &str) -> Result<(), St
     let kind = text(binding, &["target", "kind"]);
     if node.is_empty() || !matches!(kind, "" | "Node") {
         return Err(Status::new(
-            crate::store::Reason::Invalid,
+            crate::status::Reason::Invalid,
             format!("Binding \"{name}\" is invalid: target.name: Required value"),
         ));
     }
     let conflict = |cause: &str| {
         Status::new(
-            crate::store::Reason::Conflict,
+            crate::status::Reason::Conflict,
             format!("Operation cannot be fulfilled on pods/binding \"{name}\": {cause}"),
         )
     };

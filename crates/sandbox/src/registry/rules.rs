@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::store::{Status, StatusCause};
+use crate::status::{Status, StatusCause};
 use crate::validation::Cause;
 use crate::{defaults, validation};
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
 use crate::kind::{Kind, Strategy};
-use crate::store::text;
+use crate::value::text;
 
 /// Counts the template's changes; kept for DaemonSets that were made by an older API (C45).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";

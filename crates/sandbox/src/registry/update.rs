@@ -6,9 +6,11 @@ use serde_json::Value;
 
 use super::{Patch, delete, metadata, rules, served_as, stored_as, strategy};
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::patch::PatchType;
 use crate::schema;
-use crate::store::{Action, Details, Object, Reason, Status, StatusCause, Store, WriteOptions};
+use crate::status::{Details, Reason, Status, StatusCause};
+use crate::store::{Action, Store, WriteOptions};
 
 /// Which part of an object a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +99,7 @@ fn check_patched(object: &Value, current: &Object, kind: &Kind) -> Result<(), St
     }
     metadata::check_name(object, current.name())?;
     metadata::check_namespace(object, kind, current.namespace())?;
-    let uid = crate::store::text(object, &["metadata", "uid"]);
+    let uid = crate::value::text(object, &["metadata", "uid"]);
     if uid.is_empty() || uid == current.uid() {
         return Ok(());
     }
@@ -153,7 +155,7 @@ fn invalid_patch(patch: &Patch, object: &Value, reason: &str) -> Status {
 }
 
 fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(), Status> {
-    let given = crate::store::text(object, &["metadata", "resourceVersion"]);
+    let given = crate::value::text(object, &["metadata", "resourceVersion"]);
     if strategy::allows_unconditional_update(kind) || !given.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,8 @@ use crate::kind::{Kind, Strategy};
 use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
-use crate::store::{Reason, Status, Store, WriteOptions};
+use crate::status::{Reason, Status};
+use crate::store::{Store, WriteOptions};
 
 /// What came of one object of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]

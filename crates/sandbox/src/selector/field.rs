@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::SelectorError;
 use crate::kind::{FieldLabels, Kind};
-use crate::store::{Object, Status, text};
+use crate::object::Object;
+use crate::status::Status;
+use crate::value::text;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {

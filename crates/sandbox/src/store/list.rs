@@ -7,12 +7,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::log::Expired;
-use super::object::Object;
-use super::status::Status;
 use super::table::Table;
 use crate::kind::{Kind, Strategy};
+use crate::object::Object;
 use crate::registry;
 use crate::selector::Selector;
+use crate::status::Status;
 
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {

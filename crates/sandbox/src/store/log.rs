@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::object::Object;
+use crate::object::Object;
 
 /// One write.
 #[derive(Debug)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::object::Object;
-use super::status::{Details, Status};
 use crate::kind::Kind;
+use crate::object::Object;
+use crate::status::{Details, Reason, Status};
 
 /// How a store is set up.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl DeleteOptions {
 fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status> {
     let invalid = |field: &str, message: String| {
         Status::new(
-            super::Reason::Invalid,
+            Reason::Invalid,
             format!("DeleteOptions.meta.k8s.io \"\" is invalid: {field}: {message}"),
         )
     };

@@ -5,8 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::log::{Action, Change, Log};
-use super::object::Object;
 use crate::kind::{Kind, Strategy};
+use crate::object::Object;
 
 /// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
 pub const HOT_CHANGES: usize = 1_000;

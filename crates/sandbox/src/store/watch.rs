@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::log::{Action, Change};
-use super::object::Object;
+use crate::object::Object;
 use crate::selector::Selector;
 
 /// One event of a watch; `action` is what the watcher is told, which depends on its selector.

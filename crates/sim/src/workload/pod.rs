@@ -2,7 +2,8 @@
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::kind::{DAEMON_SET, NODE, POD};
-use everynode_sandbox::store::{DeleteOptions, Object};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};

@@ -13,8 +13,10 @@ use crate::api::server::Call;
 use crate::api::shared::Shared;
 use crate::api::watch;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
-use crate::store::{List, ListOptions, Object, ResourceVersionMatch, Status, Store};
+use crate::status::Status;
+use crate::store::{List, ListOptions, ResourceVersionMatch, Store};
 
 pub fn get(
     shared: &Arc<Shared>,

@@ -14,10 +14,12 @@ use crate::api::respond::{self, Body};
 use crate::api::server::Call;
 use crate::api::shared::Shared;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::patch::PatchType;
 use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
-use crate::store::{DeleteOptions, Object, Status, Store, WriteOptions};
+use crate::status::Status;
+use crate::store::{DeleteOptions, Store, WriteOptions};
 use crate::validation;
 
 /// The part of an object that a request may change.

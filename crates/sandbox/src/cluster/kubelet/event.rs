@@ -4,7 +4,7 @@ use super::container::{Happening, Role};
 use super::run::{Note, PodRun};
 use crate::cluster::event::About;
 use crate::cluster::world::World;
-use crate::store::Object;
+use crate::object::Object;
 
 /// One container's happening as the event that upstream's kubelet records.
 pub fn report_event(world: &mut World<'_>, node: &str, pod: &Object, run: &PodRun, note: &Note) {

@@ -10,7 +10,8 @@ use crate::cluster::placement;
 use crate::cluster::timer::Timer;
 use crate::cluster::world::World;
 use crate::nodes;
-use crate::store::{Object, text};
+use crate::object::Object;
+use crate::value::text;
 use everynode_k8s::fit::Room;
 
 /// A node with this annotation set to `true` is dead until it is removed.

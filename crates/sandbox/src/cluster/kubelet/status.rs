@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::container::{Container, Exit, Look, Role, State};
 use super::run::{Phase, PodRun};
 use crate::clock::rfc3339;
-use crate::store::text;
+use crate::value::text;
 
 /// The node's addresses, as statuses name them.
 #[derive(Clone, Debug)]

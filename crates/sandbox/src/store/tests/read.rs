@@ -1,6 +1,7 @@
 //! Lists, watches, and what is kept for them.
 
 use super::*;
+use crate::status::Reason;
 
 /// S2: Events are stored once and served in two forms, selected and watched in either.
 #[test]

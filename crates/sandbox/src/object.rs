@@ -10,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::value::text;
+
 /// Trees that nest deeper than this are kept as they are: the parser has a limit of its own. So are those with fractions
 /// (Kubernetes' types have none), whose last digit the parser may miss.
 const COLD_DEPTH_MAX: usize = 100;
@@ -101,12 +103,12 @@ impl Object {
     }
 
     /// Whether its tree is in memory.
-    pub(super) fn is_hot(&self) -> bool {
+    pub(crate) fn is_hot(&self) -> bool {
         self.value.get().is_some()
     }
 
     /// The same object as bytes alone; None if it could come back another.
-    pub(super) fn cold(&self) -> Option<Object> {
+    pub(crate) fn cold(&self) -> Option<Object> {
         if self.value.get().is_some_and(|value| !is_parsed_alike(value, COLD_DEPTH_MAX)) {
             return None;
         }
@@ -230,9 +232,4 @@ fn is_parsed_alike(value: &Value, levels: usize) -> bool {
         Value::Number(number) => !number.is_f64(),
         Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
-}
-
-/// The string at a path, empty if it is absent or no string.
-pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
-    path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or("")
 }
