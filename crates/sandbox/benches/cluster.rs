@@ -12,7 +12,8 @@ use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::kind::POD;
 use everynode_sandbox::nodes;
-use everynode_sandbox::store::{Options, Store, WriteOptions};
+use everynode_sandbox::registry::Registry;
+use everynode_sandbox::store::{Options, WriteOptions};
 use serde_json::{Value, json};
 
 const START: Timestamp = Timestamp(1_767_225_600_000);
@@ -72,8 +73,8 @@ fn ms(duration: Duration) -> String {
 }
 
 fn start(count: u32) -> Cluster {
-    let store = Store::new(&Options::default(), START);
-    let mut cluster = Cluster::new(store, Settings::default(), Lifecycles::built_in(), START);
+    let registry = Registry::new(&Options::default(), START);
+    let mut cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), START);
     let made = nodes::generate(count, 3).expect("the sizes are possible");
     cluster.add_nodes(made, START).expect("the nodes are valid");
     cluster.settle(START);
@@ -85,7 +86,7 @@ fn create(cluster: &mut Cluster, nodes: u32, sets: u32) {
         for node in 1..=nodes {
             let pod = pod(set, node);
             let options = WriteOptions::at(START);
-            cluster.store_mut().create(&POD, "kube-system", pod, &options).expect("a valid pod");
+            cluster.registry_mut().create(&POD, "kube-system", pod, &options).expect("a valid pod");
             cluster.step(START);
         }
     }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
 use crate::object::Object;
+use crate::registry::Registry;
 use crate::selector::LabelSelector;
 use crate::status::Status;
 use crate::store::{Store, WriteOptions};
@@ -100,7 +101,7 @@ pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
 }
 
 /// Writes the roles that every cluster has, and who has them.
-pub fn furnish(store: &mut Store, now: Timestamp) -> Result<(), Status> {
+pub fn furnish(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
     let documents: Vec<Value> = crate::yaml::documents(include_str!("authorization/roles.yaml"))
         .expect("the roles of every cluster are YAML");
     for document in documents {
@@ -108,7 +109,7 @@ pub fn furnish(store: &mut Store, now: Timestamp) -> Result<(), Status> {
             Some("ClusterRole") => &CLUSTER_ROLE,
             _ => &CLUSTER_ROLE_BINDING,
         };
-        store.create(kind, "", document, &WriteOptions::at(now))?;
+        registry.create(kind, "", document, &WriteOptions::at(now))?;
     }
     Ok(())
 }

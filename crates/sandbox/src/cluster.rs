@@ -41,6 +41,7 @@ use self::world::World;
 use crate::kind::{Kind, NODE, POD};
 use crate::nodes;
 use crate::object::Object;
+use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::{Action, Change, Store, WriteOptions};
 
@@ -78,7 +79,7 @@ impl Default for Settings {
 
 #[derive(Debug)]
 pub struct Cluster {
-    store: Store,
+    registry: Registry,
     settings: Settings,
     rng: Pcg64Mcg,
     timers: Timers,
@@ -103,7 +104,7 @@ struct Actors {
 impl Cluster {
     /// A cluster over what is in the store already.
     pub fn new(
-        store: Store,
+        registry: Registry,
         settings: Settings,
         lifecycles: Lifecycles,
         now: Timestamp,
@@ -111,7 +112,7 @@ impl Cluster {
         let mut timers = Timers::default();
         timers.set(Timestamp(now.0 + EXPIRE_EVENTS_MS), Timer::ExpireEvents);
         let mut cluster = Cluster {
-            store,
+            registry,
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
             settings,
             timers,
@@ -135,19 +136,19 @@ impl Cluster {
     }
 
     pub fn store(&self) -> &Store {
-        &self.store
+        self.registry.store()
     }
 
     /// Clients' writes go here; call [`step`](Cluster::step) soon after.
-    pub fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
     }
 
     /// Adds nodes that are healthy from the start.
     pub fn add_nodes(&mut self, nodes: Vec<Value>, now: Timestamp) -> Result<(), Status> {
         for (count, mut node) in (1..).zip(nodes) {
             nodes::set_healthy(&mut node, now);
-            self.store.create(&NODE, "", node, &WriteOptions::at(now))?;
+            self.registry.create(&NODE, "", node, &WriteOptions::at(now))?;
             // The actors see each node while the store still has its tree at hand.
             if count % ADDED_AT_ONCE == 0 {
                 self.settle(now);
@@ -163,7 +164,7 @@ impl Cluster {
         let (actors, mut world) = self.split(now);
         let bindings = actors.scheduler.step(&mut world, STEP_MAX);
         let timers = self.fire_timers(now);
-        let garbage = self.garbage_collector.step(&mut self.store, now, STEP_MAX);
+        let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
         // What this step wrote is read in the next one.
         if nodes || pods || bindings || timers || garbage || self.has_unread() {
             return Some(now);
@@ -183,7 +184,7 @@ impl Cluster {
 
     fn has_unread(&self) -> bool {
         let unread = |kind: &'static Kind, seen: u64| {
-            self.store.changes_since(kind, seen, 1).map_or(true, |changes| !changes.is_empty())
+            self.store().changes_since(kind, seen, 1).map_or(true, |changes| !changes.is_empty())
         };
         unread(&NODE, self.nodes_seen) || unread(&POD, self.pods_seen)
     }
@@ -191,7 +192,7 @@ impl Cluster {
     fn split(&mut self, now: Timestamp) -> (&mut Actors, World<'_>) {
         let world = World {
             now,
-            store: &mut self.store,
+            registry: &mut self.registry,
             rng: &mut self.rng,
             timers: &mut self.timers,
             recorder: &mut self.recorder,
@@ -202,13 +203,13 @@ impl Cluster {
 
     /// Returns whether there may be more.
     fn follow_nodes(&mut self, now: Timestamp) -> bool {
-        let Ok(changes) = self.store.changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
+        let Ok(changes) = self.store().changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
             self.list_nodes(now);
             return true;
         };
         for change in &changes {
             self.nodes_seen = change.resource_version;
-            let is_last = is_last(&self.store, &NODE, change);
+            let is_last = is_last(self.store(), &NODE, change);
             let (actors, mut world) = self.split(now);
             match change.action {
                 Action::Deleted => actors.delete_node(&mut world, change.object.name()),
@@ -222,13 +223,13 @@ impl Cluster {
     }
 
     fn follow_pods(&mut self, now: Timestamp) -> bool {
-        let Ok(changes) = self.store.changes_since(&POD, self.pods_seen, STEP_MAX) else {
+        let Ok(changes) = self.store().changes_since(&POD, self.pods_seen, STEP_MAX) else {
             self.list_pods(now);
             return true;
         };
         for change in &changes {
             self.pods_seen = change.resource_version;
-            let is_last = is_last(&self.store, &POD, change);
+            let is_last = is_last(self.store(), &POD, change);
             let (actors, mut world) = self.split(now);
             match change.action {
                 Action::Deleted => actors.delete_pod(&change.object),
@@ -243,8 +244,8 @@ impl Cluster {
 
     /// Starts from what there is: at first, and when changes were missed.
     fn list_nodes(&mut self, now: Timestamp) {
-        self.nodes_seen = self.store.resource_version();
-        let nodes: Vec<Arc<Object>> = self.store.iter(&NODE, None).cloned().collect();
+        self.nodes_seen = self.store().resource_version();
+        let nodes: Vec<Arc<Object>> = self.store().iter(&NODE, None).cloned().collect();
         let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
         let (actors, mut world) = self.split(now);
         let gone: Vec<Arc<str>> =
@@ -258,8 +259,8 @@ impl Cluster {
     }
 
     fn list_pods(&mut self, now: Timestamp) {
-        self.pods_seen = self.store.resource_version();
-        let pods: Vec<Arc<Object>> = self.store.iter(&POD, None).cloned().collect();
+        self.pods_seen = self.store().resource_version();
+        let pods: Vec<Arc<Object>> = self.store().iter(&POD, None).cloned().collect();
         let there: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
         let (actors, mut world) = self.split(now);
         actors.scheduler.retain(&there);
@@ -280,7 +281,7 @@ impl Cluster {
                 Timer::Evict { pod } => actors.taint_eviction.fire(&mut world, &pod),
                 Timer::CollectPods { node } => actors.pod_collector.fire(&mut world, &node),
                 Timer::ExpireEvents => {
-                    self.event_ages.expire(&mut self.store, now, self.settings.event_age_ms);
+                    self.event_ages.expire(&mut self.registry, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
                     self.timers.set(next, Timer::ExpireEvents);
                 }

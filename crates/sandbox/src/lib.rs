@@ -15,7 +15,7 @@ pub mod nodes;
 pub mod object;
 pub mod patch;
 pub mod printer;
-mod registry;
+pub mod registry;
 mod run;
 mod schema;
 pub mod selector;

@@ -20,8 +20,9 @@ use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
 use crate::fault;
 use crate::nodes;
+use crate::registry::Registry;
 use crate::status::Status;
-use crate::store::{self, Store};
+use crate::store;
 
 mod manifest;
 
@@ -148,10 +149,10 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
     let lifecycles = lifecycles(options.lifecycles.as_deref())?;
     let now = now();
     let settings = store::Options { seed: options.seed, window: options.watch_window };
-    let store = Store::new(&settings, now);
+    let registry = Registry::new(&settings, now);
     let settings = Settings { seed: options.seed, ..Settings::default() };
-    let mut cluster = Cluster::new(store, settings, lifecycles, now);
-    authorization::furnish(cluster.store_mut(), now).map_err(Error::CreateRoles)?;
+    let mut cluster = Cluster::new(registry, settings, lifecycles, now);
+    authorization::furnish(cluster.registry_mut(), now).map_err(Error::CreateRoles)?;
     cluster.add_nodes(nodes, now).map_err(Error::CreateNodes)?;
     Ok(cluster)
 }

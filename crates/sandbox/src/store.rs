@@ -4,34 +4,33 @@
 //! write, and names and UIDs come from a generator seeded at the start (S24). What a write may do is decided in
 //! `crate::registry`; this file keeps the state.
 
+mod event_form;
 mod list;
 mod log;
 mod options;
 mod table;
-#[cfg(test)]
-mod tests;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use everynode_core::time::Timestamp;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use crate::kind::{Kind, Kinds};
 use crate::object::Object;
-use crate::registry;
-pub use crate::registry::Patch;
 use crate::status::Status;
 use table::Table;
 
+pub(crate) use event_form::{served_form, stored_form};
 pub use list::{List, ListOptions, ResourceVersionMatch};
 pub use log::{Action, Change, Expired};
 pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };
+#[cfg(test)]
+pub(crate) use table::HOT_CHANGES;
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 
@@ -58,10 +57,10 @@ pub struct Reference {
 }
 
 impl Store {
-    /// A store with the four namespaces that every cluster has.
-    pub fn new(options: &Options, now: Timestamp) -> Store {
+    /// Makes an empty store that serves the built-in kinds.
+    pub fn new(options: &Options) -> Self {
         let kinds = Kinds::default();
-        let mut store = Store {
+        let mut store = Self {
             tables: Vec::new(),
             resource_version: 0,
             window: options.window,
@@ -72,12 +71,6 @@ impl Store {
         };
         for kind in kinds.iter() {
             store.add_table(kind);
-        }
-        for name in registry::NAMESPACES {
-            let namespace = serde_json::json!({"metadata": {"name": name}});
-            store
-                .create(&crate::kind::NAMESPACE, "", namespace, &WriteOptions::at(now))
-                .expect("a new store has room for its own namespaces");
         }
         store
     }
@@ -108,7 +101,7 @@ impl Store {
         name: &str,
     ) -> Result<Arc<Object>, Status> {
         match self.find(kind, namespace, name) {
-            Some(object) => Ok(registry::served_as(kind, object)),
+            Some(object) => Ok(served_form(kind, object)),
             None => Err(Status::not_found(kind, name)),
         }
     }
@@ -175,7 +168,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let changes = self.table(kind).log.since(resource_version, limit)?;
-        Ok(registry::changes_served_as(kind, changes))
+        Ok(event_form::served_changes(kind, changes))
     }
 
     /// The stored kinds of which there may be changes after a resourceVersion.
@@ -192,104 +185,6 @@ impl Store {
         for table in &mut self.tables {
             table.log.compact(resource_version);
         }
-    }
-
-    pub fn create(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::create(self, kind, namespace, object, options)
-    }
-
-    pub fn update(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::update(self, kind, namespace, name, object, options)
-    }
-
-    pub fn update_status(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::update_status(self, kind, namespace, name, object, options)
-    }
-
-    /// Applies a patch to the object, or to what its subresource may change (S5).
-    pub fn patch(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        patch: &Patch,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::patch(self, kind, namespace, name, patch, options)
-    }
-
-    pub fn delete(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        delete: &DeleteOptions,
-        options: &WriteOptions,
-    ) -> Result<Deleted, Status> {
-        registry::delete(self, kind, namespace, name, delete, options)
-    }
-
-    /// Deletes what a list would show, and returns that list.
-    pub fn delete_collection(
-        &mut self,
-        kind: &'static Kind,
-        list: &ListOptions,
-        delete: &DeleteOptions,
-        options: &WriteOptions,
-    ) -> Result<List, Status> {
-        registry::delete_collection(self, kind, list, delete, options)
-    }
-
-    /// `pods/binding`: puts a pod on the node of `binding.target.name`.
-    pub fn bind(
-        &mut self,
-        namespace: &str,
-        name: &str,
-        binding: &Value,
-        options: &WriteOptions,
-    ) -> Result<(), Status> {
-        registry::bind(self, namespace, name, binding, options)
-    }
-
-    /// `pods/eviction`: a deletion that a disruption budget may refuse; there are none here.
-    pub fn evict(
-        &mut self,
-        namespace: &str,
-        name: &str,
-        eviction: &Value,
-        options: &WriteOptions,
-    ) -> Result<(), Status> {
-        registry::evict(self, namespace, name, eviction, options)
-    }
-
-    /// `namespaces/finalize`: the one way to change a namespace's `spec.finalizers`.
-    pub fn finalize(
-        &mut self,
-        name: &str,
-        namespace: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::finalize(self, name, namespace, options)
     }
 
     fn add_table(&mut self, kind: &'static Kind) {

@@ -11,7 +11,8 @@ use everynode_core::time::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::nodes;
-use everynode_sandbox::store::{Options, Store, WriteOptions};
+use everynode_sandbox::registry::Registry;
+use everynode_sandbox::store::{Options, WriteOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ choose:
 impl World {
     /// A cluster, and no replica yet.
     pub fn new(setting: Setting) -> Self {
-        let store = Store::new(&Options { seed: setting.seed, ..Options::default() }, START);
+        let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,
             lease_renew_ms: setting.lease_ms,
@@ -160,7 +161,7 @@ impl World {
             event_age_ms: 0,
             ..Settings::default()
         };
-        let mut cluster = Cluster::new(store, settings, (*LIFECYCLES).clone(), START);
+        let mut cluster = Cluster::new(registry, settings, (*LIFECYCLES).clone(), START);
         let made = nodes::generate(setting.nodes, 1).expect("the number is possible");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let mut world = Self {
@@ -192,8 +193,8 @@ impl World {
         WriteOptions::at(self.now)
     }
 
-    pub fn store(&mut self) -> &mut Store {
-        self.cluster.store_mut()
+    pub fn registry(&mut self) -> &mut Registry {
+        self.cluster.registry_mut()
     }
 
     pub fn say(&mut self, line: impl FnOnce() -> String) {
@@ -351,8 +352,8 @@ impl World {
             return self.ask_again(number, feed);
         }
         let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        let (faults, store) = (self.faults, self.cluster.store_mut());
-        let seen = term.feeds[feed].poll(store, &faults, &mut self.rng);
+        let (faults, registry) = (self.faults, self.cluster.registry_mut());
+        let seen = term.feeds[feed].poll(registry.store_mut(), &faults, &mut self.rng);
         let kind = term.feeds[feed].kind().kind;
         if !seen.is_empty() {
             self.say(|| {
@@ -475,7 +476,7 @@ impl World {
             let violation = self.checks.before_write(&before);
             self.fail(violation);
         }
-        serve::serve(self.cluster.store_mut(), request, target.as_ref(), body, now)
+        serve::serve(self.cluster.registry_mut(), request, target.as_ref(), body, now)
     }
 
     /// Puts somebody else's pod in the place of the one that is to be written.
@@ -513,7 +514,7 @@ impl World {
                 self.schedule(2_000, Due::Thaw);
                 self.settle();
                 let version = self.cluster.store().resource_version();
-                self.cluster.store_mut().compact(version);
+                self.cluster.registry_mut().store_mut().compact(version);
             }
         }
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::kind::Kind;
+use crate::registry::Registry;
 use crate::store::Store;
 
 /// One lock around everything: requests hold it for one call of the store, the actors for one
@@ -56,9 +57,9 @@ impl Shared {
     }
 
     /// Writes to the store, and tells watchers and actors if something came of it.
-    pub fn write<T>(&self, write: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
+    pub fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
         let mut state = self.lock();
-        let result = write(state.cluster.store_mut(), now());
+        let result = write(state.cluster.registry_mut(), now());
         if state.tell() {
             self.written.notify_one();
         }

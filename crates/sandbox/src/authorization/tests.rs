@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{AUTHENTICATED, Decision, MASTERS, Request, Target, User, authorize, furnish, rules};
 use crate::kind::Kinds;
+use crate::registry::Registry;
 use crate::store::{Options, Store, WriteOptions};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
@@ -71,18 +72,18 @@ fn target<'a>(resource: &'a str, place: &'a str) -> Target<'a> {
     Target::Resource { group, resource, subresource, namespace, name }
 }
 
-fn store() -> Store {
-    let mut store = Store::new(&Options::default(), NOW);
-    furnish(&mut store, NOW).expect("the roles of every cluster are valid");
+fn registry() -> Registry {
+    let mut registry = Registry::new(&Options::default(), NOW);
+    furnish(&mut registry, NOW).expect("the roles of every cluster are valid");
     for document in crate::yaml::documents::<Value>(OBJECTS).expect("YAML") {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kinds = Kinds::default();
         let kind = kinds.by_api_version(&text(&document["apiVersion"]), &text(&document["kind"]));
         let namespace = text(&document["metadata"]["namespace"]);
         let kind = kind.expect("the kind is served");
-        store.create(kind, &namespace, document, &WriteOptions::at(NOW)).expect("it is valid");
+        registry.create(kind, &namespace, document, &WriteOptions::at(NOW)).expect("it is valid");
     }
-    store
+    registry
 }
 
 fn user(text: &str) -> User {
@@ -108,10 +109,10 @@ fn decide(store: &Store, who: &str, verb: &str, target: Target<'_>) -> Decision 
 /// S4: roles and bindings allow what they allow upstream, and nothing else.
 #[test]
 fn rules_allow_what_they_say() {
-    let store = store();
+    let registry = registry();
     for case in CASES {
         let (who, verb, resource, place, expected) = *case;
-        let decision = decide(&store, who, verb, target(resource, place));
+        let decision = decide(registry.store(), who, verb, target(resource, place));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{case:?} {decision:?}");
     }
     for (who, path, expected) in [
@@ -121,7 +122,7 @@ fn rules_allow_what_they_say() {
         ("bob", "/version", true),
         ("bob", "/logs", false),
     ] {
-        let decision = decide(&store, who, "get", Target::Path(path));
+        let decision = decide(registry.store(), who, "get", Target::Path(path));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{who} {path}");
     }
 }
@@ -129,7 +130,7 @@ fn rules_allow_what_they_say() {
 /// S4: a decision says which binding allowed it, or which role is missing, as upstream's does.
 #[test]
 fn decisions_give_their_reasons() {
-    let store = store();
+    let registry = registry();
     let allowed = |reason: &str| Decision::Allowed { reason: reason.to_owned() };
     let refused = |reason: &str| Decision::Refused { reason: reason.to_owned() };
     for (who, verb, namespace, expected) in [
@@ -159,7 +160,7 @@ fn decisions_give_their_reasons() {
         ),
     ] {
         assert_eq!(
-            decide(&store, who, verb, target("pods", namespace)),
+            decide(registry.store(), who, verb, target("pods", namespace)),
             expected,
             "{who} in {namespace}"
         );
@@ -169,10 +170,10 @@ fn decisions_give_their_reasons() {
 /// S4: what is listed as allowed is what is allowed.
 #[test]
 fn the_rules_of_a_user_are_those_that_decide() {
-    let store = store();
+    let registry = registry();
     for (who, verb, resource, place, expected) in CASES {
         let request = Request { verb, target: target(resource, place) };
-        let listed = rules(&store, &user(who), request.target.namespace());
+        let listed = rules(registry.store(), &user(who), request.target.namespace());
         assert_eq!(listed.iter().any(|rule| rule.allows(&request)), *expected, "{who} {request:?}");
     }
 }

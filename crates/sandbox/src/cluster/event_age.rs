@@ -7,7 +7,8 @@ use everynode_core::time::Timestamp;
 
 use crate::kind::EVENT;
 use crate::object::Object;
-use crate::store::{DeleteOptions, Store, WriteOptions};
+use crate::registry::Registry;
+use crate::store::{DeleteOptions, WriteOptions};
 
 /// How old events are, told by the resourceVersion of their last write alone: no event has to be read.
 #[derive(Debug, Default)]
@@ -18,8 +19,8 @@ pub struct EventAges {
 
 impl EventAges {
     /// Deletes the events that have not been written for `age_ms`, as far as earlier looks tell.
-    pub fn expire(&mut self, store: &mut Store, now: Timestamp, age_ms: i64) {
-        self.marks.push_back((now, store.resource_version()));
+    pub fn expire(&mut self, registry: &mut Registry, now: Timestamp, age_ms: i64) {
+        self.marks.push_back((now, registry.store().resource_version()));
         let mut limit = 0;
         while let Some((at, newest)) = self.marks.front()
             && at.0 + age_ms <= now.0
@@ -28,11 +29,13 @@ impl EventAges {
             self.marks.pop_front();
         }
         let is_old = |event: &&Arc<Object>| event.resource_version() <= limit;
-        let old: Vec<Arc<Object>> = store.iter(&EVENT, None).filter(is_old).cloned().collect();
+        let old: Vec<Arc<Object>> =
+            registry.store().iter(&EVENT, None).filter(is_old).cloned().collect();
         for event in old {
             let (namespace, name) = (event.namespace(), event.name());
             let options = DeleteOptions::default().with_uid(event.uid());
-            let deleted = store.delete(&EVENT, namespace, name, &options, &WriteOptions::at(now));
+            let deleted =
+                registry.delete(&EVENT, namespace, name, &options, &WriteOptions::at(now));
             if let Err(status) = deleted {
                 tracing::debug!(name, %status, "an old event was not deleted");
             }

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::kind::{Kind, NAMESPACE, Strategy};
 use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
-use crate::registry::{FOREGROUND, ORPHAN};
+use crate::registry::{FOREGROUND, ORPHAN, Patch, Registry};
 use crate::status::Status;
 use crate::store::{
-    Action, Change, DeleteOptions, Patch, Preconditions, PropagationPolicy, Store, WriteOptions,
+    Action, Change, DeleteOptions, Preconditions, PropagationPolicy, Store, WriteOptions,
 };
 
 #[derive(Debug, Default)]
@@ -48,10 +48,10 @@ enum Owner {
 impl GarbageCollector {
     /// Looks at what changed, and does at most about `limit` writes. True if there is more to do at once; else there is
     /// nothing to do before the next change.
-    pub fn step(&mut self, store: &mut Store, now: Timestamp, limit: usize) -> bool {
-        let mut writes = Writes { store, options: WriteOptions::at(now), left: limit };
+    pub fn step(&mut self, registry: &mut Registry, now: Timestamp, limit: usize) -> bool {
+        let mut writes = Writes { registry, options: WriteOptions::at(now), left: limit };
         loop {
-            self.observe(writes.store);
+            self.observe(writes.store());
             let Some(work) = self.queue.pop_front() else { return false };
             if writes.left == 0 {
                 self.queue.push_front(work);
@@ -137,9 +137,9 @@ impl GarbageCollector {
 
     fn work(&mut self, writes: &mut Writes, work: Work) -> Result<(), Status> {
         let (Work::Examine(uid) | Work::Delete(uid)) = &work;
-        let Some(reference) = writes.store.by_uid(uid).cloned() else { return Ok(()) };
+        let Some(reference) = writes.store().by_uid(uid).cloned() else { return Ok(()) };
         let kind = reference.kind;
-        let found = writes.store.find(kind, &reference.namespace, &reference.name);
+        let found = writes.store().find(kind, &reference.namespace, &reference.name);
         let Some(object) = found.cloned() else { return Ok(()) };
         match work {
             Work::Delete(_) if object.is_terminating() => Ok(()),
@@ -176,15 +176,15 @@ impl GarbageCollector {
         object: &Arc<Object>,
     ) -> Result<(), Status> {
         let dependents: Vec<_> =
-            writes.store.dependents(object.uid()).take(writes.left).cloned().collect();
+            writes.store().dependents(object.uid()).take(writes.left).cloned().collect();
         for reference in &dependents {
             let found =
-                writes.store.find(reference.kind, &reference.namespace, &reference.name).cloned();
+                writes.store().find(reference.kind, &reference.namespace, &reference.name).cloned();
             if let Some(dependent) = found {
                 writes.disown(reference.kind, &dependent, |owner| owner.uid == object.uid())?;
             }
         }
-        if writes.store.dependents(object.uid()).next().is_some() {
+        if writes.store().dependents(object.uid()).next().is_some() {
             self.push(Work::Examine(object.uid().into()));
             return Ok(());
         }
@@ -200,8 +200,8 @@ impl GarbageCollector {
     ) -> Result<(), Status> {
         let first_time = self.emptying.insert(object.uid().into());
         let mut blocked = false;
-        for reference in writes.store.dependents(object.uid()) {
-            let found = writes.store.find(reference.kind, &reference.namespace, &reference.name);
+        for reference in writes.store().dependents(object.uid()) {
+            let found = writes.store().find(reference.kind, &reference.namespace, &reference.name);
             let Some(dependent) = found else { continue };
             blocked |= blocks(dependent, object.uid());
             if first_time {
@@ -218,11 +218,11 @@ impl GarbageCollector {
 
     fn empty_namespace(&mut self, writes: &mut Writes, object: &Object) -> Result<(), Status> {
         let first_time = self.emptying.insert(object.uid().into());
-        let kinds = writes.store.kinds().clone();
+        let kinds = writes.store().kinds().clone();
         let kinds = kinds.iter().filter(|kind| kind.namespaced && kind.stored_as.is_none());
         let mut empty = true;
         for kind in kinds {
-            let content = writes.store.iter(kind, Some(object.name()));
+            let content = writes.store().iter(kind, Some(object.name()));
             let some = if first_time { usize::MAX } else { 1 };
             for content in content.take(some) {
                 empty = false;
@@ -239,7 +239,7 @@ impl GarbageCollector {
             finalizers.retain(|finalizer| finalizer != "kubernetes");
         }
         writes.left = writes.left.saturating_sub(1);
-        writes.store.finalize(object.name(), finalized, &writes.options).map(|_| ())
+        writes.registry.finalize(object.name(), finalized, &writes.options).map(|_| ())
     }
 }
 
@@ -260,12 +260,12 @@ fn blocks(dependent: &Object, owner_uid: &str) -> bool {
 /// Deletes an object that has owners, none of which is left; or takes those out that are gone.
 fn collect(writes: &mut Writes, kind: &'static Kind, object: &Arc<Object>) -> Result<(), Status> {
     let owners: Vec<Owner> =
-        object.owner_references().map(|owner| state(writes.store, object, owner)).collect();
+        object.owner_references().map(|owner| state(writes.store(), object, owner)).collect();
     if owners.is_empty() || owners.iter().all(|owner| *owner == Owner::Solid) {
         return Ok(());
     }
     if owners.contains(&Owner::Solid) {
-        let store: &Store = writes.store;
+        let store = writes.store();
         let gone: Vec<String> = object
             .owner_references()
             .filter(|owner| state(store, object, *owner) != Owner::Solid)
@@ -273,7 +273,7 @@ fn collect(writes: &mut Writes, kind: &'static Kind, object: &Arc<Object>) -> Re
             .collect();
         return writes.disown(kind, object, |owner| gone.iter().any(|uid| uid == owner.uid));
     }
-    let has_dependents = writes.store.dependents(object.uid()).next().is_some();
+    let has_dependents = writes.store().dependents(object.uid()).next().is_some();
     let policy = if owners.contains(&Owner::Waiting) && has_dependents {
         Some(PropagationPolicy::Foreground)
     } else {
@@ -298,12 +298,16 @@ fn state(store: &Store, object: &Object, owner: OwnerReference<'_>) -> Owner {
 
 /// The store, with what is left of the step's writes.
 struct Writes<'a> {
-    store: &'a mut Store,
+    registry: &'a mut Registry,
     options: WriteOptions,
     left: usize,
 }
 
 impl Writes<'_> {
+    fn store(&self) -> &Store {
+        self.registry.store()
+    }
+
     /// Deletes the object that was looked at, no other of its name.
     fn delete(
         &mut self,
@@ -320,7 +324,7 @@ impl Writes<'_> {
             grace_period_seconds: None,
         };
         self.left = self.left.saturating_sub(1);
-        self.store
+        self.registry
             .delete(kind, object.namespace(), object.name(), &delete, &self.options)
             .map(|_| ())
     }
@@ -370,7 +374,9 @@ impl Writes<'_> {
             strict: None,
         };
         self.left = self.left.saturating_sub(1);
-        self.store.patch(kind, object.namespace(), object.name(), &patch, &self.options).map(|_| ())
+        self.registry
+            .patch(kind, object.namespace(), object.name(), &patch, &self.options)
+            .map(|_| ())
     }
 }
 

@@ -13,7 +13,8 @@ use super::lifecycle::Lifecycles;
 use super::{Cluster, Settings};
 use crate::kind::{EVENT, NODE, POD};
 use crate::nodes;
-use crate::store::{DeleteOptions, Options, Store, WriteOptions};
+use crate::registry::Registry;
+use crate::store::{DeleteOptions, Options, WriteOptions};
 
 const START: i64 = 1_767_225_600_000;
 
@@ -30,9 +31,9 @@ impl Sim {
 
     fn with_seed(nodes: u32, seed: u64) -> Sim {
         let now = Timestamp(START);
-        let store = Store::new(&Options { seed, ..Options::default() }, now);
+        let registry = Registry::new(&Options { seed, ..Options::default() }, now);
         let settings = Settings { seed, ..Settings::default() };
-        let mut cluster = Cluster::new(store, settings, Lifecycles::built_in(), now);
+        let mut cluster = Cluster::new(registry, settings, Lifecycles::built_in(), now);
         if nodes > 0 {
             cluster.add_nodes(nodes::generate(nodes, 3).unwrap(), now).unwrap();
         }
@@ -47,27 +48,27 @@ impl Sim {
 
     fn create_pod(&mut self, pod: Value) {
         let options = self.at();
-        self.cluster.store_mut().create(&POD, "default", pod, &options).unwrap();
+        self.cluster.registry_mut().create(&POD, "default", pod, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
     fn delete_pod(&mut self, name: &str) {
         let options = self.at();
         let delete = DeleteOptions::default();
-        self.cluster.store_mut().delete(&POD, "default", name, &delete, &options).unwrap();
+        self.cluster.registry_mut().delete(&POD, "default", name, &delete, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
     fn create_node(&mut self, node: Value) {
         let options = self.at();
-        self.cluster.store_mut().create(&NODE, "", node, &options).unwrap();
+        self.cluster.registry_mut().create(&NODE, "", node, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
     fn delete_node(&mut self, name: &str) {
         let options = self.at();
         let delete = DeleteOptions::default();
-        self.cluster.store_mut().delete(&NODE, "", name, &delete, &options).unwrap();
+        self.cluster.registry_mut().delete(&NODE, "", name, &delete, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
@@ -75,7 +76,7 @@ impl Sim {
         let mut node = self.node(name);
         edit(&mut node);
         let options = self.at();
-        self.cluster.store_mut().update(&NODE, "", name, node, &options).unwrap();
+        self.cluster.registry_mut().update(&NODE, "", name, node, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
@@ -83,7 +84,7 @@ impl Sim {
         let mut pod = self.pod(name).unwrap();
         edit(&mut pod);
         let options = self.at();
-        self.cluster.store_mut().update(&POD, "default", name, pod, &options).unwrap();
+        self.cluster.registry_mut().update(&POD, "default", name, pod, &options).unwrap();
         self.cluster.settle(self.now);
     }
 

@@ -17,15 +17,16 @@ use super::timer::Timers;
 use crate::clock::rfc3339_micro;
 use crate::kind::{EVENT, LEASE, NODE, POD};
 use crate::object::Object;
+use crate::registry::Registry;
 use crate::status::{Reason, Status};
-use crate::store::{DeleteOptions, Store, WriteOptions};
+use crate::store::{DeleteOptions, WriteOptions};
 use crate::value::text;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 pub struct World<'a> {
     pub now: Timestamp,
-    pub store: &'a mut Store,
+    pub registry: &'a mut Registry,
     pub rng: &'a mut Pcg64Mcg,
     pub timers: &'a mut Timers,
     pub recorder: &'a mut Recorder,
@@ -34,21 +35,21 @@ pub struct World<'a> {
 
 impl World<'_> {
     pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
-        self.store.find_warm(&POD, &key.namespace, &key.name)
+        self.registry.store().find_warm(&POD, &key.namespace, &key.name)
     }
 
     pub fn node(&self, name: &str) -> Option<Arc<Object>> {
-        self.store.find_warm(&NODE, "", name)
+        self.registry.store().find_warm(&NODE, "", name)
     }
 
     /// The resourceVersion of a node; `None` if there is no such node.
     pub fn node_version(&self, name: &str) -> Option<u64> {
-        self.store.find(&NODE, "", name).map(|node| node.resource_version())
+        self.registry.store().find(&NODE, "", name).map(|node| node.resource_version())
     }
 
     /// The pods that are bound to a node, whether or not there is such a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
-        self.store.pods_on_node(node).map(Object::warm)
+        self.registry.store().pods_on_node(node).map(Object::warm)
     }
 
     /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
@@ -56,7 +57,7 @@ impl World<'_> {
         let mut updated = pod.value().clone();
         updated["status"] = status;
         let (namespace, name) = (pod.namespace(), pod.name());
-        let written = self.store.update_status(&POD, namespace, name, updated, &self.at());
+        let written = self.registry.update_status(&POD, namespace, name, updated, &self.at());
         self.settle("pod status", name, written)
     }
 
@@ -69,7 +70,7 @@ impl World<'_> {
             "metadata": {"name": name, "namespace": namespace, "uid": pod.uid()},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        let bound = self.store.bind(namespace, name, &binding, &self.at());
+        let bound = self.registry.bind(namespace, name, &binding, &self.at());
         self.settle("binding", name, bound).is_some()
     }
 
@@ -85,34 +86,34 @@ impl World<'_> {
 
     fn delete(&mut self, pod: &Object, options: &DeleteOptions) {
         let (namespace, name) = (pod.namespace(), pod.name());
-        let deleted = self.store.delete(&POD, namespace, name, options, &self.at());
+        let deleted = self.registry.delete(&POD, namespace, name, options, &self.at());
         self.settle("deletion of pod", name, deleted);
     }
 
     pub fn update_node(&mut self, node: Value) -> Option<Arc<Object>> {
         let name = name_of(&node);
-        let written = self.store.update(&NODE, "", &name, node, &self.at());
+        let written = self.registry.update(&NODE, "", &name, node, &self.at());
         self.settle("node", &name, written)
     }
 
     pub fn update_node_status(&mut self, node: Value) -> Option<Arc<Object>> {
         let name = name_of(&node);
-        let written = self.store.update_status(&NODE, "", &name, node, &self.at());
+        let written = self.registry.update_status(&NODE, "", &name, node, &self.at());
         self.settle("node status", &name, written)
     }
 
     /// Renews a node's lease, or takes it.
     pub fn renew_lease(&mut self, name: &str, uid: &str) {
         let time = json!(rfc3339_micro(self.now));
-        let written = match self.store.find(&LEASE, LEASE_NAMESPACE, name) {
+        let written = match self.registry.store().find(&LEASE, LEASE_NAMESPACE, name) {
             Some(lease) => {
                 let mut lease = lease.read().into_owned();
                 lease["spec"]["renewTime"] = time;
-                self.store.update(&LEASE, LEASE_NAMESPACE, name, lease, &self.at())
+                self.registry.update(&LEASE, LEASE_NAMESPACE, name, lease, &self.at())
             }
             None => {
                 let lease = self.lease(name, uid, time);
-                self.store.create(&LEASE, LEASE_NAMESPACE, lease, &self.at())
+                self.registry.create(&LEASE, LEASE_NAMESPACE, lease, &self.at())
             }
         };
         self.settle("lease", name, written);
@@ -136,7 +137,10 @@ impl World<'_> {
 
     /// When a node's lease was last renewed; `None` if it has none.
     pub fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
-        self.store.find(&LEASE, LEASE_NAMESPACE, node).and_then(|lease| renewed_at(&lease.read()))
+        self.registry
+            .store()
+            .find(&LEASE, LEASE_NAMESPACE, node)
+            .and_then(|lease| renewed_at(&lease.read()))
     }
 
     /// Records an event of a node's kubelet.
@@ -160,11 +164,11 @@ impl World<'_> {
             None => {}
             Some(Recording::Create(event)) => self.create_event(namespace, event),
             Some(Recording::Repeat { name, count }) => {
-                match self.store.find(&EVENT, namespace, &name) {
+                match self.registry.store().find(&EVENT, namespace, &name) {
                     Some(event) => {
                         let event = repeat(&event.read(), count, self.now);
                         let written =
-                            self.store.update(&EVENT, namespace, &name, event, &self.at());
+                            self.registry.update(&EVENT, namespace, &name, event, &self.at());
                         self.settle("event", &name, written);
                     }
                     None => {
@@ -178,7 +182,7 @@ impl World<'_> {
 
     fn create_event(&mut self, namespace: &str, event: Value) {
         let name = name_of(&event);
-        let written = self.store.create(&EVENT, namespace, event, &self.at());
+        let written = self.registry.create(&EVENT, namespace, event, &self.at());
         self.settle("event", &name, written);
     }
 

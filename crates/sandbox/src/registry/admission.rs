@@ -55,7 +55,7 @@ pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), S
 }
 
 /// What nothing here acts on is not kept either: it would look as if it worked.
-pub fn is_kept(kind: &Kind, name: &str) -> Result<(), Status> {
+pub fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
     match kind.strategy {
         Strategy::OnlyChecked => {
             let cause = format!(

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
+use super::qos::qos_class;
 use crate::kind::{Kind, Strategy};
 use crate::value::text;
 
@@ -27,8 +28,7 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
         }
         Strategy::Pod => {
             object["metadata"]["generation"] = Value::from(1);
-            object["status"] =
-                json!({"phase": "Pending", "qosClass": super::pod::qos_class(object)});
+            object["status"] = json!({"phase": "Pending", "qosClass": qos_class(object)});
         }
         Strategy::DaemonSet => {
             object["metadata"]["generation"] = Value::from(1);

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::api::shared::Shared;
 use crate::kind::{Kind, Strategy};
 use crate::patch::PatchType;
-use crate::registry::Patch;
+use crate::registry::{Patch, Registry};
 use crate::schema::{self, DecodeError};
 use crate::status::{Reason, Status};
-use crate::store::{Store, WriteOptions};
+use crate::store::WriteOptions;
 
 /// What came of one object of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,28 +146,28 @@ fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
         (false, _) => String::new(),
     };
     if row.strategy == Strategy::OnlyChecked {
-        let check = |store: &mut Store, now| {
+        let check = |registry: &mut Registry, now| {
             let options = WriteOptions { dry_run: true, ..WriteOptions::at(now) };
-            store.create(row, &namespace, value, &options).map(drop)
+            registry.create(row, &namespace, value, &options).map(drop)
         };
         shared.write(check).map_err(|status| Refusal::Refused(status.message.clone()))?;
         return Err(Refusal::OnlyChecked(row.plural));
     }
-    let written = shared.write(|store, now| {
-        create_or_patch(store, row, &namespace, &name, remembered(value), &WriteOptions::at(now))
+    let written = shared.write(|registry, now| {
+        create_or_patch(registry, row, &namespace, &name, remembered(value), &WriteOptions::at(now))
     });
     written.map_err(|status| Refusal::Refused(status.message.clone()))
 }
 
 fn create_or_patch(
-    store: &mut Store,
+    registry: &mut Registry,
     kind: &'static Kind,
     namespace: &str,
     name: &str,
     object: Value,
     options: &WriteOptions,
 ) -> Result<Outcome, Status> {
-    match store.create(kind, namespace, object.clone(), options) {
+    match registry.create(kind, namespace, object.clone(), options) {
         Ok(_) => return Ok(Outcome::Created),
         Err(status) if status.reason == Reason::AlreadyExists => {}
         Err(status) => return Err(status),
@@ -176,9 +176,9 @@ fn create_or_patch(
         None => PatchType::StrategicMerge,
         Some(_) => PatchType::Merge,
     };
-    let before = store.get(kind, namespace, name)?.resource_version();
+    let before = registry.store().get(kind, namespace, name)?.resource_version();
     let patch = Patch { patch_type, body: object, status: false, strict: None };
-    let after = store.patch(kind, namespace, name, &patch, options)?.resource_version();
+    let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();
     Ok(if before == after { Outcome::Unchanged } else { Outcome::Configured })
 }
 

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::event_form::served_form;
 use super::log::Expired;
 use super::table::Table;
 use crate::kind::{Kind, Strategy};
 use crate::object::Object;
-use crate::registry;
 use crate::selector::Selector;
 use crate::status::Status;
 
@@ -178,7 +178,7 @@ impl<'a> Page<'a> {
             self.more += 1;
             return true;
         }
-        let object = registry::served_as(self.kind, object);
+        let object = served_form(self.kind, object);
         if !self.options.selector.matches(&object) {
             return true;
         }

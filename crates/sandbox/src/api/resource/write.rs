@@ -16,10 +16,10 @@ use crate::api::shared::Shared;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::PatchType;
-use crate::registry::Patch;
+use crate::registry::{Patch, Registry};
 use crate::schema::{self, DecodeError};
 use crate::status::Status;
-use crate::store::{DeleteOptions, Store, WriteOptions};
+use crate::store::{DeleteOptions, WriteOptions};
 use crate::validation;
 
 /// The part of an object that a request may change.
@@ -36,9 +36,9 @@ pub fn create(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
-    let created = shared.write(|store, now| {
+    let created = shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        store.create(target.kind, target.namespace(), body.value, &options)
+        registry.create(target.kind, target.namespace(), body.value, &options)
     })?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
@@ -54,10 +54,10 @@ pub fn update(
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let changed = change(shared, target, name, call, |store, options| match part {
-        Part::Main => store.update(kind, namespace, name, body.value, options),
-        Part::Status => store.update_status(kind, namespace, name, body.value, options),
-        Part::Finalize => store.finalize(name, body.value, options),
+    let changed = change(shared, target, name, call, |registry, options| match part {
+        Part::Main => registry.update(kind, namespace, name, body.value, options),
+        Part::Status => registry.update_status(kind, namespace, name, body.value, options),
+        Part::Finalize => registry.finalize(name, body.value, options),
     })?;
     answer_change(kind, &changed, call, body.warnings)
 }
@@ -81,8 +81,8 @@ pub fn patch(
     let validation = call.parameters.field_validation;
     let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
     let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status, strict };
-    let changed = change(shared, target, name, call, |store, options| {
-        store.patch(kind, namespace, name, &patch, options)
+    let changed = change(shared, target, name, call, |registry, options| {
+        registry.patch(kind, namespace, name, &patch, options)
     })?;
     let warnings = match validation {
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
@@ -106,13 +106,13 @@ fn change(
     target: &Target<'_>,
     name: &str,
     call: &Call,
-    write: impl FnOnce(&mut Store, &WriteOptions) -> Result<Arc<Object>, Status>,
+    write: impl FnOnce(&mut Registry, &WriteOptions) -> Result<Arc<Object>, Status>,
 ) -> Result<Changed, Status> {
-    shared.write(|store, now| {
+    shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let before = store.get(target.kind, target.namespace(), name).ok();
+        let before = registry.store().get(target.kind, target.namespace(), name).ok();
         let before = before.map(|before| before.warm());
-        let after = write(store, &options)?;
+        let after = write(registry, &options)?;
         Ok(Changed { before, after })
     })
 }
@@ -137,8 +137,8 @@ pub fn delete(
     negotiate::require_json(&call.headers)?;
     let (delete, dry_run) = delete_options(call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let deleted = shared.write(|store, now| {
-        store.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
+    let deleted = shared.write(|registry, now| {
+        registry.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
     })?;
     Ok(respond::json(StatusCode::OK, &deleted.response(kind)))
 }
@@ -151,8 +151,8 @@ pub fn delete_collection(
     let form = negotiate::form(&call.headers)?;
     let (delete, dry_run) = delete_options(call)?;
     let options = read::list_options(target, &call.parameters)?;
-    let deleted = shared.write(|store, now| {
-        store.delete_collection(target.kind, &options, &delete, &WriteOptions { now, dry_run })
+    let deleted = shared.write(|registry, now| {
+        registry.delete_collection(target.kind, &options, &delete, &WriteOptions { now, dry_run })
     })?;
     Ok(render::list(target.kind, &deleted, form, call.parameters.include_object))
 }
@@ -164,9 +164,9 @@ pub fn bind(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let binding = sub_body(call)?.value;
-    shared.write(|store, now| {
+    shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        store.bind(target.namespace(), name, &binding, &options)
+        registry.bind(target.namespace(), name, &binding, &options)
     })?;
     Ok(success())
 }
@@ -179,8 +179,8 @@ pub fn evict(
 ) -> Result<Response<Body>, Status> {
     let eviction = sub_body(call)?.value;
     let dry_run = call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
-    shared.write(|store, now| {
-        store.evict(target.namespace(), name, &eviction, &WriteOptions { now, dry_run })
+    shared.write(|registry, now| {
+        registry.evict(target.namespace(), name, &eviction, &WriteOptions { now, dry_run })
     })?;
     Ok(success())
 }

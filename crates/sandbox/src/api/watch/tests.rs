@@ -11,8 +11,9 @@ use crate::api::negotiate::MetaVersion;
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
 use crate::kind::CONFIG_MAP;
+use crate::registry::Registry;
 use crate::selector::LabelSelector;
-use crate::store::{DeleteOptions, Options, Store, WriteOptions};
+use crate::store::{DeleteOptions, Options, WriteOptions};
 
 const WINDOW: usize = 2_000;
 const WATCHERS: usize = 1_000;
@@ -21,8 +22,8 @@ const GROUPS: usize = 50;
 
 fn shared() -> Arc<Shared> {
     let now = Timestamp(1_767_323_045_678);
-    let store = Store::new(&Options { seed: 0, window: WINDOW }, now);
-    let cluster = Cluster::new(store, Settings::default(), Lifecycles::built_in(), now);
+    let registry = Registry::new(&Options { seed: 0, window: WINDOW }, now);
+    let cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), now);
     Arc::new(Shared::new(cluster, CancellationToken::new()))
 }
 
@@ -50,25 +51,33 @@ fn config_map(index: usize, group: usize, round: usize) -> Value {
     })
 }
 
+/// Forgets all changes but the latest `kept`.
+fn compact(shared: &Shared, kept: u64) {
+    shared.write(|registry, _| {
+        let newest = registry.store().resource_version();
+        registry.store_mut().compact(newest.saturating_sub(kept));
+    });
+}
+
 /// Creates, changes (into another group, now and then) and deletes: one write per round.
 fn write(shared: &Shared, round: usize) {
     let (index, lap) = (round % OBJECTS, round / OBJECTS);
     let name = format!("c{index}");
-    shared.write(|store, now| {
+    shared.write(|registry, now| {
         let options = WriteOptions::at(now);
-        let exists = store.find(&CONFIG_MAP, "default", &name).is_some();
+        let exists = registry.store().find(&CONFIG_MAP, "default", &name).is_some();
         if exists && (index + lap).is_multiple_of(7) {
-            store
+            registry
                 .delete(&CONFIG_MAP, "default", &name, &DeleteOptions::now(), &options)
                 .expect("it can be deleted");
         } else if exists {
             let object = config_map(index, (index + lap / 3) % GROUPS, round);
-            store
+            registry
                 .update(&CONFIG_MAP, "default", &name, object, &options)
                 .expect("it can be replaced");
         } else {
             let object = config_map(index, index % GROUPS, round);
-            store.create(&CONFIG_MAP, "default", object, &options).expect("it can be created");
+            registry.create(&CONFIG_MAP, "default", object, &options).expect("it can be created");
         }
     });
 }
@@ -179,7 +188,7 @@ async fn a_thousand_watchers_end_with_the_truth() {
         write(&shared, round);
         if round % 3_000 == 2_999 {
             progress.send_replace(round);
-            shared.write(|store, _| store.compact(store.resource_version().saturating_sub(100)));
+            compact(&shared, 100);
         }
         if round.is_multiple_of(64) {
             tokio::task::yield_now().await;
@@ -261,14 +270,14 @@ async fn a_watch_shows_the_transitions_of_its_selector() {
     let start = Start::After(shared.read(|store| store.resource_version()));
     let mut watcher = Watcher::new(&shared, request(start, Some(1))).expect("a watch");
     for group in [1, 2, 1] {
-        shared.write(|store, now| {
+        shared.write(|registry, now| {
             let options = WriteOptions::at(now);
             let object = config_map(0, group, group);
-            let exists = store.find(&CONFIG_MAP, "default", "c0").is_some();
+            let exists = registry.store().find(&CONFIG_MAP, "default", "c0").is_some();
             if exists {
-                store.update(&CONFIG_MAP, "default", "c0", object, &options).expect("an update");
+                registry.update(&CONFIG_MAP, "default", "c0", object, &options).expect("an update");
             } else {
-                store.create(&CONFIG_MAP, "default", object, &options).expect("a creation");
+                registry.create(&CONFIG_MAP, "default", object, &options).expect("a creation");
             }
         });
     }
@@ -282,7 +291,7 @@ async fn a_watch_ends_when_it_expires_or_times_out() {
     for round in 0..10 {
         write(&shared, round);
     }
-    shared.write(|store, _| store.compact(store.resource_version()));
+    compact(&shared, 0);
     let mut watcher = Watcher::new(&shared, request(Start::After(1), None)).expect("a watch");
     assert_eq!(events(&mut watcher).await, ["ERROR -"]);
     assert!(watcher.next().await.is_none());

@@ -9,18 +9,18 @@ use crate::store::Options;
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
 struct World {
-    store: Store,
+    registry: Registry,
     collector: GarbageCollector,
 }
 
 impl World {
     fn new(window: usize) -> World {
-        let store = Store::new(&Options { seed: 1, window }, NOW);
-        World { store, collector: GarbageCollector::default() }
+        let registry = Registry::new(&Options { seed: 1, window }, NOW);
+        World { registry, collector: GarbageCollector::default() }
     }
 
     fn create(&mut self, kind: &'static Kind, namespace: &str, object: Value) -> Arc<Object> {
-        self.store.create(kind, namespace, object, &WriteOptions::at(NOW)).expect("it is valid")
+        self.registry.create(kind, namespace, object, &WriteOptions::at(NOW)).expect("it is valid")
     }
 
     /// A DaemonSet `ds` with two pods on a node, one pod without, and a revision.
@@ -51,14 +51,14 @@ impl World {
             propagation_policy: policy.and_then(PropagationPolicy::parse),
             ..DeleteOptions::default()
         };
-        self.store
+        self.registry
             .delete(kind, namespace, name, &delete, &WriteOptions::at(NOW))
             .expect("it is there");
     }
 
     fn collect(&mut self) {
         for _ in 0..1000 {
-            if !self.collector.step(&mut self.store, NOW, 2) {
+            if !self.collector.step(&mut self.registry, NOW, 2) {
                 return;
             }
         }
@@ -67,11 +67,16 @@ impl World {
 
     /// What a kubelet does: ends pods that are to end.
     fn end_pods(&mut self) {
-        let ending: Vec<_> =
-            self.store.iter(&POD, None).filter(|pod| pod.is_terminating()).cloned().collect();
+        let ending: Vec<_> = self
+            .registry
+            .store()
+            .iter(&POD, None)
+            .filter(|pod| pod.is_terminating())
+            .cloned()
+            .collect();
         for pod in ending {
             let now = DeleteOptions::now();
-            self.store
+            self.registry
                 .delete(&POD, pod.namespace(), pod.name(), &now, &WriteOptions::at(NOW))
                 .expect("it is there");
         }
@@ -81,7 +86,7 @@ impl World {
     fn left(&self, namespace: &str) -> String {
         let names: Vec<String> = [&DAEMON_SET, &POD, &CONTROLLER_REVISION, &CONFIG_MAP]
             .into_iter()
-            .flat_map(|kind| self.store.iter(kind, Some(namespace)))
+            .flat_map(|kind| self.registry.store().iter(kind, Some(namespace)))
             .map(|object| {
                 let mark = if object.is_terminating() { "!" } else { "" };
                 format!("{}{mark}", object.name())
@@ -154,7 +159,9 @@ fn orphaning_leaves_the_dependents() {
     world.delete(&DAEMON_SET, "default", "ds", Some("Orphan"));
     world.collect();
     assert_eq!(world.left("default"), "p1 p2 p3 r");
-    assert!(world.store.iter(&POD, None).all(|pod| pod.owner_references().next().is_none()));
+    assert!(
+        world.registry.store().iter(&POD, None).all(|pod| pod.owner_references().next().is_none())
+    );
 }
 
 /// S11: an owner of the same name with another UID is another; an owner of a kind that is not served is left in peace.
@@ -180,7 +187,8 @@ fn owners_are_told_apart_by_uid() {
     }
     world.collect();
     assert_eq!(world.left("default"), "kept one-left owner unknown");
-    let one_left = world.store.find(&CONFIG_MAP, "default", "one-left").expect("it is there");
+    let one_left =
+        world.registry.store().find(&CONFIG_MAP, "default", "one-left").expect("it is there");
     assert_eq!(one_left.owner_references().count(), 1);
 }
 
@@ -194,10 +202,10 @@ fn a_deleted_namespace_is_emptied() {
     world.delete(&NAMESPACE, "", "team", None);
     world.collect();
     assert_eq!(world.left("team"), "p1! p2!");
-    assert!(world.store.find(&NAMESPACE, "", "team").is_some());
+    assert!(world.registry.store().find(&NAMESPACE, "", "team").is_some());
     world.end_pods();
     world.collect();
-    assert!(world.store.find(&NAMESPACE, "", "team").is_none());
+    assert!(world.registry.store().find(&NAMESPACE, "", "team").is_none());
 }
 
 /// S7, S11: a collector that was left behind by the window finds what it missed.
@@ -217,6 +225,6 @@ fn nothing_is_missed_when_the_window_passes() {
     world.collect();
     world.end_pods();
     world.collect();
-    assert_eq!(world.store.count(&POD), 0);
-    assert_eq!(world.store.count(&CONTROLLER_REVISION), 0);
+    assert_eq!(world.registry.store().count(&POD), 0);
+    assert_eq!(world.registry.store().count(&CONTROLLER_REVISION), 0);
 }

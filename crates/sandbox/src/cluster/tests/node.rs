@@ -90,7 +90,7 @@ fn a_node_that_was_wrongly_lost_recovers() {
         condition["status"] = json!("Unknown");
     }
     let options = sim.at();
-    sim.cluster.store_mut().update_status(&NODE, "", "node-0001", node, &options).unwrap();
+    sim.cluster.registry_mut().update_status(&NODE, "", "node-0001", node, &options).unwrap();
     sim.cluster.settle(sim.now);
     assert_eq!(sim.line("p"), "Running c[running ready]");
     assert_eq!(taints(&sim, "node-0001").len(), 2);
@@ -251,13 +251,13 @@ fn missed_changes_are_made_up_for() {
     sim.create_pod(pinned("gone", "node-0001"));
     sim.run_for(1_000);
     let options = sim.at();
-    let store = sim.cluster.store_mut();
+    let registry = sim.cluster.registry_mut();
     let delete = crate::store::DeleteOptions::now();
-    store.delete(&POD, "default", "gone", &delete, &options).unwrap();
-    store.create(&POD, "default", pinned("new", "node-0002"), &options).unwrap();
-    store.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
-    let current = store.resource_version();
-    store.compact(current);
+    registry.delete(&POD, "default", "gone", &delete, &options).unwrap();
+    registry.create(&POD, "default", pinned("new", "node-0002"), &options).unwrap();
+    registry.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    let current = registry.store().resource_version();
+    registry.store_mut().compact(current);
     sim.run_for(1_000);
     assert_eq!(sim.line("new"), "Running c[running ready] Ready");
     let store = sim.cluster.store();
@@ -273,13 +273,13 @@ fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
     sim.create_pod(large.clone());
     sim.run_for(1_000);
     let options = sim.at();
-    let store = sim.cluster.store_mut();
+    let registry = sim.cluster.registry_mut();
     let delete = crate::store::DeleteOptions::now();
-    store.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    registry.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
     let again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0001"}});
-    store.create(&crate::kind::NODE, "", again, &options).unwrap();
-    let current = store.resource_version();
-    store.compact(current);
+    registry.create(&crate::kind::NODE, "", again, &options).unwrap();
+    let current = registry.store().resource_version();
+    registry.store_mut().compact(current);
     sim.run_for(1_000);
     assert_eq!(sim.line("p"), "Running c[running ready, 1 restarts] Ready");
     large["metadata"]["name"] = json!("q");

@@ -108,7 +108,7 @@ impl Pager {
 }
 
 fn run(steps: &[Step], window: usize) {
-    let mut store = Store::new(&Options { seed: 0, window }, START);
+    let mut registry = Registry::new(&Options { seed: 0, window }, START);
     let labels = |label: usize| json!({"app": (["a", "b", "c"][label])});
     let mut clients: Vec<Client> = ["", "app=a", "app!=a"]
         .into_iter()
@@ -124,43 +124,46 @@ fn run(steps: &[Step], window: usize) {
         .collect();
     let mut pager = Pager::default();
     for client in &mut clients {
-        client.list(&store);
+        client.list(registry.store());
     }
     for step in steps {
         let name = |index: &usize| format!("object-{index}");
         // A write may be refused: what matters is what others see of it.
         let _refused_or_not = match step {
-            Step::Create(index) => store
+            Step::Create(index) => registry
                 .create(&CONFIG_MAP, "default", config_map(&name(index)), &options())
                 .map(|_| ()),
             Step::Label(index, label) => {
                 let patch = merge(json!({"metadata": {"labels": labels(*label)}}));
-                store.patch(&CONFIG_MAP, "default", &name(index), &patch, &options()).map(|_| ())
+                registry.patch(&CONFIG_MAP, "default", &name(index), &patch, &options()).map(|_| ())
             }
             Step::Delete(index) => {
                 let delete = DeleteOptions::default();
-                store.delete(&CONFIG_MAP, "default", &name(index), &delete, &options()).map(|_| ())
+                registry
+                    .delete(&CONFIG_MAP, "default", &name(index), &delete, &options())
+                    .map(|_| ())
             }
             Step::Read(limit) => {
                 clients.iter_mut().for_each(|client| {
-                    client.read(&store, *limit);
+                    client.read(registry.store(), *limit);
                 });
                 Ok(())
             }
             Step::Compact => {
-                store.compact(store.resource_version());
+                let newest = registry.store().resource_version();
+                registry.store_mut().compact(newest);
                 Ok(())
             }
             Step::Page(limit) => {
-                pager.page(&store, *limit);
+                pager.page(registry.store(), *limit);
                 Ok(())
             }
         };
     }
     for mut client in clients {
-        while client.read(&store, 3) {}
+        while client.read(registry.store(), 3) {}
         let followed = std::mem::take(&mut client.known);
-        client.list(&store);
+        client.list(registry.store());
         assert_eq!(followed, client.known, "{:?}", client.selector.labels);
     }
 }
