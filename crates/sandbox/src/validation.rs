@@ -4,6 +4,7 @@
 mod affinity;
 #[cfg(test)]
 mod agents;
+mod cause;
 mod container;
 mod daemon_set;
 mod deployment;
@@ -36,58 +37,7 @@ use self::field::{Causes, Field};
 use crate::kind::Kind;
 
 pub use crate::schema::{DecodeError, decode, unknown_fields};
-
-/// One thing that is wrong with an object: a `StatusCause` (S8).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    pub reason: Reason,
-    /// The path of the field, such as `spec.template.spec.containers[0].name`.
-    pub field: String,
-    /// What is wrong with it, without the path.
-    pub message: String,
-}
-
-/// The kind of a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    Required,
-    Invalid,
-    NotSupported,
-    Forbidden,
-    Duplicate,
-    NotFound,
-    TooLong,
-    TypeInvalid,
-}
-
-impl Reason {
-    /// The word that goes over the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Required => "FieldValueRequired",
-            Reason::Invalid => "FieldValueInvalid",
-            Reason::NotSupported => "FieldValueNotSupported",
-            Reason::Forbidden => "FieldValueForbidden",
-            Reason::Duplicate => "FieldValueDuplicate",
-            Reason::NotFound => "FieldValueNotFound",
-            Reason::TooLong => "FieldValueTooLong",
-            Reason::TypeInvalid => "FieldValueTypeInvalid",
-        }
-    }
-
-    /// What a message of this reason starts with.
-    fn title(self) -> &'static str {
-        match self {
-            Reason::Required => "Required value",
-            Reason::Invalid | Reason::TypeInvalid => "Invalid value",
-            Reason::NotSupported => "Unsupported value",
-            Reason::Forbidden => "Forbidden",
-            Reason::Duplicate => "Duplicate value",
-            Reason::NotFound => "Not found",
-            Reason::TooLong => "Too long",
-        }
-    }
-}
+pub use cause::{Cause, Reason};
 
 /// What keeps `object` from being created.
 pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Cause, Reason};
+use super::cause::{Cause, Reason};
 
 static NULL: Value = Value::Null;
 
@@ -164,6 +164,29 @@ impl Causes {
     /// `value`, as Go renders it, is reported as what is invalid.
     pub fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
         self.add(Reason::Invalid, field, Some(value), detail);
+    }
+
+    /// The field is missing or the empty string.
+    pub fn required_text(&mut self, field: &Field) {
+        if field.text().is_empty() {
+            self.required(field, "");
+        }
+    }
+
+    /// The field is missing, or its value is not in the closed list `supported`.
+    pub fn required_choice(&mut self, field: &Field, supported: &[&str]) {
+        match field.text() {
+            "" => self.required(field, ""),
+            text if supported.contains(&text) => {}
+            _ => self.not_supported(field, supported),
+        }
+    }
+
+    /// The field is set, and its value is not in the closed list `supported`.
+    pub fn optional_choice(&mut self, field: &Field, supported: &[&str]) {
+        if field.is_set() && !supported.contains(&field.text()) {
+            self.not_supported(field, supported);
+        }
     }
 
     pub fn not_supported(&mut self, field: &Field, supported: &[&str]) {

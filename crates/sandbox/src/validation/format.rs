@@ -210,6 +210,43 @@ pub(super) fn is_sysctl(name: &str) -> bool {
     name.len() <= 253 && name.split(['.', '/']).all(is_segment)
 }
 
+/// A relative path without `..` elements.
+pub(super) fn descending_path(path: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if path.starts_with('/') {
+        wrong.push("must be a relative path".to_owned());
+    }
+    wrong.extend(no_backsteps(path));
+    wrong
+}
+
+/// A relative path without `..` elements, whose first element does not start with `..` either.
+pub(super) fn local_path(path: &str) -> Vec<String> {
+    let mut wrong = descending_path(path);
+    if path.starts_with("..") && !path.starts_with("../") {
+        wrong.push("must not start with '..'".to_owned());
+    }
+    wrong
+}
+
+/// A path without `..` elements.
+pub(super) fn no_backsteps(path: &str) -> Vec<String> {
+    if path.split('/').any(|part| part == "..") {
+        vec!["must not contain '..'".to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The permission bits of a file.
+pub(super) fn file_mode(mode: i64) -> Vec<String> {
+    if (0..=0o777).contains(&mode) {
+        Vec::new()
+    } else {
+        vec!["must be a number between 0 and 0777 (octal), both inclusive".to_owned()]
+    }
+}
+
 fn too_long(text: &str, length_max: usize) -> Vec<String> {
     if text.len() > length_max {
         vec![format!("must be no more than {length_max} characters")]

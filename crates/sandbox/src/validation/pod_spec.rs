@@ -21,11 +21,10 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     if spec.child("hostNetwork").is_true() {
         host_ports(&spec.child("containers"), is_pod, causes);
     }
-    choice(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"], causes);
-    choice(
+    causes.required_choice(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    causes.required_choice(
         &spec.child("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        causes,
     );
     metadata::labels(&spec.child("nodeSelector"), causes);
     security::pod_security_context(spec, causes);
@@ -42,22 +41,6 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     scheduling::tolerations(&spec.child("tolerations"), causes);
     host_aliases(&spec.child("hostAliases"), causes);
     rest(spec, causes);
-}
-
-/// A required field with a closed list of values.
-pub(super) fn choice(field: &Field, supported: &[&str], causes: &mut Causes) {
-    match field.text() {
-        "" => causes.required(field, ""),
-        text if supported.contains(&text) => {}
-        _ => causes.not_supported(field, supported),
-    }
-}
-
-/// A field that may be absent, and has a closed list of values if it is not.
-pub(super) fn optional_choice(field: &Field, supported: &[&str], causes: &mut Causes) {
-    if field.is_set() && !supported.contains(&field.text()) {
-        causes.not_supported(field, supported);
-    }
 }
 
 /// The fields that hold one name.
@@ -92,7 +75,7 @@ fn rest(spec: &Field, causes: &mut Causes) {
     if runtime_class.is_set() {
         causes.invalid_each(&runtime_class, format::dns_subdomain(runtime_class.text()));
     }
-    optional_choice(&spec.child("preemptionPolicy"), &["PreemptLowerPriority", "Never"], causes);
+    causes.optional_choice(&spec.child("preemptionPolicy"), &["PreemptLowerPriority", "Never"]);
     let overhead = spec.child("overhead");
     if overhead.is_set() {
         let as_limits = serde_json::json!({"limits": overhead.value()});
@@ -104,7 +87,7 @@ fn rest(spec: &Field, causes: &mut Causes) {
     }
     let os = spec.child("os");
     if os.is_set() {
-        choice(&os.child("name"), &["linux", "windows"], causes);
+        causes.required_choice(&os.child("name"), &["linux", "windows"]);
     }
 }
 

@@ -147,7 +147,7 @@ pub(super) fn topology_spread_constraints(constraints: &Field, causes: &mut Caus
         }
         min_domains(&constraint.child("minDomains"), action.text(), causes);
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            super::pod_spec::optional_choice(&constraint.child(name), &["Honor", "Ignore"], causes);
+            causes.optional_choice(&constraint.child(name), &["Honor", "Ignore"]);
         }
         match_label_keys(&constraint, causes);
         selector::label_selector(&constraint.child("labelSelector"), causes);

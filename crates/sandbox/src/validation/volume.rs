@@ -3,8 +3,6 @@
 use super::field::{Causes, Field};
 use super::{format, volume_source};
 
-const FILE_MODE_MAX: i64 = 0o777;
-
 /// The valid volumes of a pod: what its containers can mount.
 pub(super) struct Volumes(Vec<Volume>);
 
@@ -48,38 +46,4 @@ pub(super) fn volumes(volumes: &Field, causes: &mut Causes) -> Volumes {
         causes.append(found);
     }
     valid
-}
-
-/// A relative path that does not climb.
-pub(super) fn descending_path(path: &Field, causes: &mut Causes) {
-    if path.text().starts_with('/') {
-        causes.invalid(path, "must be a relative path");
-    }
-    no_backsteps(path, causes);
-}
-
-/// A relative path that does not climb, and does not look as if it did.
-pub(super) fn local_path(path: &Field, causes: &mut Causes) {
-    descending_path(path, causes);
-    if path.text().starts_with("..") && !path.text().starts_with("../") {
-        causes.invalid(path, "must not start with '..'");
-    }
-}
-
-pub(super) fn no_backsteps(path: &Field, causes: &mut Causes) {
-    if path.text().split('/').any(|part| part == "..") {
-        causes.invalid(path, "must not contain '..'");
-    }
-}
-
-pub(super) fn file_mode(mode: &Field, causes: &mut Causes) {
-    if !(0..=FILE_MODE_MAX).contains(&mode.int()) {
-        causes.invalid(mode, "must be a number between 0 and 0777 (octal), both inclusive");
-    }
-}
-
-pub(super) fn required_text(field: &Field, causes: &mut Causes) {
-    if field.text().is_empty() {
-        causes.required(field, "");
-    }
 }
