@@ -3,6 +3,7 @@
 //! No I/O and no clock: the caller says what time it is and gets told when to call again. The actors read the store's
 //! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
 
+mod component_context;
 mod event;
 mod event_age;
 pub mod garbage_collector;
@@ -13,9 +14,9 @@ mod node_lifecycle;
 mod placement;
 mod pod_collector;
 mod scheduler;
+mod settings;
 mod taint_eviction;
 mod timer;
-mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +27,9 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
+pub use self::settings::Settings;
 
+use self::component_context::ComponentContext;
 use self::event::Recorder;
 use self::event_age::EventAges;
 use self::garbage_collector::GarbageCollector;
@@ -37,7 +40,6 @@ use self::pod_collector::PodCollector;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
-use self::world::World;
 use crate::kind::{Kind, NODE, POD};
 use crate::nodes;
 use crate::object::Object;
@@ -50,32 +52,6 @@ const STEP_MAX: usize = 32;
 
 /// So many nodes are added before the actors look at them.
 const ADDED_AT_ONCE: usize = 256;
-
-/// How the simulated cluster behaves. Times are shorter than upstream's (40 s, 40 s) where people would wait for them.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub seed: u64,
-    /// How often a kubelet renews its node's lease.
-    pub lease_renew_ms: i64,
-    /// A node whose lease is older than this is not ready.
-    pub node_monitor_grace_ms: i64,
-    /// How long the pods of a node that is gone stay.
-    pub pod_gc_delay_ms: i64,
-    /// Events that nobody has written for so long are deleted; 0: none are recorded.
-    pub event_age_ms: i64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            seed: 0,
-            lease_renew_ms: 10_000,
-            node_monitor_grace_ms: 15_000,
-            pod_gc_delay_ms: 1_000,
-            event_age_ms: 3_600_000,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub struct Cluster {
@@ -161,8 +137,8 @@ impl Cluster {
     pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
         let nodes = self.follow_nodes(now);
         let pods = self.follow_pods(now);
-        let (actors, mut world) = self.split(now);
-        let bindings = actors.scheduler.step(&mut world, STEP_MAX);
+        let (actors, mut context) = self.split(now);
+        let bindings = actors.scheduler.step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
         let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
         // What this step wrote is read in the next one.
@@ -189,8 +165,8 @@ impl Cluster {
         unread(&NODE, self.nodes_seen) || unread(&POD, self.pods_seen)
     }
 
-    fn split(&mut self, now: Timestamp) -> (&mut Actors, World<'_>) {
-        let world = World {
+    fn split(&mut self, now: Timestamp) -> (&mut Actors, ComponentContext<'_>) {
+        let context = ComponentContext {
             now,
             registry: &mut self.registry,
             rng: &mut self.rng,
@@ -198,7 +174,7 @@ impl Cluster {
             recorder: &mut self.recorder,
             settings: &self.settings,
         };
-        (&mut self.actors, world)
+        (&mut self.actors, context)
     }
 
     /// Returns whether there may be more.
@@ -210,11 +186,11 @@ impl Cluster {
         for change in &changes {
             self.nodes_seen = change.resource_version;
             let is_last = is_last(self.store(), &NODE, change);
-            let (actors, mut world) = self.split(now);
+            let (actors, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => actors.delete_node(&mut world, change.object.name()),
+                Action::Deleted => actors.delete_node(&mut context, change.object.name()),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_node(&mut world, &change.object.warm());
+                    actors.apply_node(&mut context, &change.object.warm());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -230,11 +206,11 @@ impl Cluster {
         for change in &changes {
             self.pods_seen = change.resource_version;
             let is_last = is_last(self.store(), &POD, change);
-            let (actors, mut world) = self.split(now);
+            let (actors, mut context) = self.split(now);
             match change.action {
                 Action::Deleted => actors.delete_pod(&change.object),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_pod(&mut world, &change.object.warm());
+                    actors.apply_pod(&mut context, &change.object.warm());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -247,14 +223,14 @@ impl Cluster {
         self.nodes_seen = self.store().resource_version();
         let nodes: Vec<Arc<Object>> = self.store().iter(&NODE, None).cloned().collect();
         let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
-        let (actors, mut world) = self.split(now);
+        let (actors, mut context) = self.split(now);
         let gone: Vec<Arc<str>> =
             actors.nodes.iter().filter(|name| !there.contains(&***name)).cloned().collect();
         for name in gone {
-            actors.delete_node(&mut world, &name);
+            actors.delete_node(&mut context, &name);
         }
         for node in &nodes {
-            actors.apply_node(&mut world, &node.warm());
+            actors.apply_node(&mut context, &node.warm());
         }
     }
 
@@ -262,24 +238,24 @@ impl Cluster {
         self.pods_seen = self.store().resource_version();
         let pods: Vec<Arc<Object>> = self.store().iter(&POD, None).cloned().collect();
         let there: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
-        let (actors, mut world) = self.split(now);
+        let (actors, mut context) = self.split(now);
         actors.scheduler.retain(&there);
         actors.kubelets.retain(&there);
         for pod in &pods {
-            actors.apply_pod(&mut world, &pod.warm());
+            actors.apply_pod(&mut context, &pod.warm());
         }
     }
 
     fn fire_timers(&mut self, now: Timestamp) -> bool {
         for _ in 0..STEP_MAX {
             let Some((at, timer)) = self.timers.pop(now) else { return false };
-            let (actors, mut world) = self.split(now);
+            let (actors, mut context) = self.split(now);
             match timer {
-                Timer::Pod { uid } => actors.kubelets.fire_pod(&mut world, at, &uid),
-                Timer::Heartbeat { slot } => actors.kubelets.fire_heartbeat(&mut world, slot),
-                Timer::Lease { node } => actors.node_lifecycle.fire(&mut world, at, &node),
-                Timer::Evict { pod } => actors.taint_eviction.fire(&mut world, &pod),
-                Timer::CollectPods { node } => actors.pod_collector.fire(&mut world, &node),
+                Timer::Pod { uid } => actors.kubelets.fire_pod(&mut context, at, &uid),
+                Timer::Heartbeat { slot } => actors.kubelets.fire_heartbeat(&mut context, slot),
+                Timer::Lease { node } => actors.node_lifecycle.fire(&mut context, at, &node),
+                Timer::Evict { pod } => actors.taint_eviction.fire(&mut context, &pod),
+                Timer::CollectPods { node } => actors.pod_collector.fire(&mut context, &node),
                 Timer::ExpireEvents => {
                     self.event_ages.expire(&mut self.registry, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
@@ -303,34 +279,34 @@ fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
 }
 
 impl Actors {
-    fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+    fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if !self.nodes.contains(node.name()) {
             self.nodes.insert(node.name().into());
         }
-        self.kubelets.apply_node(world, node);
-        if world.node_version(node.name()).is_some_and(|now| now != node.resource_version()) {
+        self.kubelets.apply_node(context, node);
+        if context.node_version(node.name()).is_some_and(|now| now != node.resource_version()) {
             // Its kubelet has just completed it: that change is the one to look at.
             return;
         }
         self.scheduler.apply_node(node);
-        self.node_lifecycle.apply_node(world, node);
-        self.taint_eviction.apply_node(world, node);
+        self.node_lifecycle.apply_node(context, node);
+        self.taint_eviction.apply_node(context, node);
     }
 
-    fn delete_node(&mut self, world: &mut World<'_>, name: &str) {
+    fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
         self.nodes.remove(name);
         self.scheduler.delete_node(name);
         self.node_lifecycle.delete_node(name);
         self.taint_eviction.delete_node(name);
-        self.kubelets.delete_node(world, name);
-        self.pod_collector.delete_node(world, name);
+        self.kubelets.delete_node(context, name);
+        self.pod_collector.delete_node(context, name);
     }
 
-    fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+    fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         self.scheduler.apply_pod(pod);
-        self.taint_eviction.apply_pod(world, pod);
-        self.kubelets.apply_pod(world, pod);
-        self.pod_collector.apply_pod(world, pod);
+        self.taint_eviction.apply_pod(context, pod);
+        self.kubelets.apply_pod(context, pod);
+        self.pod_collector.apply_pod(context, pod);
     }
 
     fn delete_pod(&mut self, pod: &Object) {

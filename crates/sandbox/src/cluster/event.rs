@@ -1,6 +1,6 @@
 //! Events that the actors record, aggregated and bounded as client-go's recorder does it.
 //!
-//! Pure: makes Event objects; the [world](super::world) stores them.
+//! Pure: makes Event objects; the [component context](super::component_context) stores them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

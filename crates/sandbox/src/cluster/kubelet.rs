@@ -23,11 +23,11 @@ pub use self::machine::DOWN_ANNOTATION;
 use self::machine::{Machine, Machines};
 use self::run::{Note, PodRun};
 use self::status::HostAddress;
+use super::component_context::ComponentContext;
 use super::event::About;
 use super::key::PodKey;
 use super::lifecycle::{Admit, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::timer::Timer;
-use super::world::World;
 use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Usage;
@@ -73,20 +73,20 @@ impl Kubelets {
     }
 
     /// A node was added or has changed.
-    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+    pub fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if self.machines.is_another(node) {
             // The deletion of the one before went unseen.
-            self.delete_node(world, node.name());
+            self.delete_node(context, node.name());
         }
-        if self.machines.apply(world, node) {
-            self.catch_up(world, node.name());
+        if self.machines.apply(context, node) {
+            self.catch_up(context, node.name());
         }
     }
 
     /// The node is gone, and its kubelet with it: its pods are nobody's until pod GC removes them.
-    pub fn delete_node(&mut self, world: &World<'_>, name: &str) {
+    pub fn delete_node(&mut self, context: &ComponentContext<'_>, name: &str) {
         self.machines.remove(name);
-        for uid in self.uids_on(world, name) {
+        for uid in self.uids_on(context, name) {
             if let Some(pod) = self.pods.get_mut(&uid) {
                 pod.life = Life::Bound;
             }
@@ -94,18 +94,18 @@ impl Kubelets {
     }
 
     /// A kubelet (re)starts: it looks at every pod of its node.
-    fn catch_up(&mut self, world: &mut World<'_>, node: &str) {
-        for uid in self.uids_on(world, node) {
-            self.act(world, &uid, true);
+    fn catch_up(&mut self, context: &mut ComponentContext<'_>, node: &str) {
+        for uid in self.uids_on(context, node) {
+            self.act(context, &uid, true);
         }
     }
 
-    fn uids_on(&self, world: &World<'_>, node: &str) -> Vec<Arc<str>> {
-        world.pods_on(node).map(|pod| Arc::from(pod.uid())).collect()
+    fn uids_on(&self, context: &ComponentContext<'_>, node: &str) -> Vec<Arc<str>> {
+        context.pods_on(node).map(|pod| Arc::from(pod.uid())).collect()
     }
 
     /// A pod was added or has changed.
-    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+    pub fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         if pod.node_name().is_empty() {
             return;
         }
@@ -113,9 +113,9 @@ impl Kubelets {
         if let Some(known) = self.pods.get_mut(pod.uid()) {
             if known.annotation.as_deref() != annotation {
                 known.annotation = annotation.map(Into::into);
-                self.change_lifecycle(world, pod);
+                self.change_lifecycle(context, pod);
             } else if pod.is_terminating() || known.has_other_images(pod) {
-                self.act(world, pod.uid(), false);
+                self.act(context, pod.uid(), false);
             }
             return;
         }
@@ -128,7 +128,7 @@ impl Kubelets {
             timer: None,
         };
         self.pods.insert(pod.uid().into(), known);
-        self.act(world, pod.uid(), false);
+        self.act(context, pod.uid(), false);
     }
 
     /// The pod is gone from the API server.
@@ -149,29 +149,31 @@ impl Kubelets {
         }
     }
 
-    pub fn fire_pod(&mut self, world: &mut World<'_>, at: Timestamp, uid: &str) {
+    pub fn fire_pod(&mut self, context: &mut ComponentContext<'_>, at: Timestamp, uid: &str) {
         if let Some(pod) = self.pods.get_mut(uid)
             && pod.timer == Some(at)
         {
             pod.timer = None;
-            self.act(world, uid, false);
+            self.act(context, uid, false);
         }
     }
 
-    pub fn fire_heartbeat(&mut self, world: &mut World<'_>, slot: u32) {
-        for node in self.machines.heartbeat(world, slot) {
-            self.catch_up(world, &node);
+    pub fn fire_heartbeat(&mut self, context: &mut ComponentContext<'_>, slot: u32) {
+        for node in self.machines.heartbeat(context, slot) {
+            self.catch_up(context, &node);
         }
     }
 
     /// Does what is due for one pod. `report` writes the status even if nothing has happened.
-    fn act(&mut self, world: &mut World<'_>, uid: &str, report: bool) {
+    fn act(&mut self, context: &mut ComponentContext<'_>, uid: &str, report: bool) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
             return;
         };
-        let Some(object) = world.pod(&pod.key).filter(|object| object.uid() == uid) else { return };
-        let mut kubelet = Kubelet { machine, world, lifecycles: &mut self.lifecycles };
+        let Some(object) = context.pod(&pod.key).filter(|object| object.uid() == uid) else {
+            return;
+        };
+        let mut kubelet = Kubelet { machine, context, lifecycles: &mut self.lifecycles };
         kubelet.act(pod, &object, report);
         let deadline = match &pod.life {
             Life::Bound | Life::Finished => None,
@@ -182,26 +184,26 @@ impl Kubelets {
             && pod.timer.is_none_or(|timer| deadline < timer)
         {
             pod.timer = Some(deadline);
-            world.timers.set(deadline, Timer::Pod { uid: uid.into() });
+            context.timers.set(deadline, Timer::Pod { uid: uid.into() });
         }
     }
 
-    fn change_lifecycle(&mut self, world: &mut World<'_>, object: &Arc<Object>) {
+    fn change_lifecycle(&mut self, context: &mut ComponentContext<'_>, object: &Arc<Object>) {
         let uid = object.uid();
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if let Life::Running(run) = &mut pod.life
             && let Some(machine) = self.machines.on(&pod.node)
         {
-            let mut host = Host { images: &mut machine.images, rng: world.rng };
+            let mut host = Host { images: &mut machine.images, rng: context.rng };
             for container in run.containers.iter_mut().filter(|c| c.role != Role::Init) {
                 let annotation = pod.annotation.as_deref();
                 let labels = &machine.room.node.labels;
                 if let Ok(to) = self.lifecycles.choose(annotation, &container.image, labels) {
-                    container.change_lifecycle(&to, world.now, &mut host);
+                    container.change_lifecycle(&to, context.now, &mut host);
                 }
             }
         }
-        self.act(world, uid, true);
+        self.act(context, uid, true);
     }
 }
 
@@ -237,7 +239,7 @@ fn release(machine: &mut Machine, pod: &Pod) {
 /// One node's kubelet at work.
 struct Kubelet<'a, 'w> {
     machine: &'a mut Machine,
-    world: &'a mut World<'w>,
+    context: &'a mut ComponentContext<'w>,
     lifecycles: &'a mut Lifecycles,
 }
 
@@ -252,11 +254,11 @@ impl Kubelet<'_, '_> {
             }
             Life::Stopping { until, .. } => {
                 *until = (*until).min(self.grace_ends(object));
-                if *until <= self.world.now {
+                if *until <= self.context.now {
                     self.finish_stop(pod, object);
                 }
             }
-            Life::Finished if object.is_terminating() => self.world.remove_pod(object),
+            Life::Finished if object.is_terminating() => self.context.remove_pod(object),
             Life::Finished => {}
         }
     }
@@ -269,7 +271,7 @@ impl Kubelet<'_, '_> {
         }
         if object.is_terminating() {
             pod.life = Life::Finished;
-            return self.world.remove_pod(object);
+            return self.context.remove_pod(object);
         }
         match self.admit(pod, object) {
             Err((reason, message)) => self.reject(pod, object, &reason, &message),
@@ -311,7 +313,7 @@ impl Kubelet<'_, '_> {
                 containers.push(container);
             }
         }
-        Ok(PodRun { containers, started_at: self.world.now, pod_ip: None })
+        Ok(PodRun { containers, started_at: self.context.now, pod_ip: None })
     }
 
     fn container(
@@ -339,10 +341,10 @@ impl Kubelet<'_, '_> {
 
     fn reject(&mut self, pod: &mut Pod, object: &Arc<Object>, reason: &str, message: &str) {
         pod.life = Life::Finished;
-        let status = status::rejected(object.value(), reason, message, self.world.now);
+        let status = status::rejected(object.value(), reason, message, self.context.now);
         let node = &self.machine.name;
-        self.world.event(About::pod(object), node, true, reason, message);
-        self.world.set_pod_status(object, status);
+        self.context.event(About::pod(object), node, true, reason, message);
+        self.context.set_pod_status(object, status);
     }
 
     /// Containers whose image was changed in the pod's spec start over. Returns whether there are any.
@@ -363,9 +365,9 @@ impl Kubelet<'_, '_> {
             let labels = &self.machine.room.node.labels;
             let lifecycle = self.lifecycles.choose(annotation.as_deref(), image, labels);
             let lifecycle = lifecycle.unwrap_or_else(|_| container.lifecycle.clone());
-            container.change_image(image.into(), lifecycle, self.world.now);
+            container.change_image(image.into(), lifecycle, self.context.now);
             let note = Note { container: index, happening: Happening::ImageChanged };
-            report_event(self.world, &self.machine.name, object, run, &note);
+            report_event(self.context, &self.machine.name, object, run, &note);
         }
         true
     }
@@ -374,20 +376,20 @@ impl Kubelet<'_, '_> {
         let Life::Running(run) = &mut pod.life else { return };
         let before = run.appearance();
         let mut notes = Vec::new();
-        let mut host = Host { images: &mut self.machine.images, rng: self.world.rng };
-        run.advance(self.world.now, &mut host, &mut notes);
+        let mut host = Host { images: &mut self.machine.images, rng: self.context.rng };
+        run.advance(self.context.now, &mut host, &mut notes);
         let has_sandbox = run.containers.iter().any(|c| c.running().is_some());
         if run.pod_ip.is_none() && has_sandbox {
             let host_network = object.value()["spec"]["hostNetwork"] == Value::Bool(true);
             run.pod_ip = self.machine.address(host_network);
         }
         for note in &notes {
-            report_event(self.world, &self.machine.name, object, run, note);
+            report_event(self.context, &self.machine.name, object, run, note);
         }
         if report || run.appearance() != before {
             let address = HostAddress { host_ip: &self.machine.host_ip };
-            let status = status::of_run(run, object.value(), &address, self.world.now);
-            self.world.set_pod_status(object, status);
+            let status = status::of_run(run, object.value(), &address, self.context.now);
+            self.context.set_pod_status(object, status);
         }
         if run.phase().is_terminal() {
             release(self.machine, pod);
@@ -397,26 +399,26 @@ impl Kubelet<'_, '_> {
 
     fn grace_ends(&self, object: &Object) -> Timestamp {
         let seconds = object.value()["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        Timestamp(self.world.now.0 + seconds.unwrap_or(0) * 1000)
+        Timestamp(self.context.now.0 + seconds.unwrap_or(0) * 1000)
     }
 
     fn begin_stop(&mut self, pod: &mut Pod, object: &Arc<Object>) {
-        let grace_ms = self.grace_ends(object).0 - self.world.now.0;
+        let grace_ms = self.grace_ends(object).0 - self.context.now.0;
         let Life::Running(mut run) = std::mem::replace(&mut pod.life, Life::Finished) else {
             return;
         };
         for container in (0..run.containers.len()).rev() {
             if run.containers[container].running().is_some() {
                 let note = Note { container, happening: Happening::Killing };
-                report_event(self.world, &self.machine.name, object, &run, &note);
+                report_event(self.context, &self.machine.name, object, &run, &note);
             }
         }
-        let mut host = Host { images: &mut self.machine.images, rng: self.world.rng };
+        let mut host = Host { images: &mut self.machine.images, rng: self.context.rng };
         let takes = run.stop_time(grace_ms, &mut host);
         for container in &mut run.containers {
             container.settle();
         }
-        pod.life = Life::Stopping { run, until: Timestamp(self.world.now.0 + takes) };
+        pod.life = Life::Stopping { run, until: Timestamp(self.context.now.0 + takes) };
         if takes == 0 {
             self.finish_stop(pod, object);
         }
@@ -429,15 +431,15 @@ impl Kubelet<'_, '_> {
         else {
             return;
         };
-        run.stop(self.world.now);
+        run.stop(self.context.now);
         run.pod_ip = None;
         let address = HostAddress { host_ip: &self.machine.host_ip };
-        let mut status = status::of_run(&run, object.value(), &address, self.world.now);
+        let mut status = status::of_run(&run, object.value(), &address, self.context.now);
         if status["phase"] == "Pending" {
             status["phase"] = Value::from("Failed");
         }
-        if let Some(object) = self.world.set_pod_status(object, status) {
-            self.world.remove_pod(&object);
+        if let Some(object) = self.context.set_pod_status(object, status) {
+            self.context.remove_pod(&object);
         }
     }
 }

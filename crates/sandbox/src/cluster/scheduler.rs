@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::component_context::ComponentContext;
 use super::event::{About, Says};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
-use super::world::World;
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::object::Object;
@@ -187,27 +187,27 @@ impl Scheduler {
     }
 
     /// Tries up to `limit` pods. Returns whether more are waiting for their turn.
-    pub fn step(&mut self, world: &mut World<'_>, limit: usize) -> bool {
+    pub fn step(&mut self, context: &mut ComponentContext<'_>, limit: usize) -> bool {
         for _ in 0..limit {
             let Some(turn) = self.queue.pop_first() else { return false };
-            self.try_to_bind(world, &turn.uid);
+            self.try_to_bind(context, &turn.uid);
         }
         !self.queue.is_empty()
     }
 
-    fn try_to_bind(&mut self, world: &mut World<'_>, uid: &Arc<str>) {
+    fn try_to_bind(&mut self, context: &mut ComponentContext<'_>, uid: &Arc<str>) {
         let Some(Pod::Pending { needs, pinned, turn }) = self.pods.get(uid) else { return };
         let (turn, pinned) = (turn.clone(), pinned.clone());
-        let Some(object) = world.pod(&turn.key).filter(|object| object.uid() == &**uid) else {
+        let Some(object) = context.pod(&turn.key).filter(|object| object.uid() == &**uid) else {
             return;
         };
         let reasons = match self.choose(needs, pinned.as_deref()) {
             Ok(node) => {
                 let usage = needs.usage.clone();
-                if world.bind(&object, &node) {
+                if context.bind(&object, &node) {
                     let (namespace, name) = (object.namespace(), object.name());
                     let message = format!("Successfully assigned {namespace}/{name} to {node}");
-                    world.record(About::pod(&object), says(false, "Scheduled", &message));
+                    context.record(About::pod(&object), says(false, "Scheduled", &message));
                     self.bind(turn, node, usage);
                 }
                 return;
@@ -216,16 +216,16 @@ impl Scheduler {
         };
         let Some(name) = pinned else {
             self.waiting.insert(uid.clone());
-            return report_unschedulable(world, &object, &reasons.message(), None);
+            return report_unschedulable(context, &object, &reasons.message(), None);
         };
-        let preempted = self.preempt(world, &object, uid, &name);
+        let preempted = self.preempt(context, &object, uid, &name);
         self.nodes.entry(name.clone()).or_default().waiting.insert(uid.clone());
         match preempted {
             Preempted::Nobody => {
-                report_unschedulable(world, &object, &reasons.message(), None);
+                report_unschedulable(context, &object, &reasons.message(), None);
             }
             Preempted::Now => {
-                report_unschedulable(world, &object, &reasons.nodes_message(), Some(&name));
+                report_unschedulable(context, &object, &reasons.nodes_message(), Some(&name));
             }
             Preempted::Before => {}
         }
@@ -234,7 +234,7 @@ impl Scheduler {
     /// Makes room on the one node that the pod may go to.
     fn preempt(
         &self,
-        world: &mut World<'_>,
+        context: &mut ComponentContext<'_>,
         object: &Object,
         uid: &Arc<str>,
         name: &str,
@@ -256,7 +256,7 @@ impl Scheduler {
         };
         let mut evicted = false;
         for victim in &victims {
-            evicted |= preemption::evict(world, victim, object.uid(), name);
+            evicted |= preemption::evict(context, victim, object.uid(), name);
         }
         if evicted { Preempted::Now } else { Preempted::Before }
     }
@@ -327,7 +327,7 @@ fn says<'a>(warns: bool, reason: &'a str, message: &'a str) -> Says<'a> {
 
 /// Says why a pod is not scheduled; `nominated` is the node on which room is being made for it.
 fn report_unschedulable(
-    world: &mut World<'_>,
+    context: &mut ComponentContext<'_>,
     pod: &Arc<Object>,
     message: &str,
     nominated: Option<&str>,
@@ -346,15 +346,15 @@ fn report_unschedulable(
         "message": message,
         "observedGeneration": generation.cloned().unwrap_or(json!(1)),
         "lastProbeTime": null,
-        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(world.now))),
+        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(context.now))),
     });
     let mut status = pod.value()["status"].clone();
     condition::set(&mut status, condition);
     if let Some(node) = nominated {
         status["nominatedNodeName"] = json!(node);
     }
-    world.set_pod_status(pod, status);
-    world.record(About::pod(pod), says(true, "FailedScheduling", message));
+    context.set_pod_status(pod, status);
+    context.record(About::pod(pod), says(true, "FailedScheduling", message));
 }
 
 /// Why a pod fits none of the nodes, counted.

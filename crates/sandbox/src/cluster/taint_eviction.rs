@@ -9,11 +9,11 @@ use everynode_core::placement::Toleration;
 use everynode_core::time::Timestamp;
 use serde_json::Value;
 
+use super::component_context::ComponentContext;
 use super::event::{About, Says};
 use super::key::PodKey;
 use super::placement;
 use super::timer::Timer;
-use super::world::World;
 use crate::condition;
 use crate::object::Object;
 
@@ -33,7 +33,7 @@ enum Stay {
 }
 
 impl TaintEviction {
-    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Object) {
+    pub fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Object) {
         let all = node.value()["spec"]["taints"].as_array().into_iter().flatten();
         let taints: Vec<Taint> = all
             .filter_map(placement::taint)
@@ -44,8 +44,8 @@ impl TaintEviction {
             false => self.taints.insert(node.name().into(), taints.clone()).unwrap_or_default(),
         };
         if before != taints {
-            for pod in world.pods_on(node.name()).collect::<Vec<_>>() {
-                self.apply_pod(world, &pod);
+            for pod in context.pods_on(node.name()).collect::<Vec<_>>() {
+                self.apply_pod(context, &pod);
             }
         }
     }
@@ -54,7 +54,7 @@ impl TaintEviction {
         self.taints.remove(name);
     }
 
-    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+    pub fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         let stay = match self.taints.get(pod.node_name()) {
             Some(taints) if !pod.is_terminating() => stay(pod.value(), taints),
             Some(_) | None => Stay::Forever,
@@ -69,15 +69,15 @@ impl TaintEviction {
             }
             Stay::For { ms: 0 } => {
                 self.planned.remove(&key);
-                evict(world, pod);
+                evict(context, pod);
             }
             Stay::For { ms } => {
-                let at = Timestamp(world.now.0 + ms);
+                let at = Timestamp(context.now.0 + ms);
                 // A plan that is there goes on: time that has passed counts, unless less is left now.
                 let planned = self.planned.get(&key).filter(|(uid, _)| **uid == *pod.uid());
                 if planned.is_none_or(|(_, planned)| at < *planned) {
                     self.planned.insert(key.clone(), (pod.uid().into(), at));
-                    world.timers.set(at, Timer::Evict { pod: key });
+                    context.timers.set(at, Timer::Evict { pod: key });
                 }
             }
         }
@@ -89,15 +89,15 @@ impl TaintEviction {
         }
     }
 
-    pub fn fire(&mut self, world: &mut World<'_>, key: &PodKey) {
-        let due = self.planned.get(key).is_some_and(|(_, at)| *at <= world.now);
+    pub fn fire(&mut self, context: &mut ComponentContext<'_>, key: &PodKey) {
+        let due = self.planned.get(key).is_some_and(|(_, at)| *at <= context.now);
         if !due {
             return;
         }
         if let Some((uid, _)) = self.planned.remove(key)
-            && let Some(pod) = world.pod(key).filter(|pod| pod.uid() == &*uid)
+            && let Some(pod) = context.pod(key).filter(|pod| pod.uid() == &*uid)
         {
-            evict(world, &pod);
+            evict(context, &pod);
         }
     }
 }
@@ -124,9 +124,9 @@ fn stay(pod: &Value, taints: &[Taint]) -> Stay {
     shortest.map_or(Stay::Forever, |seconds| Stay::For { ms: seconds.saturating_mul(1000) })
 }
 
-fn evict(world: &mut World<'_>, pod: &Arc<Object>) {
+fn evict(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
     let message = "Taint manager: deleting due to NoExecute taint";
-    let status = condition::disrupted(pod, "DeletionByTaintManager", message, world.now);
+    let status = condition::disrupted(pod, "DeletionByTaintManager", message, context.now);
     let message = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
     let says = Says {
         component: "taint-eviction-controller",
@@ -135,9 +135,9 @@ fn evict(world: &mut World<'_>, pod: &Arc<Object>) {
         reason: "TaintManagerEviction",
         message: &message,
     };
-    world.record(About::pod(pod), says);
-    if let Some(pod) = world.set_pod_status(pod, status) {
-        world.delete_pod(&pod);
+    context.record(About::pod(pod), says);
+    if let Some(pod) = context.set_pod_status(pod, status) {
+        context.delete_pod(&pod);
     }
 }
 

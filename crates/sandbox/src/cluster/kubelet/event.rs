@@ -2,19 +2,25 @@
 
 use super::container::{Happening, Role};
 use super::run::{Note, PodRun};
+use crate::cluster::component_context::ComponentContext;
 use crate::cluster::event::About;
-use crate::cluster::world::World;
 use crate::object::Object;
 
 /// One container's happening as the event that upstream's kubelet records.
-pub fn report_event(world: &mut World<'_>, node: &str, pod: &Object, run: &PodRun, note: &Note) {
+pub fn report_event(
+    context: &mut ComponentContext<'_>,
+    node: &str,
+    pod: &Object,
+    run: &PodRun,
+    note: &Note,
+) {
     let container = &run.containers[note.container];
     let list = if container.role == Role::Main { "containers" } else { "initContainers" };
     let name = &container.name;
     let image = &container.image;
     let about = || About::pod(pod).at(format!("spec.{list}{{{name}}}"));
     let mut say = |warns: bool, reason: &str, message: &str| {
-        world.event(about(), node, warns, reason, message);
+        context.event(about(), node, warns, reason, message);
     };
     match &note.happening {
         Happening::Pulling => say(false, "Pulling", &format!("Pulling image \"{image}\"")),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use everynode_core::time::Timestamp;
 use serde_json::Value;
 
+use crate::cluster::component_context::ComponentContext;
 use crate::cluster::placement;
 use crate::cluster::timer::Timer;
-use crate::cluster::world::World;
 use crate::nodes;
 use crate::object::Object;
 use crate::value::text;
@@ -83,7 +83,7 @@ impl Machines {
     }
 
     /// Takes a node as it is now. Returns whether its kubelet has just started.
-    pub fn apply(&mut self, world: &mut World<'_>, node: &Arc<Object>) -> bool {
+    pub fn apply(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) -> bool {
         let down = node.annotation(DOWN_ANNOTATION) == Some("true");
         let starts = match self.machines.get_mut(node.name()) {
             Some(machine) if *machine.uid == *node.uid() => {
@@ -93,26 +93,26 @@ impl Machines {
                 started
             }
             _ => {
-                self.add(world, node, down);
+                self.add(context, node, down);
                 !down
             }
         };
         if starts {
-            self.register(world, node);
+            self.register(context, node);
         }
         starts
     }
 
-    fn register(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
-        register(world, node, self.registered);
+    fn register(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+        register(context, node, self.registered);
         if let (Some(machine), Some(node)) =
-            (self.machines.get_mut(node.name()), world.node(node.name()))
+            (self.machines.get_mut(node.name()), context.node(node.name()))
         {
             machine.see(&node);
         }
     }
 
-    fn add(&mut self, world: &mut World<'_>, node: &Arc<Object>, down: bool) {
+    fn add(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>, down: bool) {
         self.registered += 1;
         let slot = self.registered % HEARTBEAT_SLOTS;
         let value = node.value();
@@ -131,11 +131,11 @@ impl Machines {
         };
         let members = self.slots.entry(slot).or_default();
         if members.is_empty() {
-            let period = world.settings.lease_renew_ms;
+            let period = context.settings.lease_renew_ms;
             let offset = i64::from(slot) * period / i64::from(HEARTBEAT_SLOTS);
-            let next = world.now.0 - world.now.0.rem_euclid(period) + offset;
-            let next = if next <= world.now.0 { next + period } else { next };
-            world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+            let next = context.now.0 - context.now.0.rem_euclid(period) + offset;
+            let next = if next <= context.now.0 { next + period } else { next };
+            context.timers.set(Timestamp(next), Timer::Heartbeat { slot });
         }
         members.insert(machine.name.clone());
         self.machines.insert(machine.name.clone(), machine);
@@ -151,7 +151,7 @@ impl Machines {
 
     /// Renews the leases of one slot's nodes. Returns those whose kubelets had to register again, because the cluster
     /// took them for silent.
-    pub fn heartbeat(&mut self, world: &mut World<'_>, slot: u32) -> Vec<Arc<str>> {
+    pub fn heartbeat(&mut self, context: &mut ComponentContext<'_>, slot: u32) -> Vec<Arc<str>> {
         let Some(members) = self.slots.get(&slot).filter(|members| !members.is_empty()) else {
             self.slots.remove(&slot);
             return Vec::new();
@@ -159,20 +159,20 @@ impl Machines {
         let mut doubted = Vec::new();
         for name in members {
             if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
-                world.renew_lease(name, &machine.uid);
+                context.renew_lease(name, &machine.uid);
                 machine.beats += 1;
                 if machine.doubted {
                     doubted.push(name.clone());
                 } else if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
-                    report(world, name);
+                    report(context, name);
                 }
             }
         }
-        let next = world.now.0 + world.settings.lease_renew_ms;
-        world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+        let next = context.now.0 + context.settings.lease_renew_ms;
+        context.timers.set(Timestamp(next), Timer::Heartbeat { slot });
         for name in &doubted {
-            if let Some(node) = world.node(name) {
-                self.register(world, &node);
+            if let Some(node) = context.node(name) {
+                self.register(context, &node);
             }
         }
         doubted
@@ -180,8 +180,8 @@ impl Machines {
 }
 
 /// A kubelet starts: it fills in what its node does not say, says that it is ready, and takes its lease.
-fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
-    world.renew_lease(node.name(), node.uid());
+fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) {
+    context.renew_lease(node.name(), node.uid());
     let mut complete = node.value().clone();
     nodes::complete(&mut complete, index);
     let mut current = node.clone();
@@ -189,25 +189,25 @@ fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
     {
         let mut main = complete.clone();
         main["status"] = node.value()["status"].clone();
-        match world.update_node(main) {
+        match context.update_node(main) {
             Some(updated) => current = updated,
             None => return,
         }
     }
-    nodes::set_healthy(&mut complete, world.now);
+    nodes::set_healthy(&mut complete, context.now);
     if complete["status"] != current.value()["status"] {
         let mut updated = current.value().clone();
         updated["status"] = complete["status"].take();
-        world.update_node_status(updated);
+        context.update_node_status(updated);
     }
 }
 
 /// The kubelet's conditions as they were, with the time of this heartbeat.
-fn report(world: &mut World<'_>, node: &str) {
-    let Some(node) = world.node(node) else { return };
+fn report(context: &mut ComponentContext<'_>, node: &str) {
+    let Some(node) = context.node(node) else { return };
     let mut updated = node.value().clone();
-    nodes::set_heartbeat(&mut updated, world.now);
-    world.update_node_status(updated);
+    nodes::set_heartbeat(&mut updated, context.now);
+    context.update_node_status(updated);
 }
 
 fn host_ip(node: &Value, index: u32) -> String {

@@ -4,8 +4,8 @@
 //! not decided here: such a pod waits.
 
 use super::{NAME, Turn};
+use crate::cluster::component_context::ComponentContext;
 use crate::cluster::event::{About, Says};
-use crate::cluster::world::World;
 use crate::condition;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
@@ -40,21 +40,21 @@ pub fn victims(
 }
 
 /// Deletes a pod so that another one finds room. Returns whether it had not been deleted already.
-pub fn evict(world: &mut World<'_>, victim: &Turn, by: &str, node: &str) -> bool {
-    let Some(pod) = world.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
+pub fn evict(context: &mut ComponentContext<'_>, victim: &Turn, by: &str, node: &str) -> bool {
+    let Some(pod) = context.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
         return false;
     };
     if pod.is_terminating() {
         return false;
     }
     let message = format!("{NAME}: preempting to accommodate a higher priority pod");
-    let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, world.now);
+    let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, context.now);
     let message = format!("Preempted by pod {by} on node {node}");
     let says =
         Says { component: NAME, host: "", warns: false, reason: "Preempted", message: &message };
-    world.record(About::pod(&pod), says);
-    if let Some(pod) = world.set_pod_status(&pod, status) {
-        world.delete_pod(&pod);
+    context.record(About::pod(&pod), says);
+    if let Some(pod) = context.set_pod_status(&pod, status) {
+        context.delete_pod(&pod);
     }
     true
 }

@@ -9,12 +9,11 @@ use everynode_core::time::Timestamp;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::Settings;
 use super::event::{About, Recorder, Recording, Says, repeat};
 use super::key::PodKey;
-use super::node_lifecycle::renewed_at;
+use super::settings::Settings;
 use super::timer::Timers;
-use crate::clock::rfc3339_micro;
+use crate::clock::{self, rfc3339_micro};
 use crate::kind::{EVENT, LEASE, NODE, POD};
 use crate::object::Object;
 use crate::registry::Registry;
@@ -24,7 +23,7 @@ use crate::value::text;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-pub struct World<'a> {
+pub struct ComponentContext<'a> {
     pub now: Timestamp,
     pub registry: &'a mut Registry,
     pub rng: &'a mut Pcg64Mcg,
@@ -33,7 +32,7 @@ pub struct World<'a> {
     pub settings: &'a Settings,
 }
 
-impl World<'_> {
+impl ComponentContext<'_> {
     pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
         self.registry.store().find_warm(&POD, &key.namespace, &key.name)
     }
@@ -137,10 +136,8 @@ impl World<'_> {
 
     /// When a node's lease was last renewed; `None` if it has none.
     pub fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
-        self.registry
-            .store()
-            .find(&LEASE, LEASE_NAMESPACE, node)
-            .and_then(|lease| renewed_at(&lease.read()))
+        let lease = self.registry.store().find(&LEASE, LEASE_NAMESPACE, node)?;
+        clock::parse(text(&lease.read(), &["spec", "renewTime"]))
     }
 
     /// Records an event of a node's kubelet.
