@@ -1,14 +1,18 @@
-//! The HTTP front of the sandbox: everything between a socket and the store's calls. It decides
-//! what a request means and how an answer looks on the wire; what is true, the store decides.
+//! The HTTPS server of the sandbox. It decides what a request means and which form its answer has;
+//! the registry and the store decide everything else.
 
 pub mod access;
 pub mod authentication;
 pub mod body;
+pub mod call;
+pub mod connection;
 pub mod decode;
 pub mod discovery;
 pub mod faults;
+pub mod faulty_body;
+pub mod handler;
+pub mod inject;
 pub mod kubeconfig;
-pub mod link;
 pub mod negotiate;
 pub mod openapi;
 pub mod percent;
@@ -22,6 +26,7 @@ pub mod route;
 pub mod serve;
 pub mod server;
 pub mod shared;
+pub mod stale_read;
 pub mod stall;
 pub mod tls;
 pub mod token;

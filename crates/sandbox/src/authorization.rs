@@ -20,7 +20,7 @@ use crate::status::Status;
 use crate::store::{Store, WriteOptions};
 use crate::value::{array, string};
 
-pub use rule::{Request, Rule, Target};
+pub use rule::{Attributes, PolicyRule, RequestTarget};
 
 /// Members may do anything, whatever the roles say.
 pub const MASTERS: &str = "system:masters";
@@ -66,7 +66,7 @@ pub enum Decision {
 }
 
 /// The first binding that allows the request decides; nothing forbids.
-pub fn authorize(store: &Store, user: &User, request: &Request<'_>) -> Decision {
+pub fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decision {
     if user.is_master() {
         return Decision::Allowed { reason: String::new() };
     }
@@ -90,9 +90,9 @@ pub fn authorize(store: &Store, user: &User, request: &Request<'_>) -> Decision 
 }
 
 /// All rules that hold for the user in a namespace, in the order in which they are looked at.
-pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
+pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
     if user.is_master() {
-        return vec![Rule::any_resource(), Rule::any_path()];
+        return vec![PolicyRule::any_resource(), PolicyRule::any_path()];
     }
     bindings(store, user, namespace)
         .filter_map(|binding| rules_of(store, &binding).ok())
@@ -153,7 +153,7 @@ fn is_subject(subject: &Value, user: &User, namespace_of_binding: &str) -> bool 
 }
 
 /// The rules of the role that a binding names, or that there is none.
-fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<Rule>, String> {
+fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<PolicyRule>, String> {
     let reference = &binding.object.value()["roleRef"];
     let name = string(reference, "/name");
     if string(reference, "/kind") == "Role" {
@@ -190,8 +190,8 @@ fn label_selector(selector: &Value) -> Option<LabelSelector> {
     LabelSelector::parse(&convert::label_selector_text(&selector)).ok()
 }
 
-fn own_rules(role: &Object) -> Vec<Rule> {
-    array(role.value(), "/rules").iter().map(Rule::of_json).collect()
+fn own_rules(role: &Object) -> Vec<PolicyRule> {
+    array(role.value(), "/rules").iter().map(PolicyRule::of_json).collect()
 }
 
 fn no_role(resource: &str, name: &str) -> String {

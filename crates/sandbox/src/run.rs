@@ -11,6 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::faults::Faults;
+use crate::api::handler::handle;
 use crate::api::serve::{Limits, serve};
 use crate::api::server::Server;
 use crate::api::shared::{Shared, now};
@@ -93,7 +94,7 @@ pub enum Error {
     #[error("create nodes: {0}")]
     CreateNodes(Status),
     #[error(transparent)]
-    Faults(#[from] fault::TooMany),
+    Faults(#[from] fault::TooManyRules),
 }
 
 /// A running sandbox. Dropping it stops it; `shutdown` also waits for that.
@@ -135,7 +136,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
             listener,
             TlsAcceptor::from(identity.server_config),
             options.limits,
-            move |request| Arc::clone(&server).handle(request),
+            move |request| handle(Arc::clone(&server), request),
             outages,
             stop.clone(),
         )),

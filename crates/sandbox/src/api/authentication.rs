@@ -5,10 +5,10 @@ use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
 use super::access;
-use super::server::unauthorized;
+use super::respond::unauthorized;
 use super::shared::Shared;
 use super::token::Tokens;
-use crate::authorization::{AUTHENTICATED, MASTERS, Request, Target, User};
+use crate::authorization::{AUTHENTICATED, Attributes, MASTERS, RequestTarget, User};
 use crate::kind::SERVICE_ACCOUNT;
 use crate::status::Status;
 
@@ -71,8 +71,8 @@ fn act_as(shared: &Shared, user: User, headers: &HeaderMap) -> Result<User, Stat
         return Err(Status::bad_request("a group or uid is impersonated without a user"));
     };
     let may = |resource, group, namespace, name| {
-        let target = Target::Resource { group, resource, subresource: "", namespace, name };
-        access::check(shared, &user, &Request { verb: "impersonate", target })
+        let target = RequestTarget::Resource { group, resource, subresource: "", namespace, name };
+        access::check(shared, &user, &Attributes { verb: "impersonate", target })
     };
     let account = service_account(&name);
     match account {

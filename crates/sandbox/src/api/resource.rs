@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use http::{Method, Response};
 
-use super::respond::Body;
+use super::call::Call;
+use super::respond::{Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
-use super::server::{Call, method_not_allowed, not_served};
 use super::shared::Shared;
 use crate::kind::{Kind, Subresource, Verb};
 use crate::status::Status;
-pub(super) use read::list_behind;
 
 /// What a request is about.
 pub(super) struct Target<'a> {

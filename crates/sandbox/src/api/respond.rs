@@ -1,4 +1,4 @@
-//! Responses: bodies and the few shapes that all answers have.
+//! Responses: their bodies, and the errors that several endpoints share.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
-use crate::status::Status;
+use crate::status::{Details, Reason, Status};
 
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -55,4 +55,24 @@ pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
             response.headers_mut().append(WARNING, value);
         }
     }
+}
+
+/// 401 for a request without valid credentials.
+pub fn unauthorized() -> Status {
+    Status::new(Reason::Unauthorized, "Unauthorized")
+}
+
+/// 405 for a method that the resource does not support.
+pub fn method_not_allowed() -> Status {
+    Status::new(
+        Reason::MethodNotAllowed,
+        "the server does not allow this method on the requested resource",
+    )
+}
+
+/// 404 for a resource or path that the sandbox lacks, named in the message (S12).
+pub fn not_served(what: &str) -> Status {
+    // Clients assume that a 404 has details.
+    Status::new(Reason::NotFound, format!("the sandbox does not serve {what}"))
+        .with_details(Details::default())
 }

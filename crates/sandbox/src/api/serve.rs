@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Link, State};
+use super::connection::{Connection, ConnectionState};
 use super::respond::Body;
 use super::stall::StallGuard;
 
@@ -176,8 +176,8 @@ where
         .map_err(|_| "TLS handshake timed out".to_owned())?
         .map_err(|error| format!("TLS handshake: {error}"))?;
     let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.request_head));
-    let link = Link::default();
-    let of_requests = link.clone();
+    let client = Connection::default();
+    let of_requests = client.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(of_requests.clone());
         let answer = handle(request);
@@ -192,9 +192,9 @@ where
             connection.await
         }
         () = ends.outage.cancelled() => return Ok(()),
-        state = link.broken() => {
-            if state == State::Frozen {
-                frozen(&link, &ends).await;
+        state = client.broken() => {
+            if state == ConnectionState::Frozen {
+                frozen(&client, &ends).await;
             }
             return Ok(());
         }
@@ -203,11 +203,11 @@ where
 }
 
 /// For as long as this lasts nobody works on the connection, and it stays open.
-async fn frozen(link: &Link, ends: &Ends) {
+async fn frozen(client: &Connection, ends: &Ends) {
     tokio::select! {
         () = ends.shutdown.cancelled() => {}
         () = ends.outage.cancelled() => {}
-        () = link.closed() => {}
+        () = client.closed() => {}
         () = tokio::time::sleep(FROZEN) => {}
     }
 }

@@ -1,69 +1,36 @@
-//! From a request to its answer: who asks, what for, and who answers.
+//! Serves a request that is authenticated and authorized: the route decides which module answers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{Method, Response, StatusCode};
 
-use super::access;
 use super::authentication::Authenticator;
-use super::body;
+use super::call::{AuthorizedCall, Call};
 use super::discovery;
-use super::faults::{self, Faults};
-use super::link::Link;
+use super::faults::Faults;
 use super::negotiate;
 use super::openapi::OpenApi;
 use super::query;
 use super::resource;
-use super::respond::{self, Body};
+use super::respond::{self, Body, method_not_allowed, not_served};
 use super::review;
-use super::route::{self, ResourcePath, Route};
+use super::route::{ResourcePath, Route};
 use super::serve::Limits;
 use super::shared::Shared;
 use super::token;
 use crate::authorization::User;
 use crate::kind::Kinds;
-use crate::status::{Details, Reason, Status};
+use crate::status::Status;
 
-/// Everything that answering needs.
+/// The API server.
 pub struct Server {
     pub shared: Arc<Shared>,
     pub limits: Limits,
     pub faults: Faults,
-    authenticator: Authenticator,
-    /// `127.0.0.1:6443`, as discovery tells it.
+    pub authenticator: Authenticator,
+    /// `127.0.0.1:6443`, for discovery.
     address: String,
     openapi: OpenApi,
-}
-
-/// A request, its body read.
-pub struct Call {
-    pub method: Method,
-    pub headers: HeaderMap,
-    pub parameters: query::Parameters,
-    pub body: bytes::Bytes,
-    pub reading: Reading,
-}
-
-/// What is peculiar about how a request is read, of those that faults happen to.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
-    /// Number of the latest writes that the state lacks which is shown.
-    pub writes_behind: Option<u64>,
-    /// When the bookmark comes that ends the initial events.
-    pub bookmark_after: Option<Duration>,
-}
-
-/// A call, with what it is about and who makes it.
-pub struct Asked {
-    pub route: Route,
-    pub path: String,
-    /// None: nobody that is known.
-    pub user: Option<User>,
-    pub call: Call,
-    pub link: Link,
 }
 
 impl Server {
@@ -73,54 +40,18 @@ impl Server {
         faults: Faults,
         token: String,
         address: String,
-    ) -> Server {
+    ) -> Self {
         let authenticator = Authenticator::new(token);
-        Server { shared, limits, faults, authenticator, address, openapi: OpenApi::default() }
+        Self { shared, limits, faults, authenticator, address, openapi: OpenApi::default() }
     }
 
-    /// Answers any request; a refusal is an answer too.
-    pub async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
-        match self.answer(request).await {
-            Ok(response) => response,
-            Err(status) => respond::status(&status),
-        }
-    }
-
-    async fn answer(
-        self: &Arc<Self>,
-        request: Request<Incoming>,
-    ) -> Result<Response<Body>, Status> {
-        let (parts, body) = request.into_parts();
-        let route = route::parse(parts.uri.path())
-            .ok_or_else(|| Status::bad_request("the path is not valid UTF-8"))?;
-        let user = self.authenticator.identify(&self.shared, &parts.headers)?;
-        let parameters = query::parse(parts.uri.query().unwrap_or_default())?;
-        let path = parts.uri.path().to_owned();
-        match &user {
-            Some(user) => {
-                let request = access::asked(&route, &path, &parts.method, &parameters);
-                access::check(&self.shared, user, &request)?;
-            }
-            None if is_public(&route) => {}
-            None => return Err(unauthorized()),
-        }
-        let body = body::read(&parts.headers, body, &self.limits).await?;
-        let Parts { method, headers, extensions, .. } = parts;
-        let call = Call { method, headers, parameters, body, reading: Reading::default() };
-        let link = extensions.get::<Link>().cloned().unwrap_or_default();
-        let asked = Asked { route, path, user, call, link };
-        match self.faults.decide(&asked) {
-            None => self.serve(&asked),
-            Some(fault) => faults::serve(self, asked, fault).await,
-        }
-    }
-
-    /// Answers a call that may be made.
-    pub fn serve(&self, asked: &Asked) -> Result<Response<Body>, Status> {
-        match (&asked.route, &asked.user) {
-            (Route::Resource(target), Some(user)) => self.on_resource(target, user, &asked.call),
-            (Route::Faults, _) => self.faults.answer(&asked.call),
-            (route, _) => self.describe(route, &asked.path, &asked.call),
+    /// Answers an authorized request.
+    pub fn serve(&self, request: &AuthorizedCall) -> Result<Response<Body>, Status> {
+        let call = &request.call;
+        match (&request.route, &request.user) {
+            (Route::Resource(target), Some(user)) => self.on_resource(target, user, call),
+            (Route::Faults, _) => self.faults.answer(call),
+            (route, _) => self.describe(route, &request.path, call),
         }
     }
 
@@ -196,7 +127,7 @@ impl Server {
     }
 }
 
-/// Whoever is answered by this server finds it well; `verbose` lists what was looked at.
+/// A server that can answer is healthy; `verbose` lists the checks.
 fn health(path: &str, parameters: &query::Parameters) -> String {
     let name = path.trim_matches('/');
     if parameters.verbose && !name.contains('/') {
@@ -206,13 +137,8 @@ fn health(path: &str, parameters: &query::Parameters) -> String {
     }
 }
 
-/// Health and version need nobody to be known, as upstream's default roles have it.
-fn is_public(route: &Route) -> bool {
-    matches!(route, Route::Health | Route::Version)
-}
-
-/// kubectl looks for a CustomResourceDefinition of each kind that it can't find in the OpenAPI document, and gives a file up
-/// if it is not even told that there are none.
+/// kubectl lists the CustomResourceDefinitions if it can't find a kind in the OpenAPI document, and
+/// gives up on the whole file if that list fails.
 fn asks_for_definitions(target: &ResourcePath, call: &Call) -> bool {
     call.method == Method::GET
         && (target.group.as_str(), target.version.as_str()) == ("apiextensions.k8s.io", "v1")
@@ -229,7 +155,7 @@ fn no_definitions() -> serde_json::Value {
     })
 }
 
-/// The aggregated discovery document, if that is what the client likes best.
+/// The aggregated discovery document, if the client prefers it.
 fn aggregated(call: &Call, kinds: &Kinds, is_core: bool) -> Option<Response<Body>> {
     let ranges = negotiate::accepted(&call.headers);
     let best = ranges.iter().find(|range| range.essence == "application/json")?;
@@ -249,7 +175,7 @@ fn plain(call: &Call, document: serde_json::Value) -> Result<Response<Body>, Sta
     Ok(respond::json(StatusCode::OK, &document))
 }
 
-/// `/`: what can be asked for.
+/// `/`: the paths of the server.
 fn root(kinds: &Kinds) -> serde_json::Value {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
     for known in discovery::group_versions(kinds) {
@@ -268,22 +194,4 @@ fn root(kinds: &Kinds) -> serde_json::Value {
     paths.sort();
     paths.dedup();
     serde_json::json!({"paths": paths})
-}
-
-pub fn unauthorized() -> Status {
-    Status::new(Reason::Unauthorized, "Unauthorized")
-}
-
-pub fn method_not_allowed() -> Status {
-    Status::new(
-        Reason::MethodNotAllowed,
-        "the server does not allow this method on the requested resource",
-    )
-}
-
-/// What is not there, by name (S12).
-pub fn not_served(what: &str) -> Status {
-    // Clients look for the details of a 404 without a doubt that it has some.
-    Status::new(Reason::NotFound, format!("the sandbox does not serve {what}"))
-        .with_details(Details::default())
 }

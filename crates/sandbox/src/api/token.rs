@@ -9,11 +9,11 @@ use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
+use super::call::Call;
 use super::decode;
 use super::negotiate;
-use super::respond::{self, Body};
+use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
-use super::server::{Call, method_not_allowed};
 use super::shared::{Shared, now};
 use super::tls;
 use crate::clock::rfc3339;

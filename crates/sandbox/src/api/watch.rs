@@ -15,13 +15,13 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
 
+use super::call::ReadFaults;
 use super::negotiate::Form;
 use super::query::{IncludeObject, Parameters};
 use super::render::{self, Header};
-use super::resource::list_behind;
 use super::respond::{self, Body};
-use super::server::Reading;
 use super::shared::Shared;
+use super::stale_read;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::selector::Selector;
@@ -37,7 +37,7 @@ pub struct Request {
     pub start: Start,
     pub bookmarks: bool,
     pub timeout_seconds: Option<u64>,
-    pub reading: Reading,
+    pub read_faults: ReadFaults,
 }
 
 /// Where a watch begins.
@@ -151,9 +151,9 @@ impl Watcher {
             Start::Everything { .. } => {
                 let options =
                     ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
-                let behind = request.reading.writes_behind;
+                let behind = request.read_faults.writes_behind;
                 let list =
-                    shared.read(|store| list_behind(store, request.kind, &options, behind))?;
+                    shared.read(|store| stale_read::list(store, request.kind, &options, behind))?;
                 (list.resource_version, list.items.into())
             }
         };
@@ -165,7 +165,7 @@ impl Watcher {
             news,
             initial,
             mark_at: (request.start == Start::Everything { marked: true } && request.bookmarks)
-                .then(|| now + request.reading.bookmark_after.unwrap_or_default()),
+                .then(|| now + request.read_faults.bookmark_after.unwrap_or_default()),
             position,
             header: Header::Shown,
             deadline: now + Duration::from_secs(seconds),

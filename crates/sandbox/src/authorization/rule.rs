@@ -6,15 +6,15 @@ use crate::value::array;
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct Attributes<'a> {
     /// `get`, `list`, `impersonate` …; of a path the HTTP method in small letters.
     pub verb: &'a str,
-    pub target: Target<'a>,
+    pub target: RequestTarget<'a>,
 }
 
 /// What it is to be done to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum RequestTarget<'a> {
     /// Parts that are absent are empty.
     Resource {
         group: &'a str,
@@ -29,7 +29,7 @@ pub enum Target<'a> {
 
 /// `rbac.authorization.k8s.io/v1` PolicyRule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct PolicyRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     pub resources: Vec<String>,
@@ -37,23 +37,23 @@ pub struct Rule {
     pub paths: Vec<String>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> RequestTarget<'a> {
     /// Empty for what is in none.
     pub fn namespace(&self) -> &'a str {
         match self {
-            Target::Resource { namespace, .. } => namespace,
-            Target::Path(_) => "",
+            RequestTarget::Resource { namespace, .. } => namespace,
+            RequestTarget::Path(_) => "",
         }
     }
 }
 
-impl Rule {
+impl PolicyRule {
     /// What cannot be read is left out, and so allows nothing.
-    pub fn of_json(rule: &Value) -> Rule {
+    pub fn of_json(rule: &Value) -> PolicyRule {
         let list = |path: &str| -> Vec<String> {
             array(rule, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        Rule {
+        PolicyRule {
             verbs: list("/verbs"),
             groups: list("/apiGroups"),
             resources: list("/resources"),
@@ -62,27 +62,27 @@ impl Rule {
         }
     }
 
-    pub fn any_resource() -> Rule {
+    pub fn any_resource() -> PolicyRule {
         let any = || vec!["*".to_owned()];
-        Rule { verbs: any(), groups: any(), resources: any(), ..Rule::default() }
+        PolicyRule { verbs: any(), groups: any(), resources: any(), ..PolicyRule::default() }
     }
 
-    pub fn any_path() -> Rule {
+    pub fn any_path() -> PolicyRule {
         let any = || vec!["*".to_owned()];
-        Rule { verbs: any(), paths: any(), ..Rule::default() }
+        PolicyRule { verbs: any(), paths: any(), ..PolicyRule::default() }
     }
 
-    pub fn allows(&self, request: &Request<'_>) -> bool {
+    pub fn allows(&self, request: &Attributes<'_>) -> bool {
         if !has(&self.verbs, request.verb) {
             return false;
         }
         match request.target {
-            Target::Resource { group, resource, subresource, name, namespace: _ } => {
+            RequestTarget::Resource { group, resource, subresource, name, namespace: _ } => {
                 has(&self.groups, group)
                     && self.has_resource(resource, subresource)
                     && (self.names.is_empty() || self.names.iter().any(|known| known == name))
             }
-            Target::Path(path) => self.paths.iter().any(|known| is_path(known, path)),
+            RequestTarget::Path(path) => self.paths.iter().any(|known| is_path(known, path)),
         }
     }
 

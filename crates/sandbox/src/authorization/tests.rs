@@ -3,7 +3,9 @@
 use everynode_core::time::Timestamp;
 use serde_json::Value;
 
-use super::{AUTHENTICATED, Decision, MASTERS, Request, Target, User, authorize, furnish, rules};
+use super::{
+    AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, furnish, rules,
+};
 use crate::kind::Kinds;
 use crate::registry::Registry;
 use crate::store::{Options, Store, WriteOptions};
@@ -65,11 +67,11 @@ const CASES: &[Case] = &[
 ];
 
 /// `daemonsets.apps/status`, `default/d`
-fn target<'a>(resource: &'a str, place: &'a str) -> Target<'a> {
+fn target<'a>(resource: &'a str, place: &'a str) -> RequestTarget<'a> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let (namespace, name) = place.split_once('/').unwrap_or((place, ""));
-    Target::Resource { group, resource, subresource, namespace, name }
+    RequestTarget::Resource { group, resource, subresource, namespace, name }
 }
 
 fn registry() -> Registry {
@@ -102,8 +104,8 @@ fn user(text: &str) -> User {
     }
 }
 
-fn decide(store: &Store, who: &str, verb: &str, target: Target<'_>) -> Decision {
-    authorize(store, &user(who), &Request { verb, target })
+fn decide(store: &Store, who: &str, verb: &str, target: RequestTarget<'_>) -> Decision {
+    authorize(store, &user(who), &Attributes { verb, target })
 }
 
 /// S4: roles and bindings allow what they allow upstream, and nothing else.
@@ -122,7 +124,7 @@ fn rules_allow_what_they_say() {
         ("bob", "/version", true),
         ("bob", "/logs", false),
     ] {
-        let decision = decide(registry.store(), who, "get", Target::Path(path));
+        let decision = decide(registry.store(), who, "get", RequestTarget::Path(path));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{who} {path}");
     }
 }
@@ -172,7 +174,7 @@ fn decisions_give_their_reasons() {
 fn the_rules_of_a_user_are_those_that_decide() {
     let registry = registry();
     for (who, verb, resource, place, expected) in CASES {
-        let request = Request { verb, target: target(resource, place) };
+        let request = Attributes { verb, target: target(resource, place) };
         let listed = rules(registry.store(), &user(who), request.target.namespace());
         assert_eq!(listed.iter().any(|rule| rule.allows(&request)), *expected, "{who} {request:?}");
     }

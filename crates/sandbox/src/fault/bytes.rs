@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::InvalidUtf8;
+use super::effect::InvalidUtf8;
 
 #[derive(Deserialize)]
 struct List<'a> {

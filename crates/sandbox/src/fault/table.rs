@@ -1,130 +1,106 @@
-//! The rules in force: which fires for a request, and how often each has fired.
+//! The rules in force: which one fires for a request, and how often each has fired.
 
 use everynode_core::time::Timestamp;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::wire::Rule;
-use super::{Duration, Fault, Refusal, Request, Restart};
-
-/// Maximum number of rules.
-pub const RULES_MAX: usize = 100;
-
-/// How often a rule fires, of the requests that it matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub struct Window {
-    /// Maximum number of times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub times: Option<u64>,
-    /// Of every so many matching requests the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<u64>,
-    /// Between 0 and 1; drawn from the sandbox's seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probability: Option<f64>,
-    /// Time since the rule was set, from which on it holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<Duration>,
-    /// Time since the rule was set, until which it holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Duration>,
-}
+use super::effect::{Fault, InjectedError, Restart};
+use super::matching::RequestInfo;
+use super::rule::{RULES_MAX, Rule};
 
 /// A rule in force.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ActiveRule {
+    /// The rule as it was set.
     pub rule: Rule,
     set_at: Timestamp,
-    /// Number of requests that it has matched while it held.
+    /// The number of requests that it has matched while it was active.
     pub matched: u64,
+    /// The number of requests into which it has injected its fault.
     pub fired: u64,
 }
 
-/// What happens to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Serve,
-    Fault(Fault),
-}
-
-/// All rules. They are asked in their order; the first that fires decides.
+/// All rules, in the order in which they are tried. The first rule that fires decides.
 #[derive(Debug)]
-pub struct Table {
-    entries: Vec<Entry>,
-    /// After a restart: every request is answered 403 until then.
+pub struct RuleTable {
+    entries: Vec<ActiveRule>,
+    /// The time until which every request is answered with 403, after a restart.
     forbidden_until: Option<Timestamp>,
     rng: Pcg64Mcg,
 }
 
-/// There would be too many rules.
+/// More than [`RULES_MAX`] rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("faults: too many rules: {wanted}, the most is {RULES_MAX}")]
-pub struct TooMany {
+pub struct TooManyRules {
     wanted: usize,
 }
 
-impl Table {
-    /// No rules. `seed` decides what is left to chance.
-    pub fn new(seed: u64) -> Table {
+impl RuleTable {
+    /// A table without rules. Probabilities are drawn from `seed` (S24).
+    pub fn new(seed: u64) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Table { entries: Vec::new(), forbidden_until: None, rng }
+        Self { entries: Vec::new(), forbidden_until: None, rng }
     }
 
-    /// Nothing can happen to any request.
+    /// Whether no request can fail: there are no rules, and no restart is in progress.
     pub fn is_idle(&self, now: Timestamp) -> bool {
         self.entries.is_empty() && self.forbidden_until.is_none_or(|until| until <= now)
     }
 
-    pub fn entries(&self) -> &[Entry] {
+    /// The rules in force, in their order.
+    pub fn entries(&self) -> &[ActiveRule] {
         &self.entries
     }
 
-    /// Adds rules behind those that there are; what these have counted stays.
+    /// Appends rules. The counters of the others stay.
     ///
     /// # Errors
-    /// There would be too many; none is added.
-    pub fn add(&mut self, rules: Vec<Rule>, now: Timestamp) -> Result<(), TooMany> {
+    /// There would be too many rules; none is added.
+    pub fn add(&mut self, rules: Vec<Rule>, now: Timestamp) -> Result<(), TooManyRules> {
         let wanted = self.entries.len() + rules.len();
         if wanted > RULES_MAX {
-            return Err(TooMany { wanted });
+            return Err(TooManyRules { wanted });
         }
-        let entry = |rule| Entry { rule, set_at: now, matched: 0, fired: 0 };
+        let entry = |rule| ActiveRule { rule, set_at: now, matched: 0, fired: 0 };
         self.entries.extend(rules.into_iter().map(entry));
         Ok(())
     }
 
-    /// Removes all rules, and ends what is left of a restart.
+    /// Removes all rules, and ends a restart that is in progress.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.forbidden_until = None;
     }
 
-    /// What happens to a request that comes now.
-    pub fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Decision {
+    /// The fault to inject into a request that arrives now; `None` to serve it as usual.
+    pub fn decide(&mut self, request: &RequestInfo<'_>, now: Timestamp) -> Option<Fault> {
         if self.forbidden_until.is_some_and(|until| now < until) {
-            return Decision::Fault(Fault::Error(Refusal::of(403)));
+            return Some(Fault::Error(InjectedError::of(403)));
         }
         let rng = &mut self.rng;
         let fired = self.entries.iter_mut().find_map(|entry| entry.fire(request, now, rng));
-        let Some(fault) = fired else { return Decision::Serve };
-        if let Fault::Restart(Restart { down, forbidden, .. }) = fault {
+        if let Some(Fault::Restart(Restart { down, forbidden, .. })) = fired {
             self.forbidden_until = Some(Timestamp(now.0 + down.0 + forbidden.0));
         }
-        Decision::Fault(fault)
+        fired
     }
 
-    /// The rules as a document that can be read again, each with what it has counted.
+    /// The rules as a document that [`parse`](super::parse) can read, with their counters.
     pub fn to_value(&self) -> Value {
-        let rules = self.entries.iter().map(Entry::to_value).collect::<Vec<_>>();
+        let rules = self.entries.iter().map(ActiveRule::to_value).collect::<Vec<_>>();
         json!({"faults": rules})
     }
 }
 
-impl Entry {
-    fn fire(&mut self, request: &Request<'_>, now: Timestamp, rng: &mut Pcg64Mcg) -> Option<Fault> {
+impl ActiveRule {
+    fn fire(
+        &mut self,
+        request: &RequestInfo<'_>,
+        now: Timestamp,
+        rng: &mut Pcg64Mcg,
+    ) -> Option<Fault> {
         let Rule { matching, when, fault, .. } = &self.rule;
         let age = now.0 - self.set_at.0;
         let holds = when.from.is_none_or(|from| age >= from.0)
@@ -156,26 +132,27 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::duration::Duration;
     use crate::fault::parse;
 
     const START: Timestamp = Timestamp(1_000_000);
 
-    fn table(text: &str) -> Table {
-        let mut table = Table::new(7);
+    fn table(text: &str) -> RuleTable {
+        let mut table = RuleTable::new(7);
         table.add(parse(text).expect("rules"), START).expect("room");
         table
     }
 
-    fn pods(verb: &str) -> Request<'_> {
-        Request { verb, resource: "pods", ..Request::default() }
+    fn pods(verb: &str) -> RequestInfo<'_> {
+        RequestInfo { verb, resource: "pods", ..RequestInfo::default() }
     }
 
     /// The codes of so many requests, one each 100 ms; 0 for one that is served.
-    fn codes(table: &mut Table, verb: &str, count: i64) -> Vec<u16> {
+    fn codes(table: &mut RuleTable, verb: &str, count: i64) -> Vec<u16> {
         let code = |at: i64| match table.decide(&pods(verb), Timestamp(START.0 + at * 100)) {
-            Decision::Fault(Fault::Error(refusal)) => refusal.code,
-            Decision::Fault(fault) => panic!("{}", fault.name()),
-            Decision::Serve => 0,
+            Some(Fault::Error(error)) => error.code,
+            Some(fault) => panic!("{}", fault.name()),
+            None => 0,
         };
         (0..count).map(code).collect()
     }
@@ -235,14 +212,14 @@ mod tests {
         let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: 3s, forbidden: 1s}}}]";
         let mut table = table(text);
         let at = |ms: i64| Timestamp(START.0 + ms);
-        assert_eq!(table.decide(&pods("list"), at(0)), Decision::Serve);
+        assert_eq!(table.decide(&pods("list"), at(0)), None);
         let restart =
             Restart { down: Duration(3000), forbidden: Duration(1000), after_commit: false };
-        assert_eq!(table.decide(&pods("create"), at(10)), Decision::Fault(Fault::Restart(restart)));
-        let forbidden = Decision::Fault(Fault::Error(Refusal::of(403)));
+        assert_eq!(table.decide(&pods("create"), at(10)), Some(Fault::Restart(restart)));
+        let forbidden = Some(Fault::Error(InjectedError::of(403)));
         assert_eq!(table.decide(&pods("list"), at(3_100)), forbidden);
         assert_eq!(table.decide(&pods("list"), at(4_009)), forbidden);
-        assert_eq!(table.decide(&pods("list"), at(4_010)), Decision::Serve);
+        assert_eq!(table.decide(&pods("list"), at(4_010)), None);
         assert!(!table.is_idle(at(4_009)));
         table.clear();
         assert!(table.is_idle(at(0)));

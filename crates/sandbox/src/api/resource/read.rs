@@ -5,18 +5,17 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 
 use super::Target;
+use crate::api::call::Call;
 use crate::api::negotiate;
 use crate::api::query::Parameters;
 use crate::api::render;
 use crate::api::respond::Body;
-use crate::api::server::Call;
 use crate::api::shared::Shared;
+use crate::api::stale_read;
 use crate::api::watch;
-use crate::kind::Kind;
-use crate::object::Object;
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
-use crate::store::{List, ListOptions, ResourceVersionMatch, Store};
+use crate::store::{ListOptions, ResourceVersionMatch};
 
 pub fn get(
     shared: &Arc<Shared>,
@@ -25,10 +24,9 @@ pub fn get(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
-    let object = shared.read(|store| match call.reading.writes_behind {
-        None => store.get(target.kind, target.namespace(), name),
-        Some(behind) => find_behind(store, target, name, behind),
-    })?;
+    let behind = call.read_faults.writes_behind;
+    let object = shared
+        .read(|store| stale_read::get(store, target.kind, target.namespace(), name, behind))?;
     let include = call.parameters.include_object;
     Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
 }
@@ -40,8 +38,8 @@ pub fn list(
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
     let options = list_options(target, &call.parameters)?;
-    let list = shared
-        .read(|store| list_behind(store, target.kind, &options, call.reading.writes_behind))?;
+    let behind = call.read_faults.writes_behind;
+    let list = shared.read(|store| stale_read::list(store, target.kind, &options, behind))?;
     Ok(render::list(target.kind, &list, form, call.parameters.include_object))
 }
 
@@ -65,43 +63,9 @@ pub fn watch(
             start,
             bookmarks: parameters.allow_watch_bookmarks,
             timeout_seconds: parameters.timeout_seconds,
-            reading: call.reading,
+            read_faults: call.read_faults,
         },
     )
-}
-
-/// A list that lacks the latest writes, as far back as the store's log goes and the options allow.
-pub fn list_behind(
-    store: &Store,
-    kind: &'static Kind,
-    options: &ListOptions,
-    writes_behind: Option<u64>,
-) -> Result<List, Status> {
-    let Some(behind) = writes_behind else { return store.list(kind, options) };
-    let at = store.resource_version().saturating_sub(behind);
-    let at = at.max(options.resource_version.unwrap_or(0));
-    let exact = ListOptions {
-        resource_version: Some(at),
-        resource_version_match: Some(ResourceVersionMatch::Exact),
-        ..options.clone()
-    };
-    store.list(kind, &exact).or_else(|_| store.list(kind, options))
-}
-
-fn find_behind(
-    store: &Store,
-    target: &Target<'_>,
-    name: &str,
-    behind: u64,
-) -> Result<Arc<Object>, Status> {
-    let fields = FieldSelector::parse(&format!("metadata.name={name}"))
-        .map_err(|error| Status::bad_request(error.to_string()))?;
-    let namespace = Some(target.namespace()).filter(|namespace| !namespace.is_empty());
-    let selector =
-        Selector { namespace: namespace.map(str::to_owned), fields, ..Selector::default() };
-    let options = ListOptions { selector, ..ListOptions::default() };
-    let list = list_behind(store, target.kind, &options, Some(behind))?;
-    list.items.into_iter().next().ok_or_else(|| Status::not_found(target.kind, name))
 }
 
 pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<ListOptions, Status> {

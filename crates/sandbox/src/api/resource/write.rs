@@ -6,12 +6,12 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::{Target, read};
+use crate::api::call::Call;
 use crate::api::decode::{self, Decoded};
 use crate::api::negotiate::{self, Syntax};
 use crate::api::query::FieldValidation;
 use crate::api::render;
 use crate::api::respond::{self, Body};
-use crate::api::server::Call;
 use crate::api::shared::Shared;
 use crate::kind::Kind;
 use crate::object::Object;

@@ -40,7 +40,7 @@ fn request(start: Start, group: Option<usize>) -> Request {
         start,
         bookmarks: true,
         timeout_seconds: None,
-        reading: Reading::default(),
+        read_faults: ReadFaults::default(),
     }
 }
 

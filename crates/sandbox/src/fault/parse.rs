@@ -1,48 +1,25 @@
-//! The form that rules have in a file and on `/debug/faults`, and what is wrong with one that can't be read.
+//! Reads and checks rules from a file or from `/debug/faults`.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::effect::{Fault, InjectedError};
 use super::matching::VERBS;
-use super::{Fault, Match, RULES_MAX, Refusal, Window};
+use super::rule::{RULES_MAX, Rule, Schedule};
 use crate::duration::Duration;
 use crate::yaml;
 
-/// Maximum length of a file of rules: a hundred rules are far shorter.
+/// Maximum length of a file of rules in bytes; a hundred rules are far shorter.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of entries in a list of a rule.
 const LIST_MAX: usize = 100;
-/// Nobody waits longer for an answer.
+/// Maximum duration in a rule; no client waits longer for a response.
 const DURATION_MAX: Duration = Duration(3_600_000);
 
-/// Why rules can't be used; the message names the rule and its field.
+/// An error in a file of rules; the message names the rule and its field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
-
-/// One rule: which requests, how often, and what happens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Rule {
-    #[serde(rename = "match", default, skip_serializing_if = "is_default")]
-    pub matching: Match,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub when: Window,
-    pub fault: Fault,
-    /// What was counted when the rule was printed; not read.
-    #[serde(rename = "status", default, skip_serializing)]
-    _status: Ignored,
-}
-
-/// Something that is there and of no account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Ignored;
-
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Ignored)
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,14 +27,10 @@ struct File {
     faults: Vec<Rule>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// Reads rules: YAML or JSON, `faults:` with a list.
+/// Reads rules from YAML or JSON: a list in the field `faults`.
 ///
 /// # Errors
-/// The first thing that is wrong, by rule and field: `faults[2].fault.error.code: …`.
+/// The first error, with its rule and field: `faults[2].fault.error.code: …`.
 pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error(format!("faults: longer than {TEXT_BYTES_MAX} bytes")));
@@ -81,14 +54,14 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     Ok(file.faults)
 }
 
-/// Parsers show the place in lines of their own.
+/// The parsers append lines that show the position; one line is enough for an error message.
 fn first_line(error: &impl std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 fn check(rule: &Rule) -> Result<(), String> {
     check_match(rule)?;
-    let Window { times, every, probability, from, until } = rule.when;
+    let Schedule { times, every, probability, from, until } = rule.when;
     if times == Some(0) {
         return Err("when.times: must be at least 1".to_owned());
     }
@@ -135,8 +108,8 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
         }
         Err(format!("fault.{name}.{field}: must not be longer than {DURATION_MAX}"))
     };
-    let takes_effect = |field: &str, refusal: &Refusal| {
-        if !refusal.after_commit {
+    let takes_effect = |field: &str, error: &InjectedError| {
+        if !error.after_commit {
             return Ok(());
         }
         Err(format!("fault.{name}.{field}.afterCommit: only the fault error has it"))
@@ -170,15 +143,6 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
             bounded("forbidden", restart.forbidden)
         }
     }
-}
-
-/// An error's code: what is not 4xx or 5xx is none.
-pub fn error_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
-    let code = u16::deserialize(deserializer)?;
-    if (400..600).contains(&code) {
-        return Ok(code);
-    }
-    Err(serde::de::Error::custom(format!("{code} is no error: expected 400 to 599")))
 }
 
 #[cfg(test)]
