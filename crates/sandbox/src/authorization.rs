@@ -36,8 +36,8 @@ pub struct User {
 
 impl User {
     /// A service account as upstream names it, with the groups that it is in.
-    pub fn service_account(namespace: &str, name: &str, uid: &str) -> User {
-        User {
+    pub fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
             name: service_account_name(namespace, name),
             uid: uid.to_owned(),
             groups: vec![
@@ -101,7 +101,7 @@ pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
 }
 
 /// Writes the roles that every cluster has, and who has them.
-pub fn furnish(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
+pub fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
     let documents: Vec<Value> = crate::yaml::documents(include_str!("authorization/roles.yaml"))
         .expect("the roles of every cluster are YAML");
     for document in documents {

@@ -1,11 +1,11 @@
-//! The simulated cluster: the store, and the actors that step over it as a real cluster's components do.
+//! The simulated cluster: the store, and the components that step over it as a real cluster's components do.
 //!
-//! No I/O and no clock: the caller says what time it is and gets told when to call again. The actors read the store's
+//! No I/O and no clock: the caller says what time it is and gets told when to call again. The components read the store's
 //! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
 
 mod component_context;
 mod event;
-mod event_age;
+mod event_expiry;
 pub mod garbage_collector;
 mod key;
 mod kubelet;
@@ -31,7 +31,7 @@ pub use self::settings::Settings;
 
 use self::component_context::ComponentContext;
 use self::event::Recorder;
-use self::event_age::EventAges;
+use self::event_expiry::EventExpiry;
 use self::garbage_collector::GarbageCollector;
 use self::kubelet::Kubelets;
 use self::lifecycle::Lifecycles;
@@ -50,8 +50,8 @@ use crate::store::{Action, Change, Store, WriteOptions};
 /// The most that one step does of each thing: whoever shares the store gets a turn in between.
 const STEP_MAX: usize = 32;
 
-/// So many nodes are added before the actors look at them.
-const ADDED_AT_ONCE: usize = 256;
+/// So many nodes are added before the components look at them.
+const NODES_PER_BATCH: usize = 256;
 
 #[derive(Debug)]
 pub struct Cluster {
@@ -60,15 +60,15 @@ pub struct Cluster {
     rng: Pcg64Mcg,
     timers: Timers,
     recorder: Recorder,
-    event_ages: EventAges,
-    actors: Actors,
+    event_expiry: EventExpiry,
+    components: Components,
     garbage_collector: GarbageCollector,
     nodes_seen: u64,
     pods_seen: u64,
 }
 
 #[derive(Debug)]
-struct Actors {
+struct Components {
     nodes: BTreeSet<Arc<str>>,
     scheduler: Scheduler,
     kubelets: Kubelets,
@@ -84,17 +84,17 @@ impl Cluster {
         settings: Settings,
         lifecycles: Lifecycles,
         now: Timestamp,
-    ) -> Cluster {
+    ) -> Self {
         let mut timers = Timers::default();
         timers.set(Timestamp(now.0 + EXPIRE_EVENTS_MS), Timer::ExpireEvents);
-        let mut cluster = Cluster {
+        let mut cluster = Self {
             registry,
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
             settings,
             timers,
             recorder: Recorder::default(),
-            event_ages: EventAges::default(),
-            actors: Actors {
+            event_expiry: EventExpiry::default(),
+            components: Components {
                 nodes: BTreeSet::new(),
                 scheduler: Scheduler::default(),
                 kubelets: Kubelets::new(lifecycles),
@@ -125,8 +125,8 @@ impl Cluster {
         for (count, mut node) in (1..).zip(nodes) {
             nodes::set_healthy(&mut node, now);
             self.registry.create(&NODE, "", node, &WriteOptions::at(now))?;
-            // The actors see each node while the store still has its tree at hand.
-            if count % ADDED_AT_ONCE == 0 {
+            // The components see each node while the store still has its tree at hand.
+            if count % NODES_PER_BATCH == 0 {
                 self.settle(now);
             }
         }
@@ -137,8 +137,8 @@ impl Cluster {
     pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
         let nodes = self.follow_nodes(now);
         let pods = self.follow_pods(now);
-        let (actors, mut context) = self.split(now);
-        let bindings = actors.scheduler.step(&mut context, STEP_MAX);
+        let (components, mut context) = self.split(now);
+        let bindings = components.scheduler.step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
         let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
         // What this step wrote is read in the next one.
@@ -165,7 +165,7 @@ impl Cluster {
         unread(&NODE, self.nodes_seen) || unread(&POD, self.pods_seen)
     }
 
-    fn split(&mut self, now: Timestamp) -> (&mut Actors, ComponentContext<'_>) {
+    fn split(&mut self, now: Timestamp) -> (&mut Components, ComponentContext<'_>) {
         let context = ComponentContext {
             now,
             registry: &mut self.registry,
@@ -174,7 +174,7 @@ impl Cluster {
             recorder: &mut self.recorder,
             settings: &self.settings,
         };
-        (&mut self.actors, context)
+        (&mut self.components, context)
     }
 
     /// Returns whether there may be more.
@@ -186,11 +186,11 @@ impl Cluster {
         for change in &changes {
             self.nodes_seen = change.resource_version;
             let is_last = is_last(self.store(), &NODE, change);
-            let (actors, mut context) = self.split(now);
+            let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => actors.delete_node(&mut context, change.object.name()),
+                Action::Deleted => components.delete_node(&mut context, change.object.name()),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_node(&mut context, &change.object.warm());
+                    components.apply_node(&mut context, &change.object.with_tree());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -206,11 +206,11 @@ impl Cluster {
         for change in &changes {
             self.pods_seen = change.resource_version;
             let is_last = is_last(self.store(), &POD, change);
-            let (actors, mut context) = self.split(now);
+            let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => actors.delete_pod(&change.object),
+                Action::Deleted => components.delete_pod(&change.object),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_pod(&mut context, &change.object.warm());
+                    components.apply_pod(&mut context, &change.object.with_tree());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -222,42 +222,42 @@ impl Cluster {
     fn list_nodes(&mut self, now: Timestamp) {
         self.nodes_seen = self.store().resource_version();
         let nodes: Vec<Arc<Object>> = self.store().iter(&NODE, None).cloned().collect();
-        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
-        let (actors, mut context) = self.split(now);
+        let existing: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let (components, mut context) = self.split(now);
         let gone: Vec<Arc<str>> =
-            actors.nodes.iter().filter(|name| !there.contains(&***name)).cloned().collect();
+            components.nodes.iter().filter(|name| !existing.contains(&***name)).cloned().collect();
         for name in gone {
-            actors.delete_node(&mut context, &name);
+            components.delete_node(&mut context, &name);
         }
         for node in &nodes {
-            actors.apply_node(&mut context, &node.warm());
+            components.apply_node(&mut context, &node.with_tree());
         }
     }
 
     fn list_pods(&mut self, now: Timestamp) {
         self.pods_seen = self.store().resource_version();
         let pods: Vec<Arc<Object>> = self.store().iter(&POD, None).cloned().collect();
-        let there: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
-        let (actors, mut context) = self.split(now);
-        actors.scheduler.retain(&there);
-        actors.kubelets.retain(&there);
+        let existing: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
+        let (components, mut context) = self.split(now);
+        components.scheduler.retain(&existing);
+        components.kubelets.retain(&existing);
         for pod in &pods {
-            actors.apply_pod(&mut context, &pod.warm());
+            components.apply_pod(&mut context, &pod.with_tree());
         }
     }
 
     fn fire_timers(&mut self, now: Timestamp) -> bool {
         for _ in 0..STEP_MAX {
             let Some((at, timer)) = self.timers.pop(now) else { return false };
-            let (actors, mut context) = self.split(now);
+            let (components, mut context) = self.split(now);
             match timer {
-                Timer::Pod { uid } => actors.kubelets.fire_pod(&mut context, at, &uid),
-                Timer::Heartbeat { slot } => actors.kubelets.fire_heartbeat(&mut context, slot),
-                Timer::Lease { node } => actors.node_lifecycle.fire(&mut context, at, &node),
-                Timer::Evict { pod } => actors.taint_eviction.fire(&mut context, &pod),
-                Timer::CollectPods { node } => actors.pod_collector.fire(&mut context, &node),
+                Timer::Pod { uid } => components.kubelets.fire_pod(&mut context, at, &uid),
+                Timer::Heartbeat { slot } => components.kubelets.fire_heartbeat(&mut context, slot),
+                Timer::Lease { node } => components.node_lifecycle.fire(&mut context, at, &node),
+                Timer::Evict { pod } => components.taint_eviction.fire(&mut context, &pod),
+                Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
                 Timer::ExpireEvents => {
-                    self.event_ages.expire(&mut self.registry, now, self.settings.event_age_ms);
+                    self.event_expiry.expire(&mut self.registry, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
                     self.timers.set(next, Timer::ExpireEvents);
                 }
@@ -270,7 +270,7 @@ impl Cluster {
 /// How often old events are looked for.
 const EXPIRE_EVENTS_MS: i64 = 60_000;
 
-/// Whether no later change of the object is on its way: actors act on states, so the last one is enough.
+/// Whether no later change of the object is on its way: components act on states, so the last one is enough.
 fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
     let object = &change.object;
     store
@@ -278,7 +278,7 @@ fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
         .is_some_and(|current| current.resource_version() == change.resource_version)
 }
 
-impl Actors {
+impl Components {
     fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if !self.nodes.contains(node.name()) {
             self.nodes.insert(node.name().into());

@@ -19,7 +19,7 @@ impl Duration {
 impl TryFrom<String> for Duration {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Duration, String> {
+    fn try_from(text: String) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no duration such as 300ms, 1.5s or 2m");
         let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(at);
@@ -35,12 +35,12 @@ impl TryFrom<String> for Duration {
             return Err(wrong());
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most 3.6e12")]
-        Ok(Duration((number * unit_ms).round() as i64))
+        Ok(Self((number * unit_ms).round() as i64))
     }
 }
 
 impl From<Duration> for String {
-    fn from(duration: Duration) -> String {
+    fn from(duration: Duration) -> Self {
         duration.to_string()
     }
 }

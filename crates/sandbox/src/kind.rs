@@ -22,7 +22,7 @@ pub struct Kind {
     /// What the registry does beyond the rules of every kind.
     pub strategy: Strategy,
     /// The kind in whose form objects are stored, if that is another one: the two share one store.
-    pub stored_as: Option<&'static Kind>,
+    pub stored_as: Option<&'static Self>,
 }
 
 /// What a client may do with the main resource; the order is that of discovery.
@@ -367,7 +367,7 @@ impl Kind {
     }
 
     /// The row in whose form the objects of this kind are stored.
-    pub fn storage(&'static self) -> &'static Kind {
+    pub fn storage(&'static self) -> &'static Self {
         self.stored_as.unwrap_or(self)
     }
 }
@@ -375,14 +375,14 @@ impl Kind {
 impl Verb {
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Create => "create",
-            Verb::Delete => "delete",
-            Verb::DeleteCollection => "deletecollection",
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Patch => "patch",
-            Verb::Update => "update",
-            Verb::Watch => "watch",
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
         }
     }
 }
@@ -390,24 +390,18 @@ impl Verb {
 impl Subresource {
     pub fn name(self) -> &'static str {
         match self {
-            Subresource::Status => "status",
-            Subresource::Binding => "binding",
-            Subresource::Eviction => "eviction",
-            Subresource::Finalize => "finalize",
-            Subresource::Token => "token",
+            Self::Status => "status",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
+            Self::Finalize => "finalize",
+            Self::Token => "token",
         }
     }
 
-    pub fn parse(name: &str) -> Option<Subresource> {
-        [
-            Subresource::Status,
-            Subresource::Binding,
-            Subresource::Eviction,
-            Subresource::Finalize,
-            Subresource::Token,
-        ]
-        .into_iter()
-        .find(|subresource| subresource.name() == name)
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Status, Self::Binding, Self::Eviction, Self::Finalize, Self::Token]
+            .into_iter()
+            .find(|subresource| subresource.name() == name)
     }
 }
 
@@ -423,7 +417,7 @@ pub struct Kinds {
 
 impl Default for Kinds {
     fn default() -> Self {
-        Kinds { rows: BUILT_IN.to_vec() }
+        Self { rows: BUILT_IN.to_vec() }
     }
 }
 

@@ -27,4 +27,6 @@ pub mod yaml;
 
 pub use api::faults::OWN_USER_AGENT;
 pub use api::serve::Limits;
-pub use run::{Applied, Error, NodeSource, Options, Outcome, Refusal, Sandbox, start};
+pub use run::{
+    AppliedObject, ApplyError, ApplyOutcome, Error, NodeSource, Options, Sandbox, start,
+};

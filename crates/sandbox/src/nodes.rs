@@ -33,9 +33,9 @@ pub enum Error {
     #[error("document {document}: expected a Node or a List of Nodes, found {found}")]
     Kind { document: usize, found: String },
     #[error("item {item} has no metadata.name")]
-    Nameless { item: usize },
+    MissingName { item: usize },
     #[error("node {node} is listed twice")]
-    Twice { node: String },
+    Duplicate { node: String },
     #[error("node {node}: {field}: {problem}")]
     Field { node: String, field: String, problem: String },
 }
@@ -232,7 +232,7 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
 }
 
 /// Whether a condition says that the kubelet was not heard of.
-pub fn is_unknown(node: &Value) -> bool {
+pub fn has_unknown_condition(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["status"] == "Unknown")
 }
@@ -265,9 +265,9 @@ pub fn parse(text: &str) -> Result<Vec<Value>, Error> {
     }
     let mut names = BTreeSet::new();
     for (index, node) in (0u32..).zip(&mut nodes) {
-        clean(node, index)?;
+        normalize(node, index)?;
         if !names.insert(name_of(node).to_owned()) {
-            return Err(Error::Twice { node: name_of(node).to_owned() });
+            return Err(Error::Duplicate { node: name_of(node).to_owned() });
         }
     }
     Ok(nodes)
@@ -309,10 +309,10 @@ fn collect(document: Value, number: usize, nodes: &mut Vec<Value>) -> Result<(),
 }
 
 /// Brings one listed node into the form of a generated one.
-fn clean(node: &mut Value, index: u32) -> Result<(), Error> {
+fn normalize(node: &mut Value, index: u32) -> Result<(), Error> {
     let name = match node["metadata"]["name"].as_str() {
         Some(name) if !name.is_empty() => name.to_owned(),
-        _ => return Err(Error::Nameless { item: index as usize + 1 }),
+        _ => return Err(Error::MissingName { item: index as usize + 1 }),
     };
     check(node).map_err(|(field, problem)| Error::Field { node: name, field, problem })?;
     retain(object(node, "metadata"), &["name", "labels", "annotations"]);
@@ -322,7 +322,7 @@ fn clean(node: &mut Value, index: u32) -> Result<(), Error> {
         &["capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo"],
     );
     if let Some(Value::Array(taints)) = node["spec"].get_mut("taints") {
-        taints.retain(|taint| !caused_by_condition(taint["key"].as_str().unwrap_or_default()));
+        taints.retain(|taint| !is_condition_taint(taint["key"].as_str().unwrap_or_default()));
     }
     node["apiVersion"] = json!("v1");
     complete(node, index);
@@ -334,7 +334,7 @@ fn retain(fields: &mut Map<String, Value>, kept: &[&str]) {
 }
 
 /// The taints that the node lifecycle controller sets and clears by condition.
-pub fn caused_by_condition(key: &str) -> bool {
+pub fn is_condition_taint(key: &str) -> bool {
     matches!(
         key,
         "node.kubernetes.io/not-ready"

@@ -14,7 +14,7 @@ use crate::value::text;
 
 /// Trees that nest deeper than this are kept as they are: the parser has a limit of its own. So are those with fractions
 /// (Kubernetes' types have none), whose last digit the parser may miss.
-const COLD_DEPTH_MAX: usize = 100;
+const PARSED_DEPTH_MAX: usize = 100;
 
 /// A JSON tree in canonical form (apiVersion and kind set), with what is asked for often kept beside it.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ struct Metadata {
     node_name: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
     finalizers: Box<[Box<str>]>,
-    owners: Box<[Owner]>,
+    owners: Box<[StoredOwner]>,
 }
 
 #[derive(Debug)]
-struct Owner {
+struct StoredOwner {
     api_version: Box<str>,
     kind: Box<str>,
     name: Box<str>,
@@ -61,8 +61,8 @@ pub struct OwnerReference<'a> {
 }
 
 impl Object {
-    pub fn new(value: Value) -> Object {
-        Object {
+    pub fn new(value: Value) -> Self {
+        Self {
             metadata: Arc::new(Metadata::of(&value)),
             value: OnceLock::from(value),
             json: OnceLock::new(),
@@ -86,10 +86,10 @@ impl Object {
 
     /// An object whose tree may be read freely. One that is kept as bytes alone stays so: what is read is a copy, not a
     /// tree that the store and its log would then keep.
-    pub fn warm(self: &Arc<Object>) -> Arc<Object> {
+    pub fn with_tree(self: &Arc<Self>) -> Arc<Self> {
         match self.read() {
             Cow::Borrowed(_) => self.clone(),
-            Cow::Owned(value) => Arc::new(Object::new(value)),
+            Cow::Owned(value) => Arc::new(Self::new(value)),
         }
     }
 
@@ -103,16 +103,16 @@ impl Object {
     }
 
     /// Whether its tree is in memory.
-    pub(crate) fn is_hot(&self) -> bool {
+    pub(crate) fn has_tree(&self) -> bool {
         self.value.get().is_some()
     }
 
     /// The same object as bytes alone; None if it could come back another.
-    pub(crate) fn cold(&self) -> Option<Object> {
-        if self.value.get().is_some_and(|value| !is_parsed_alike(value, COLD_DEPTH_MAX)) {
+    pub(crate) fn without_tree(&self) -> Option<Self> {
+        if self.value.get().is_some_and(|value| !survives_parsing(value, PARSED_DEPTH_MAX)) {
             return None;
         }
-        Some(Object {
+        Some(Self {
             metadata: self.metadata.clone(),
             value: OnceLock::new(),
             json: OnceLock::from(self.json()),
@@ -186,11 +186,11 @@ impl Object {
 }
 
 impl Metadata {
-    fn of(value: &Value) -> Metadata {
+    fn of(value: &Value) -> Self {
         let metadata = &value["metadata"];
         let list = |field: &str| metadata[field].as_array().into_iter().flatten();
         let labels = metadata["labels"].as_object().into_iter().flatten();
-        Metadata {
+        Self {
             resource_version: text(metadata, &["resourceVersion"]).parse().unwrap_or(0),
             namespace: text(metadata, &["namespace"]).into(),
             name: text(metadata, &["name"]).into(),
@@ -202,14 +202,14 @@ impl Metadata {
                 .filter_map(|(key, label)| Some((key.as_str().into(), label.as_str()?.into())))
                 .collect(),
             finalizers: list("finalizers").filter_map(Value::as_str).map(Into::into).collect(),
-            owners: list("ownerReferences").map(Owner::of).collect(),
+            owners: list("ownerReferences").map(StoredOwner::of).collect(),
         }
     }
 }
 
-impl Owner {
-    fn of(owner: &Value) -> Owner {
-        Owner {
+impl StoredOwner {
+    fn of(owner: &Value) -> Self {
+        Self {
             api_version: text(owner, &["apiVersion"]).into(),
             kind: text(owner, &["kind"]).into(),
             name: text(owner, &["name"]).into(),
@@ -224,11 +224,11 @@ fn parse(json: &Bytes) -> Value {
     serde_json::from_slice(json).expect("it was serialised here, of a tree that parses alike")
 }
 
-fn is_parsed_alike(value: &Value, levels: usize) -> bool {
+fn survives_parsing(value: &Value, levels: usize) -> bool {
     let Some(levels) = levels.checked_sub(1) else { return false };
     match value {
-        Value::Array(items) => items.iter().all(|item| is_parsed_alike(item, levels)),
-        Value::Object(fields) => fields.values().all(|field| is_parsed_alike(field, levels)),
+        Value::Array(items) => items.iter().all(|item| survives_parsing(item, levels)),
+        Value::Object(fields) => fields.values().all(|field| survives_parsing(field, levels)),
         Value::Number(number) => !number.is_f64(),
         Value::Null | Value::Bool(_) | Value::String(_) => true,
     }

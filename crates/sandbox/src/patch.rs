@@ -29,12 +29,12 @@ impl PatchType {
     ///
     /// # Errors
     /// 415, with the types that are taken; server-side apply is named, as it is the one that clients will miss.
-    pub fn parse(content_type: &str) -> Result<PatchType, Status> {
+    pub fn parse(content_type: &str) -> Result<Self, Status> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match media_type.to_ascii_lowercase().as_str() {
-            "application/json-patch+json" => Ok(PatchType::Json),
-            "application/merge-patch+json" => Ok(PatchType::Merge),
-            "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" => Ok(Self::StrategicMerge),
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
                 Err(Status::unsupported_media_type(format!(
                     "server-side apply ({media_type}) is not supported by this server yet - {}",
@@ -47,9 +47,9 @@ impl PatchType {
 
     pub fn media_type(self) -> &'static str {
         match self {
-            PatchType::Json => "application/json-patch+json",
-            PatchType::Merge => "application/merge-patch+json",
-            PatchType::StrategicMerge => "application/strategic-merge-patch+json",
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::StrategicMerge => "application/strategic-merge-patch+json",
         }
     }
 }

@@ -34,16 +34,16 @@ pub struct Column {
 }
 
 impl Column {
-    const fn new(name: &'static str, description: &'static str) -> Column {
-        Column { name, type_name: "string", format: "", description, priority: 0 }
+    const fn new(name: &'static str, description: &'static str) -> Self {
+        Self { name, type_name: "string", format: "", description, priority: 0 }
     }
 
-    const fn integer(self) -> Column {
-        Column { type_name: "integer", ..self }
+    const fn integer(self) -> Self {
+        Self { type_name: "integer", ..self }
     }
 
-    const fn wide(self) -> Column {
-        Column { priority: 1, ..self }
+    const fn wide(self) -> Self {
+        Self { priority: 1, ..self }
     }
 
     /// The column as a `TableColumnDefinition`.

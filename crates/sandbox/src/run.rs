@@ -14,7 +14,7 @@ use crate::api::faults::Faults;
 use crate::api::handler::handle;
 use crate::api::serve::{Limits, serve};
 use crate::api::server::Server;
-use crate::api::shared::{Shared, now};
+use crate::api::shared::{SharedCluster, now};
 use crate::api::{kubeconfig, tls};
 use crate::authorization;
 use crate::cluster::lifecycle::{self, Lifecycles};
@@ -27,7 +27,7 @@ use crate::store;
 
 mod manifest;
 
-pub use manifest::{Applied, Outcome, Refusal};
+pub use manifest::{AppliedObject, ApplyError, ApplyOutcome};
 
 /// Where the simulated nodes come from (S20).
 #[derive(Clone, Debug)]
@@ -58,8 +58,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    fn default() -> Options {
-        Options {
+    fn default() -> Self {
+        Self {
             nodes: NodeSource::Generated { nodes: 3, zones: 1 },
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             kubeconfig_out: None,
@@ -102,7 +102,7 @@ pub struct Sandbox {
     kubeconfig_path: PathBuf,
     kubeconfig_is_ours: bool,
     server_url: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCluster>,
     stop: CancellationToken,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -110,14 +110,14 @@ pub struct Sandbox {
 /// Starts a sandbox on the current tokio runtime. When it returns, the server answers.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let stop = CancellationToken::new();
-    let shared = Arc::new(Shared::new(cluster(&options)?, stop.clone()));
+    let shared = Arc::new(SharedCluster::new(cluster(&options)?, stop.clone()));
     let address = options.listen;
     let listen_error = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
     let identity = tls::identity(&[address.ip()])?;
     let token = tls::random_token()?;
-    let server_url = format!("https://{}", reachable(address));
+    let server_url = format!("https://{}", dialable(address));
     let (kubeconfig_path, kubeconfig_is_ours) = match options.kubeconfig_out {
         Some(path) => (path, false),
         None => (default_kubeconfig_path(address), true),
@@ -131,7 +131,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let server = Server::new(Arc::clone(&shared), options.limits, faults, token, address);
     let server = Arc::new(server);
     let tasks = vec![
-        tokio::spawn(act(Arc::clone(&shared))),
+        tokio::spawn(run_components(Arc::clone(&shared))),
         tokio::spawn(serve(
             listener,
             TlsAcceptor::from(identity.server_config),
@@ -153,7 +153,7 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
     let registry = Registry::new(&settings, now);
     let settings = Settings { seed: options.seed, ..Settings::default() };
     let mut cluster = Cluster::new(registry, settings, lifecycles, now);
-    authorization::furnish(cluster.registry_mut(), now).map_err(Error::CreateRoles)?;
+    authorization::seed(cluster.registry_mut(), now).map_err(Error::CreateRoles)?;
     cluster.add_nodes(nodes, now).map_err(Error::CreateNodes)?;
     Ok(cluster)
 }
@@ -175,7 +175,7 @@ fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
 }
 
 /// Steps the actors: after every write, and when something of theirs is due.
-async fn act(shared: Arc<Shared>) {
+async fn run_components(shared: Arc<SharedCluster>) {
     /// Nothing is due: look again then, in case the machine's clock was set.
     const IDLE: Duration = Duration::from_secs(60);
     /// After so long requests get the lock for half of that, if there were any: each waits for one step at most, but
@@ -191,9 +191,10 @@ async fn act(shared: Arc<Shared>) {
         busy += began.elapsed();
         if wait.is_zero() {
             let is_over = busy >= TURN;
-            match is_over && shared.was_wanted() {
-                true => tokio::time::sleep(busy / 2).await,
-                false => tokio::task::yield_now().await,
+            if is_over && shared.was_requested() {
+                tokio::time::sleep(busy / 2).await;
+            } else {
+                tokio::task::yield_now().await;
             }
             if is_over {
                 busy = Duration::ZERO;
@@ -220,7 +221,7 @@ impl Sandbox {
 
     /// Applies each document of a manifest (YAML or JSON, lists too), and tells of each what came
     /// of it: one that is refused does not keep the others.
-    pub fn apply_manifest(&self, text: &str) -> Vec<Applied> {
+    pub fn apply_manifest(&self, text: &str) -> Vec<AppliedObject> {
         manifest::apply(&self.shared, text)
     }
 
@@ -245,7 +246,7 @@ impl Drop for Sandbox {
 }
 
 /// An address that a client on this machine can dial: an unspecified one means loopback.
-fn reachable(address: SocketAddr) -> SocketAddr {
+fn dialable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),

@@ -21,15 +21,15 @@ use crate::kind::Kind;
 
 pub use convert::convert;
 pub use decode::{DecodeError, decode, new_unknown_fields, unknown_fields};
-use normalize::Written;
+use normalize::EncodeRule;
 pub(crate) use normalize::normalize;
 
 /// What a value must be.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Struct(StructId),
-    Map(Box<Shape>),
-    List(Box<Shape>),
+    Map(Box<Self>),
+    List(Box<Self>),
     Text,
     Integer {
         bits: u8,
@@ -59,7 +59,7 @@ struct Struct {
 #[derive(Debug)]
 struct Field {
     shape: Shape,
-    written: Written,
+    encoded: EncodeRule,
 }
 
 /// All structs, ordered by name.
@@ -91,7 +91,7 @@ impl Struct {
 }
 
 impl Structs {
-    fn compile() -> Structs {
+    fn compile() -> Self {
         let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
         add::<core::Pod>(&mut generator);
         add::<core::Node>(&mut generator);
@@ -122,7 +122,7 @@ impl Structs {
         let compile = |(name, properties): &(&String, &Map<String, Value>)| {
             compile_struct(name, properties, &names)
         };
-        Structs(structs.iter().map(compile).collect())
+        Self(structs.iter().map(compile).collect())
     }
 
     fn get(&self, id: StructId) -> &Struct {
@@ -139,7 +139,10 @@ fn compile_struct(name: &str, properties: &Map<String, Value>, names: &[&str]) -
     let compile = |(field, schema): (&String, &Value)| {
         (
             field.clone(),
-            Field { shape: compile_shape(schema, names), written: Written::of(short_name, field) },
+            Field {
+                shape: compile_shape(schema, names),
+                encoded: EncodeRule::of(short_name, field),
+            },
         )
     };
     Struct { name: name.to_owned(), fields: properties.iter().map(compile).collect() }

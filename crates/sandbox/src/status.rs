@@ -6,10 +6,10 @@ use crate::kind::Kind;
 
 /// A refusal. Boxed inside, because results carry it through every call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status(Box<Failure>);
+pub struct Status(Box<StatusBody>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct StatusBody {
     pub reason: Reason,
     pub message: String,
     pub details: Option<Details>,
@@ -62,50 +62,50 @@ pub enum Reason {
 impl Reason {
     pub fn name(self) -> &'static str {
         match self {
-            Reason::BadRequest => "BadRequest",
-            Reason::Unauthorized => "Unauthorized",
-            Reason::Forbidden => "Forbidden",
-            Reason::NotFound => "NotFound",
-            Reason::AlreadyExists => "AlreadyExists",
-            Reason::Conflict => "Conflict",
-            Reason::Gone => "Gone",
-            Reason::Expired => "Expired",
-            Reason::Invalid => "Invalid",
-            Reason::MethodNotAllowed => "MethodNotAllowed",
-            Reason::NotAcceptable => "NotAcceptable",
-            Reason::UnsupportedMediaType => "UnsupportedMediaType",
-            Reason::RequestEntityTooLarge => "RequestEntityTooLarge",
-            Reason::TooManyRequests => "TooManyRequests",
-            Reason::InternalError => "InternalError",
-            Reason::Timeout => "Timeout",
-            Reason::Unknown => "",
+            Self::BadRequest => "BadRequest",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "NotFound",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::Conflict => "Conflict",
+            Self::Gone => "Gone",
+            Self::Expired => "Expired",
+            Self::Invalid => "Invalid",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::InternalError => "InternalError",
+            Self::Timeout => "Timeout",
+            Self::Unknown => "",
         }
     }
 
     pub fn code(self) -> u16 {
         match self {
-            Reason::BadRequest => 400,
-            Reason::Unauthorized => 401,
-            Reason::Forbidden => 403,
-            Reason::NotFound => 404,
-            Reason::MethodNotAllowed => 405,
-            Reason::NotAcceptable => 406,
-            Reason::AlreadyExists | Reason::Conflict => 409,
-            Reason::Gone | Reason::Expired => 410,
-            Reason::RequestEntityTooLarge => 413,
-            Reason::UnsupportedMediaType => 415,
-            Reason::Invalid => 422,
-            Reason::TooManyRequests => 429,
-            Reason::InternalError | Reason::Unknown => 500,
-            Reason::Timeout => 504,
+            Self::BadRequest => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::AlreadyExists | Self::Conflict => 409,
+            Self::Gone | Self::Expired => 410,
+            Self::RequestEntityTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::Invalid => 422,
+            Self::TooManyRequests => 429,
+            Self::InternalError | Self::Unknown => 500,
+            Self::Timeout => 504,
         }
     }
 }
 
 impl std::ops::Deref for Status {
-    type Target = Failure;
+    type Target = StatusBody;
 
-    fn deref(&self) -> &Failure {
+    fn deref(&self) -> &StatusBody {
         &self.0
     }
 }
@@ -120,36 +120,36 @@ impl std::error::Error for Status {}
 
 impl Status {
     /// A failure without details.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Status {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         let (message, continue_token) = (message.into(), String::new());
-        Status(Box::new(Failure { reason, message, details: None, continue_token }))
+        Self(Box::new(StatusBody { reason, message, details: None, continue_token }))
     }
 
     pub fn code(&self) -> u16 {
         self.reason.code()
     }
 
-    pub fn with_details(mut self, details: Details) -> Status {
+    pub fn with_details(mut self, details: Details) -> Self {
         self.0.details = Some(details);
         self
     }
 
-    pub fn with_continue_token(mut self, token: String) -> Status {
+    pub fn with_continue_token(mut self, token: String) -> Self {
         self.0.continue_token = token;
         self
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Status {
-        Status::new(Reason::BadRequest, message)
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Reason::BadRequest, message)
     }
 
-    pub fn not_found(kind: &Kind, name: &str) -> Status {
-        Status::new(Reason::NotFound, format!("{} \"{name}\" not found", kind.group_resource()))
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(Reason::NotFound, format!("{} \"{name}\" not found", kind.group_resource()))
             .with_details(Details::resource(kind, name))
     }
 
-    pub fn already_exists(kind: &Kind, name: &str) -> Status {
-        Status::new(
+    pub fn already_exists(kind: &Kind, name: &str) -> Self {
+        Self::new(
             Reason::AlreadyExists,
             format!("{} \"{name}\" already exists", kind.group_resource()),
         )
@@ -157,8 +157,8 @@ impl Status {
     }
 
     /// A write refused because the object is not what the writer took it for.
-    pub fn conflict(kind: &Kind, name: &str, cause: &str) -> Status {
-        Status::new(
+    pub fn conflict(kind: &Kind, name: &str, cause: &str) -> Self {
+        Self::new(
             Reason::Conflict,
             format!(
                 "Operation cannot be fulfilled on {} \"{name}\": {cause}",
@@ -169,27 +169,27 @@ impl Status {
     }
 
     /// The stale resourceVersion of optimistic locking (S8).
-    pub fn modified(kind: &Kind, name: &str) -> Status {
-        Status::conflict(
+    pub fn modified(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
             kind,
             name,
             "the object has been modified; please apply your changes to the latest version and try again",
         )
     }
 
-    pub fn forbidden(kind: &Kind, name: &str, cause: &str) -> Status {
+    pub fn forbidden(kind: &Kind, name: &str, cause: &str) -> Self {
         let resource = kind.group_resource();
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {cause}")
         } else {
             format!("{resource} \"{name}\" is forbidden: {cause}")
         };
-        Status::new(Reason::Forbidden, message).with_details(Details::resource(kind, name))
+        Self::new(Reason::Forbidden, message).with_details(Details::resource(kind, name))
     }
 
     /// A create in a namespace that is being deleted; the cause is what controllers look for.
-    pub fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Status {
-        let mut status = Status::forbidden(
+    pub fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
+        let mut status = Self::forbidden(
             kind,
             name,
             &format!(
@@ -207,9 +207,9 @@ impl Status {
     }
 
     /// Failed validation: every cause is listed, and the message tells them all.
-    pub fn invalid(kind: &Kind, name: &str, causes: Vec<StatusCause>) -> Status {
+    pub fn invalid(kind: &Kind, name: &str, causes: Vec<StatusCause>) -> Self {
         let message = format!("{} \"{name}\" is invalid{}", kind.group_kind(), aggregate(&causes));
-        Status::new(Reason::Invalid, message).with_details(Details {
+        Self::new(Reason::Invalid, message).with_details(Details {
             name: name.to_string(),
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),
@@ -219,13 +219,13 @@ impl Status {
     }
 
     /// The resourceVersion asked for lies before the window that is kept (S7).
-    pub fn expired(message: impl Into<String>) -> Status {
-        Status::new(Reason::Expired, message)
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(Reason::Expired, message)
     }
 
     /// A list or watch from a resourceVersion that has not been written yet.
-    pub fn too_large_resource_version(asked: u64, current: u64) -> Status {
-        Status::new(
+    pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
+        Self::new(
             Reason::Timeout,
             format!("Too large resource version: {asked}, current: {current}"),
         )
@@ -240,8 +240,8 @@ impl Status {
         })
     }
 
-    pub fn unsupported_media_type(message: impl Into<String>) -> Status {
-        Status::new(Reason::UnsupportedMediaType, message)
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(Reason::UnsupportedMediaType, message)
     }
 
     /// The body of the response.
@@ -268,12 +268,12 @@ impl Status {
 }
 
 impl Details {
-    pub fn resource(kind: &Kind, name: &str) -> Details {
-        Details {
+    pub fn resource(kind: &Kind, name: &str) -> Self {
+        Self {
             name: name.to_string(),
             group: kind.group.to_string(),
             kind: kind.plural.to_string(),
-            ..Details::default()
+            ..Self::default()
         }
     }
 

@@ -30,7 +30,7 @@ pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };
 #[cfg(test)]
-pub(crate) use table::HOT_CHANGES;
+pub(crate) use table::TREE_CHANGES;
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 
@@ -43,14 +43,14 @@ pub struct Store {
     window: usize,
     rng: Pcg64,
     /// Where each UID is. Never iterated.
-    by_uid: HashMap<Box<str>, Reference>,
+    by_uid: HashMap<Box<str>, ObjectReference>,
     /// By the UID of an owner: what refers to it.
-    dependents: BTreeMap<Box<str>, BTreeSet<Reference>>,
+    dependents: BTreeMap<Box<str>, BTreeSet<ObjectReference>>,
 }
 
 /// The place of a stored object.
 #[derive(Clone, Debug)]
-pub struct Reference {
+pub struct ObjectReference {
     pub kind: &'static Kind,
     pub namespace: Box<str>,
     pub name: Box<str>,
@@ -112,13 +112,13 @@ impl Store {
     }
 
     /// The stored object for one who reads its tree.
-    pub fn find_warm(
+    pub fn find_with_tree(
         &self,
         kind: &'static Kind,
         namespace: &str,
         name: &str,
     ) -> Option<Arc<Object>> {
-        self.find(kind, namespace, name).map(Object::warm)
+        self.find(kind, namespace, name).map(Object::with_tree)
     }
 
     /// One page, or all (S6). The namespace is the selector's.
@@ -147,12 +147,12 @@ impl Store {
     }
 
     /// The object with this UID, whatever its kind.
-    pub fn by_uid(&self, uid: &str) -> Option<&Reference> {
+    pub fn by_uid(&self, uid: &str) -> Option<&ObjectReference> {
         self.by_uid.get(uid)
     }
 
     /// What names the object with this UID in its ownerReferences, in a fixed order.
-    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Reference> {
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &ObjectReference> {
         self.dependents.get(uid).into_iter().flatten()
     }
 
@@ -188,13 +188,13 @@ impl Store {
     }
 
     fn add_table(&mut self, kind: &'static Kind) {
-        if !self.tables.iter().any(|table| table.holds(kind)) {
+        if !self.tables.iter().any(|table| table.stores(kind)) {
             self.tables.push(Table::new(kind.storage(), self.window));
         }
     }
 
     fn table(&self, kind: &'static Kind) -> &Table {
-        let table = self.tables.iter().find(|table| table.holds(kind));
+        let table = self.tables.iter().find(|table| table.stores(kind));
         table.expect("a row of this store's kinds has a table")
     }
 
@@ -212,7 +212,7 @@ impl Store {
         let key = table::key(object.namespace(), object.name());
         let previous = self.table(kind).find(&key).cloned();
         self.index(kind, action, &object, previous.as_deref());
-        let table = self.tables.iter_mut().find(|table| table.holds(kind));
+        let table = self.tables.iter_mut().find(|table| table.stores(kind));
         table.expect("a row of this store's kinds has a table").record(key, action, object.clone());
         object
     }
@@ -224,8 +224,11 @@ impl Store {
         object: &Object,
         previous: Option<&Object>,
     ) {
-        let reference =
-            Reference { kind, namespace: object.namespace().into(), name: object.name().into() };
+        let reference = ObjectReference {
+            kind,
+            namespace: object.namespace().into(),
+            name: object.name().into(),
+        };
         for owner in previous.iter().flat_map(|object| object.owner_references()) {
             if let Some(dependents) = self.dependents.get_mut(owner.uid) {
                 dependents.remove(&reference);
@@ -273,27 +276,27 @@ impl Store {
     }
 }
 
-impl Reference {
+impl ObjectReference {
     fn rank(&self) -> (&str, &str, &str, &str) {
         (self.kind.group, self.kind.kind, &self.namespace, &self.name)
     }
 }
 
-impl PartialEq for Reference {
+impl PartialEq for ObjectReference {
     fn eq(&self, other: &Self) -> bool {
         self.rank() == other.rank()
     }
 }
 
-impl Eq for Reference {}
+impl Eq for ObjectReference {}
 
-impl PartialOrd for Reference {
+impl PartialOrd for ObjectReference {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Reference {
+impl Ord for ObjectReference {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.rank().cmp(&other.rank())
     }

@@ -53,7 +53,7 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Validator::Secret => simple::secret_on_create(&root, &mut causes),
         Validator::ServiceAccount => metadata::on_create(&root, metadata::NAMESPACED, &mut causes),
         Validator::Event => event::on_create(&root, false, &mut causes),
-        Validator::NewEvent => event::on_create(&root, true, &mut causes),
+        Validator::EventsEvent => event::on_create(&root, true, &mut causes),
         Validator::Lease => lease::on_create(&root, &mut causes),
         Validator::Role(scope) => role::on_create(&root, scope, &mut causes),
         Validator::RoleBinding(scope) => role::binding_on_create(&root, scope, &mut causes),
@@ -84,7 +84,7 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
             metadata::on_create(&root, metadata::NAMESPACED, &mut causes);
         }
         Validator::Event => event::on_update(&root, &old, false, &mut causes),
-        Validator::NewEvent => event::on_update(&root, &old, true, &mut causes),
+        Validator::EventsEvent => event::on_update(&root, &old, true, &mut causes),
         Validator::Lease => lease::on_update(&root, &old, &mut causes),
         Validator::Role(scope) => role::on_update(&root, &old, scope, &mut causes),
         Validator::RoleBinding(scope) => {
@@ -113,7 +113,7 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::Secret
         | Validator::ServiceAccount
         | Validator::Event
-        | Validator::NewEvent
+        | Validator::EventsEvent
         | Validator::Lease
         | Validator::Role(_)
         | Validator::RoleBinding(_)
@@ -151,7 +151,7 @@ enum Validator {
     ServiceAccount,
     Event,
     /// An Event in the form of events.k8s.io/v1.
-    NewEvent,
+    EventsEvent,
     Lease,
     Role(role::Scope),
     RoleBinding(role::Scope),
@@ -173,7 +173,7 @@ fn validator_of(kind: &Kind) -> Validator {
         ("", "Secret") => Validator::Secret,
         ("", "ServiceAccount") => Validator::ServiceAccount,
         ("", "Event") => Validator::Event,
-        ("events.k8s.io", "Event") => Validator::NewEvent,
+        ("events.k8s.io", "Event") => Validator::EventsEvent,
         ("coordination.k8s.io", "Lease") => Validator::Lease,
         ("rbac.authorization.k8s.io", "ClusterRole") => Validator::Role(role::Scope::Cluster),
         ("rbac.authorization.k8s.io", "Role") => Validator::Role(role::Scope::Namespace),

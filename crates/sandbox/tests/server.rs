@@ -5,7 +5,7 @@ mod wire;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use everynode_sandbox::{Limits, NodeSource, Options, Outcome, Refusal, start};
+use everynode_sandbox::{ApplyError, ApplyOutcome, Limits, NodeSource, Options, start};
 use serde_json::{Value, json};
 
 use wire::Server;
@@ -332,13 +332,13 @@ items:
         "document 2 csidriver.storage.k8s.io/b: the sandbox does not serve the kind \
          CSIDriver of storage.k8s.io/v1"
     );
-    assert!(matches!(applied[2].result, Err(Refusal::Syntax(_))), "{}", lines[2]);
+    assert!(matches!(applied[2].result, Err(ApplyError::Syntax(_))), "{}", lines[2]);
     assert_eq!(lines[3], "document 4: configmap/c created");
     assert!(lines[4].ends_with("strict decoding error: unknown field \"colour\""), "{}", lines[4]);
     assert_eq!(lines[5], "document 4 service/e: nothing in the sandbox acts on services");
     assert!(lines[6].contains("spec.ports[0].port: Invalid value: 0"), "{}", lines[6]);
     let again = sandbox.apply_manifest("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
-    assert_eq!(again[0].result, Ok(Outcome::Unchanged));
+    assert_eq!(again[0].result, Ok(ApplyOutcome::Unchanged));
     let path = sandbox.kubeconfig_path().to_owned();
     sandbox.shutdown().await;
     assert!(!path.exists(), "a kubeconfig that nobody asked for is removed");

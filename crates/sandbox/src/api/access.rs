@@ -5,13 +5,17 @@ use http::Method;
 use super::call::AuthorizedCall;
 use super::query::Parameters;
 use super::route::{ResourcePath, Route};
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use crate::authorization::{self, Attributes, Decision, RequestTarget, User};
 use crate::status::{Details, Reason, Status};
 
 /// Refuses a request that no role of the user allows. Logs the request and the decision at level
 /// `debug`, which shows the rights that a program uses.
-pub fn check(shared: &Shared, user: &User, attributes: &Attributes<'_>) -> Result<(), Status> {
+pub fn check(
+    shared: &SharedCluster,
+    user: &User,
+    attributes: &Attributes<'_>,
+) -> Result<(), Status> {
     // Masters make most requests: decide them without the lock that all requests share.
     let decision = if user.is_master() {
         Decision::Allowed { reason: String::new() }

@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 use super::access;
 use super::respond::unauthorized;
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use super::token::Tokens;
 use crate::authorization::{AUTHENTICATED, Attributes, MASTERS, RequestTarget, User};
 use crate::kind::SERVICE_ACCOUNT;
@@ -19,22 +19,27 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    pub fn new(admin_token: String) -> Authenticator {
-        Authenticator { admin_token, tokens: Tokens::default() }
+    pub fn new(admin_token: String) -> Self {
+        Self { admin_token, tokens: Tokens::default() }
     }
 
     /// None if the request says nothing of who makes it; what it says must be true.
-    pub fn identify(&self, shared: &Shared, headers: &HeaderMap) -> Result<Option<User>, Status> {
+    pub fn identify(
+        &self,
+        shared: &SharedCluster,
+        headers: &HeaderMap,
+    ) -> Result<Option<User>, Status> {
         let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
         let sent = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        let user = sent.and_then(|token| self.owner(shared, token)).ok_or_else(unauthorized)?;
-        act_as(shared, user, headers).map(Some)
+        let user =
+            sent.and_then(|token| self.user_of_token(shared, token)).ok_or_else(unauthorized)?;
+        impersonate(shared, user, headers).map(Some)
     }
 
-    fn owner(&self, shared: &Shared, token: &str) -> Option<User> {
+    fn user_of_token(&self, shared: &SharedCluster, token: &str) -> Option<User> {
         if bool::from(token.as_bytes().ct_eq(self.admin_token.as_bytes())) {
             return Some(admin());
         }
@@ -58,7 +63,7 @@ fn admin() -> User {
 }
 
 /// Impersonation: whoever may be somebody else is, for this request.
-fn act_as(shared: &Shared, user: User, headers: &HeaderMap) -> Result<User, Status> {
+fn impersonate(shared: &SharedCluster, user: User, headers: &HeaderMap) -> Result<User, Status> {
     let all = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
         values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()

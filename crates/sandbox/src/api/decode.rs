@@ -31,14 +31,14 @@ pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
 fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = Seed { path: &mut String::new(), duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(|error| words(bytes, &error))?;
-    deserializer.end().map_err(|error| words(bytes, &error))?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| go_message(bytes, &error))?;
+    deserializer.end().map_err(|error| go_message(bytes, &error))?;
     Ok(value)
 }
 
 /// What Go's reader says of it: the character that it stopped at, and where it stood. For the rest, such as bad numbers
 /// and escapes, the parser's own words.
-fn words(bytes: &[u8], error: &serde_json::Error) -> String {
+fn go_message(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }

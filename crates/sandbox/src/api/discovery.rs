@@ -29,7 +29,7 @@ impl GroupVersion {
 }
 
 /// Resources that are answered without being stored: reviews of who may do what.
-pub struct Virtual {
+pub struct ReviewResource {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
@@ -38,8 +38,8 @@ pub struct Virtual {
     pub namespaced: bool,
 }
 
-pub static VIRTUAL: &[Virtual] = &[
-    Virtual {
+pub static REVIEWS: &[ReviewResource] = &[
+    ReviewResource {
         group: "authentication.k8s.io",
         version: "v1",
         kind: "SelfSubjectReview",
@@ -47,7 +47,7 @@ pub static VIRTUAL: &[Virtual] = &[
         singular: "selfsubjectreview",
         namespaced: false,
     },
-    Virtual {
+    ReviewResource {
         group: "authorization.k8s.io",
         version: "v1",
         kind: "SelfSubjectAccessReview",
@@ -55,7 +55,7 @@ pub static VIRTUAL: &[Virtual] = &[
         singular: "selfsubjectaccessreview",
         namespaced: false,
     },
-    Virtual {
+    ReviewResource {
         group: "authorization.k8s.io",
         version: "v1",
         kind: "SelfSubjectRulesReview",
@@ -73,8 +73,8 @@ const POLICY: (&str, &str) = ("policy", "v1");
 pub fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     let mut all: Vec<GroupVersion> = Vec::new();
     let rows = kinds.iter().map(|kind| (kind.group, kind.version));
-    let virtuals = VIRTUAL.iter().map(|row| (row.group, row.version));
-    for (group, version) in rows.chain(virtuals).chain([POLICY]) {
+    let reviews = REVIEWS.iter().map(|row| (row.group, row.version));
+    for (group, version) in rows.chain(reviews).chain([POLICY]) {
         if !all.iter().any(|known| known.group == group && known.version == version) {
             all.push(GroupVersion { group: group.to_owned(), version: version.to_owned() });
         }
@@ -163,8 +163,8 @@ pub fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
         resources.push(resource(kind));
         resources.extend(kind.subresources.iter().map(|name| subresource(kind, *name)));
     }
-    let virtuals = VIRTUAL.iter().filter(|row| row.group == group && row.version == version);
-    resources.extend(virtuals.map(virtual_resource));
+    let reviews = REVIEWS.iter().filter(|row| row.group == group && row.version == version);
+    resources.extend(reviews.map(review));
     let is_known = |known: &GroupVersion| known.group == group && known.version == version;
     if !group_versions(kinds).iter().any(is_known) {
         return None;
@@ -200,26 +200,28 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
 }
 
 /// A subresource, and the kind that its bodies are of.
-struct Part {
+struct SubresourceType {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
     verbs: &'static [&'static str],
 }
 
-fn part(kind: &'static str, subresource: Subresource) -> Part {
+fn subresource_type(kind: &'static str, subresource: Subresource) -> SubresourceType {
     match subresource {
         Subresource::Status => {
-            Part { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
+            SubresourceType { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
         }
-        Subresource::Finalize => Part { group: "", version: "", kind, verbs: &["update"] },
+        Subresource::Finalize => {
+            SubresourceType { group: "", version: "", kind, verbs: &["update"] }
+        }
         Subresource::Binding => {
-            Part { group: "", version: "", kind: "Binding", verbs: &["create"] }
+            SubresourceType { group: "", version: "", kind: "Binding", verbs: &["create"] }
         }
         Subresource::Eviction => {
-            Part { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
+            SubresourceType { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
         }
-        Subresource::Token => Part {
+        Subresource::Token => SubresourceType {
             group: "authentication.k8s.io",
             version: "v1",
             kind: "TokenRequest",
@@ -229,22 +231,22 @@ fn part(kind: &'static str, subresource: Subresource) -> Part {
 }
 
 fn subresource(kind: &'static Kind, subresource: Subresource) -> Value {
-    let part = part(kind.kind, subresource);
+    let body_type = subresource_type(kind.kind, subresource);
     let mut entry = json!({
         "name": format!("{}/{}", kind.plural, subresource.name()),
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": part.kind,
-        "verbs": part.verbs,
+        "kind": body_type.kind,
+        "verbs": body_type.verbs,
     });
-    if !part.version.is_empty() {
-        entry["group"] = part.group.into();
-        entry["version"] = part.version.into();
+    if !body_type.version.is_empty() {
+        entry["group"] = body_type.group.into();
+        entry["version"] = body_type.version.into();
     }
     entry
 }
 
-fn virtual_resource(row: &Virtual) -> Value {
+fn review(row: &ReviewResource) -> Value {
     json!({
         "name": row.plural,
         "singularName": row.singular,
@@ -280,9 +282,9 @@ fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
         .map(|known| {
             let mut resources: Vec<Value> =
                 kinds.iter().filter(|kind| known.is_of(kind)).map(aggregated_resource).collect();
-            let virtuals =
-                VIRTUAL.iter().filter(|row| row.group == name && row.version == known.version);
-            resources.extend(virtuals.map(aggregated_virtual));
+            let reviews =
+                REVIEWS.iter().filter(|row| row.group == name && row.version == known.version);
+            resources.extend(reviews.map(aggregated_review));
             json!({"version": known.version, "freshness": "Current", "resources": resources})
         })
         .collect();
@@ -292,17 +294,16 @@ fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
 }
 
 fn aggregated_resource(kind: &'static Kind) -> Value {
-    let response_kind =
-        |part: &Part| json!({"group": part.group, "version": part.version, "kind": part.kind});
+    let response_kind = |body_type: &SubresourceType| json!({"group": body_type.group, "version": body_type.version, "kind": body_type.kind});
     let subresources: Vec<Value> = kind
         .subresources
         .iter()
         .map(|subresource| {
-            let part = part(kind.kind, *subresource);
+            let body_type = subresource_type(kind.kind, *subresource);
             json!({
                 "subresource": subresource.name(),
-                "responseKind": response_kind(&part),
-                "verbs": part.verbs,
+                "responseKind": response_kind(&body_type),
+                "verbs": body_type.verbs,
             })
         })
         .collect();
@@ -324,7 +325,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
     entry
 }
 
-fn aggregated_virtual(row: &Virtual) -> Value {
+fn aggregated_review(row: &ReviewResource) -> Value {
     json!({
         "resource": row.plural,
         "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},

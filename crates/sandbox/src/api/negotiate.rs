@@ -24,15 +24,15 @@ pub enum MetaVersion {
 impl MetaVersion {
     pub fn api_version(self) -> &'static str {
         match self {
-            MetaVersion::V1 => "meta.k8s.io/v1",
-            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
         }
     }
 
-    fn parse(version: &str) -> Option<MetaVersion> {
+    fn parse(version: &str) -> Option<Self> {
         match version {
-            "v1" => Some(MetaVersion::V1),
-            "v1beta1" => Some(MetaVersion::V1Beta1),
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
             _ => None,
         }
     }

@@ -32,8 +32,8 @@ enum Type {
     /// JSON as it is.
     Raw,
     Message(String),
-    List(Box<Type>),
-    Map(Box<Type>),
+    List(Box<Self>),
+    Map(Box<Self>),
 }
 
 #[derive(Debug)]

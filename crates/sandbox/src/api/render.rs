@@ -26,7 +26,7 @@ pub fn object(
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
-            respond::json(code, &table(kind, version, metadata, rows, Header::Shown))
+            respond::json(code, &table(kind, version, metadata, rows, ColumnHeaders::Included))
         }
         Form::PartialObjectMetadata(version) => respond::json(code, &partial(object, version)),
     }
@@ -42,7 +42,7 @@ pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Res
         Form::Table(version) => {
             let now = now();
             let rows = list.items.iter().map(|item| row(kind, item, version, include, now));
-            let table = table(kind, version, metadata, rows.collect(), Header::Shown);
+            let table = table(kind, version, metadata, rows.collect(), ColumnHeaders::Included);
             respond::json(StatusCode::OK, &table)
         }
         Form::PartialObjectMetadata(version) => {
@@ -60,9 +60,9 @@ pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Res
 
 /// Whether a table says what its columns are: a watch says it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
-    Shown,
-    Left,
+pub enum ColumnHeaders {
+    Included,
+    Omitted,
 }
 
 /// One object as a watch event carries it.
@@ -71,14 +71,14 @@ pub fn event_object(
     object: &Object,
     form: Form,
     include: IncludeObject,
-    header: Header,
+    headers: ColumnHeaders,
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
-            table(kind, version, metadata, rows, header).to_string().into()
+            table(kind, version, metadata, rows, headers).to_string().into()
         }
         Form::PartialObjectMetadata(version) => partial(object, version).to_string().into(),
     }
@@ -103,7 +103,7 @@ pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bo
             });
             let rows = vec![json!({"cells": [], "object": object})];
             let metadata = json!({"resourceVersion": resource_version.to_string()});
-            table(kind, version, metadata, rows, Header::Left)
+            table(kind, version, metadata, rows, ColumnHeaders::Omitted)
         }
         Form::PartialObjectMetadata(version) => json!({
             "kind": "PartialObjectMetadata",
@@ -149,11 +149,13 @@ fn table(
     version: MetaVersion,
     metadata: Value,
     rows: Vec<Value>,
-    header: Header,
+    headers: ColumnHeaders,
 ) -> Value {
-    let columns: Value = match header {
-        Header::Shown => printer::columns(kind).iter().map(printer::Column::to_json).collect(),
-        Header::Left => Value::Null,
+    let columns: Value = match headers {
+        ColumnHeaders::Included => {
+            printer::columns(kind).iter().map(printer::Column::to_json).collect()
+        }
+        ColumnHeaders::Omitted => Value::Null,
     };
     json!({
         "kind": "Table",

@@ -10,19 +10,19 @@ use http::{Method, Response};
 use super::call::Call;
 use super::respond::{Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use crate::kind::{Kind, Subresource, Verb};
 use crate::status::Status;
 
 /// What a request is about.
-pub(super) struct Target<'a> {
+pub(super) struct ResourceTarget<'a> {
     pub kind: &'static Kind,
     /// Empty if the kind is cluster-scoped; None for all namespaces.
     pub namespace: Option<&'a str>,
     pub name: Option<&'a str>,
 }
 
-impl Target<'_> {
+impl ResourceTarget<'_> {
     /// The namespace of one object.
     fn namespace(&self) -> &str {
         self.namespace.unwrap_or_default()
@@ -30,7 +30,7 @@ impl Target<'_> {
 }
 
 pub fn answer(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedCluster>,
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -47,7 +47,10 @@ pub fn answer(
     }
 }
 
-fn target<'a>(shared: &Shared, path: &'a ResourcePath) -> Result<Target<'a>, Status> {
+fn target<'a>(
+    shared: &SharedCluster,
+    path: &'a ResourcePath,
+) -> Result<ResourceTarget<'a>, Status> {
     let kind = shared
         .read(|store| store.kinds().by_resource(&path.group, &path.version, &path.plural))
         .ok_or_else(|| not_served(&resource_name(path)))?;
@@ -61,7 +64,7 @@ fn target<'a>(shared: &Shared, path: &'a ResourcePath) -> Result<Target<'a>, Sta
     if kind.namespaced && namespace.is_none() && path.name.is_some() {
         return Err(not_served(&format!("one of {} without its namespace", kind.group_resource())));
     }
-    Ok(Target { kind, namespace, name: path.name.as_deref() })
+    Ok(ResourceTarget { kind, namespace, name: path.name.as_deref() })
 }
 
 fn resource_name(path: &ResourcePath) -> String {
@@ -86,8 +89,8 @@ fn no_subresource(kind: &Kind, name: &str) -> Status {
 }
 
 fn on_collection(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let verb = match call.method {
@@ -111,8 +114,8 @@ fn on_collection(
 }
 
 fn on_object(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -128,15 +131,15 @@ fn on_object(
     }
     match verb {
         Verb::Get => read::get(shared, target, name, call),
-        Verb::Update => write::update(shared, target, name, write::Part::Main, call),
-        Verb::Patch => write::patch(shared, target, name, write::Part::Main, call),
+        Verb::Update => write::update(shared, target, name, write::WriteEndpoint::Main, call),
+        Verb::Patch => write::patch(shared, target, name, write::WriteEndpoint::Main, call),
         _ => write::delete(shared, target, name, call),
     }
 }
 
 fn on_subresource(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     subresource: Subresource,
     call: &Call,
@@ -144,13 +147,13 @@ fn on_subresource(
     match (subresource, &call.method) {
         (Subresource::Status, &Method::GET) => read::get(shared, target, name, call),
         (Subresource::Status, &Method::PUT) => {
-            write::update(shared, target, name, write::Part::Status, call)
+            write::update(shared, target, name, write::WriteEndpoint::Status, call)
         }
         (Subresource::Status, &Method::PATCH) => {
-            write::patch(shared, target, name, write::Part::Status, call)
+            write::patch(shared, target, name, write::WriteEndpoint::Status, call)
         }
         (Subresource::Finalize, &Method::PUT) => {
-            write::update(shared, target, name, write::Part::Finalize, call)
+            write::update(shared, target, name, write::WriteEndpoint::Finalize, call)
         }
         (Subresource::Binding, &Method::POST) => write::bind(shared, target, name, call),
         (Subresource::Eviction, &Method::POST) => write::evict(shared, target, name, call),

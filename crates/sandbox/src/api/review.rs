@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::decode;
-use super::discovery::{VIRTUAL, Virtual};
+use super::discovery::{REVIEWS, ReviewResource};
 use super::negotiate;
 use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use crate::authorization::{self, Attributes, Decision, PolicyRule, RequestTarget, User};
 use crate::status::Status;
 use crate::value::{is_set, string};
 
 /// The review that a path names.
-pub fn find(path: &ResourcePath) -> Option<&'static Virtual> {
-    VIRTUAL.iter().find(|row| {
+pub fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
+    REVIEWS.iter().find(|row| {
         row.group == path.group
             && row.version == path.version
             && row.plural == path.plural
@@ -26,8 +26,8 @@ pub fn find(path: &ResourcePath) -> Option<&'static Virtual> {
 }
 
 pub fn answer(
-    review: &Virtual,
-    shared: &Shared,
+    review: &ReviewResource,
+    shared: &SharedCluster,
     user: &User,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -47,7 +47,7 @@ pub fn answer(
     Ok(respond::json(StatusCode::CREATED, &document))
 }
 
-fn status(kind: &str, spec: &Value, shared: &Shared, user: &User) -> Result<Value, Status> {
+fn status(kind: &str, spec: &Value, shared: &SharedCluster, user: &User) -> Result<Value, Status> {
     Ok(match kind {
         "SelfSubjectAccessReview" => {
             let request = request(spec)?;

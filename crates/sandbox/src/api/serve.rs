@@ -39,8 +39,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+    fn default() -> Self {
+        Self {
             connections: 16_384,
             tls_handshake: Duration::from_secs(10),
             request_head: Duration::from_secs(100),
@@ -54,7 +54,7 @@ impl Default for Limits {
 }
 
 /// A connection that carries nothing any more is let go then.
-const FROZEN: Duration = Duration::from_secs(15 * 60);
+const FROZEN_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Serves until `shutdown`, then lets requests that are under way end for a moment.
 ///
@@ -73,25 +73,25 @@ pub async fn serve<H, F>(
 {
     let slots = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
-    let mut ends = Ends { shutdown, outage: CancellationToken::new() };
+    let mut signals = StopSignals { shutdown, outage: CancellationToken::new() };
     loop {
         let accepted = tokio::select! {
-            () = ends.shutdown.cancelled() => break,
+            () = signals.shutdown.cancelled() => break,
             // The sender lives as long as the handler.
             Ok(()) = outages.changed() => {
-                ends.outage.cancel();
+                signals.outage.cancel();
                 let until = outages.borrow_and_update().unwrap_or_else(Instant::now);
-                let Some(reopened) = reopen(listener, until, &ends.shutdown).await else { break };
+                let Some(reopened) = reopen(listener, until, &signals.shutdown).await else { break };
                 listener = reopened;
-                ends.outage = CancellationToken::new();
+                signals.outage = CancellationToken::new();
                 continue;
             }
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
-        let (tls, handle, ends) = (tls.clone(), handle.clone(), ends.clone());
+        let (tls, handle, signals) = (tls.clone(), handle.clone(), signals.clone());
         connections.spawn(async move {
-            if let Err(error) = connection(stream, tls, limits, handle, ends).await {
+            if let Err(error) = connection(stream, tls, limits, handle, signals).await {
                 tracing::debug!(error, "connection ended");
             }
             drop(slot);
@@ -101,9 +101,9 @@ pub async fn serve<H, F>(
     let _ = tokio::time::timeout(Duration::from_secs(1), connections.wait()).await;
 }
 
-/// What ends a connection from our side.
+/// What signals a connection from our side.
 #[derive(Clone)]
-struct Ends {
+struct StopSignals {
     /// Requests that are under way may end.
     shutdown: CancellationToken,
     /// At once, as if the process had been killed.
@@ -159,7 +159,7 @@ async fn connection<H, F>(
     tls: TlsAcceptor,
     limits: Limits,
     handle: H,
-    ends: Ends,
+    signals: StopSignals,
 ) -> Result<(), String>
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -170,7 +170,7 @@ where
     let handshake = tokio::time::timeout(limits.tls_handshake, tls.accept(stream));
     let stream = tokio::select! {
         stream = handshake => stream,
-        () = ends.outage.cancelled() => return Ok(()),
+        () = signals.outage.cancelled() => return Ok(()),
     };
     let stream = stream
         .map_err(|_| "TLS handshake timed out".to_owned())?
@@ -187,14 +187,14 @@ where
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        () = ends.shutdown.cancelled() => {
+        () = signals.shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = ends.outage.cancelled() => return Ok(()),
+        () = signals.outage.cancelled() => return Ok(()),
         state = client.broken() => {
             if state == ConnectionState::Frozen {
-                frozen(&client, &ends).await;
+                frozen(&client, &signals).await;
             }
             return Ok(());
         }
@@ -203,12 +203,12 @@ where
 }
 
 /// For as long as this lasts nobody works on the connection, and it stays open.
-async fn frozen(client: &Connection, ends: &Ends) {
+async fn frozen(client: &Connection, signals: &StopSignals) {
     tokio::select! {
-        () = ends.shutdown.cancelled() => {}
-        () = ends.outage.cancelled() => {}
+        () = signals.shutdown.cancelled() => {}
+        () = signals.outage.cancelled() => {}
         () = client.closed() => {}
-        () = tokio::time::sleep(FROZEN) => {}
+        () = tokio::time::sleep(FROZEN_MAX) => {}
     }
 }
 

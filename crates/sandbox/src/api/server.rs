@@ -16,7 +16,7 @@ use super::respond::{self, Body, method_not_allowed, not_served};
 use super::review;
 use super::route::{ResourcePath, Route};
 use super::serve::Limits;
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use super::token;
 use crate::authorization::User;
 use crate::kind::Kinds;
@@ -24,7 +24,7 @@ use crate::status::Status;
 
 /// The API server.
 pub struct Server {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedCluster>,
     pub limits: Limits,
     pub faults: Faults,
     pub authenticator: Authenticator,
@@ -35,7 +35,7 @@ pub struct Server {
 
 impl Server {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedCluster>,
         limits: Limits,
         faults: Faults,
         token: String,

@@ -1,4 +1,4 @@
-//! The cluster behind its one lock, and who is told when it changed.
+//! The cluster behind its one lock, and who is notified when it changed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::store::Store;
 /// One lock around everything: requests hold it for one call of the store, the actors for one
 /// bounded step. Nothing waits while it is held, and nothing is serialised under it. Who waits longest gets it next:
 /// actors that have much to do would else take it again and again.
-pub struct Shared {
+pub struct SharedCluster {
     state: FairMutex<State>,
-    /// Whether a request has wanted the lock since this was last asked.
-    wanted: AtomicBool,
+    /// Whether a request has requested the lock since this was last asked.
+    requested: AtomicBool,
     /// Wakes the actors after a request's write.
     pub written: Notify,
     /// Ends watches when the server stops.
@@ -29,23 +29,23 @@ pub struct Shared {
 struct State {
     cluster: Cluster,
     /// By the group and kind of the stored form.
-    feeds: BTreeMap<(&'static str, &'static str), Feed>,
-    /// The resourceVersion up to which watchers have been told.
-    told: u64,
+    notifiers: BTreeMap<(&'static str, &'static str), KindNotifier>,
+    /// The resourceVersion up to which watchers have been notified.
+    notified: u64,
 }
 
-struct Feed {
+struct KindNotifier {
     kind: &'static Kind,
     newest: watch::Sender<u64>,
 }
 
-impl Shared {
-    pub fn new(cluster: Cluster, stop: CancellationToken) -> Shared {
-        let told = cluster.store().resource_version();
-        let state = State { cluster, feeds: BTreeMap::new(), told };
-        Shared {
+impl SharedCluster {
+    pub fn new(cluster: Cluster, stop: CancellationToken) -> Self {
+        let notified = cluster.store().resource_version();
+        let state = State { cluster, notifiers: BTreeMap::new(), notified };
+        Self {
             state: FairMutex::new(state),
-            wanted: AtomicBool::new(false),
+            requested: AtomicBool::new(false),
             written: Notify::new(),
             stop,
         }
@@ -60,7 +60,7 @@ impl Shared {
     pub fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
         let mut state = self.lock();
         let result = write(state.cluster.registry_mut(), now());
-        if state.tell() {
+        if state.notify_watchers() {
             self.written.notify_one();
         }
         result
@@ -70,48 +70,48 @@ impl Shared {
     pub fn step(&self) -> Option<Timestamp> {
         let mut state = self.state.lock();
         let next = state.cluster.step(now());
-        state.tell();
+        state.notify_watchers();
         next
     }
 
-    /// Whether a request has wanted the lock since this was last asked.
-    pub fn was_wanted(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed)
+    /// Whether a request has requested the lock since this was last asked.
+    pub fn was_requested(&self) -> bool {
+        self.requested.swap(false, Ordering::Relaxed)
     }
 
     /// A receiver that wakes at each write to `kind`.
     pub fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
         let kind = kind.storage();
         let mut state = self.lock();
-        let told = state.told;
-        let feed = state
-            .feeds
+        let notified = state.notified;
+        let notifier = state
+            .notifiers
             .entry((kind.group, kind.kind))
-            .or_insert_with(|| Feed { kind, newest: watch::Sender::new(told) });
-        feed.newest.subscribe()
+            .or_insert_with(|| KindNotifier { kind, newest: watch::Sender::new(notified) });
+        notifier.newest.subscribe()
     }
 
     fn lock(&self) -> FairMutexGuard<'_, State> {
-        self.wanted.store(true, Ordering::Relaxed);
+        self.requested.store(true, Ordering::Relaxed);
         self.state.lock()
     }
 }
 
 impl State {
     /// Wakes the watchers of each kind that was written to; false if there was no write.
-    fn tell(&mut self) -> bool {
+    fn notify_watchers(&mut self) -> bool {
         let store = self.cluster.store();
         let newest = store.resource_version();
-        if newest == self.told {
+        if newest == self.notified {
             return false;
         }
-        for feed in self.feeds.values() {
+        for notifier in self.notifiers.values() {
             let has_news = |changes: Vec<_>| !changes.is_empty();
-            if store.changes_since(feed.kind, self.told, 1).map_or(true, has_news) {
-                feed.newest.send_replace(newest);
+            if store.changes_since(notifier.kind, self.notified, 1).map_or(true, has_news) {
+                notifier.newest.send_replace(newest);
             }
         }
-        self.told = newest;
+        self.notified = newest;
         true
     }
 }

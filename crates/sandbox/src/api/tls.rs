@@ -11,7 +11,7 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// What the server proves itself with, and what clients are told to trust.
-pub struct Identity {
+pub struct ServerIdentity {
     /// The certificate authority, PEM.
     pub ca_pem: String,
     pub server_config: Arc<rustls::ServerConfig>,
@@ -29,7 +29,7 @@ pub enum Error {
 
 /// Makes an authority and a server certificate for `localhost`, the usual in-cluster names and
 /// each address of `addresses`. HTTP/2 is offered before HTTP/1.1.
-pub fn identity(addresses: &[IpAddr]) -> Result<Identity, Error> {
+pub fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
     let (ca_pem, ca_der, issuer) = authority()?;
     let (server_der, server_key) = server_certificate(addresses, &issuer)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -38,7 +38,7 @@ pub fn identity(addresses: &[IpAddr]) -> Result<Identity, Error> {
         .with_no_client_auth()
         .with_single_cert(vec![server_der, ca_der], server_key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Identity { ca_pem, server_config: Arc::new(config) })
+    Ok(ServerIdentity { ca_pem, server_config: Arc::new(config) })
 }
 
 /// A bearer token of 256 random bits, in hexadecimal.

@@ -14,7 +14,7 @@ use super::decode;
 use super::negotiate;
 use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
-use super::shared::{Shared, now};
+use super::shared::{SharedCluster, now};
 use super::tls;
 use crate::clock::rfc3339;
 use crate::kind::SERVICE_ACCOUNT;
@@ -30,7 +30,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 
 /// Whom a token belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct TokenAccount {
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -48,13 +48,13 @@ struct Issued {
 
 struct Token {
     secret: String,
-    account: Account,
+    account: TokenAccount,
     expires: Timestamp,
 }
 
 impl Tokens {
     /// Whom a token belongs to; none if it is not one of ours, or has expired.
-    pub fn find(&self, token: &str) -> Option<Account> {
+    pub fn find(&self, token: &str) -> Option<TokenAccount> {
         // The number finds it, the secret proves it: no comparison tells by its time how much was right.
         let (number, secret) = token.split_once('.')?;
         let issued = self.lock();
@@ -63,7 +63,7 @@ impl Tokens {
         (is_right && now() < known.expires).then(|| known.account.clone())
     }
 
-    fn issue(&self, account: Account, expires: Timestamp) -> Result<String, Status> {
+    fn issue(&self, account: TokenAccount, expires: Timestamp) -> Result<String, Status> {
         let secret = tls::random_token()
             .map_err(|error| Status::new(Reason::InternalError, error.to_string()))?;
         let mut issued = self.lock();
@@ -92,7 +92,7 @@ pub fn is_request(path: &ResourcePath) -> bool {
 
 pub fn answer(
     tokens: &Tokens,
-    shared: &Shared,
+    shared: &SharedCluster,
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -108,7 +108,7 @@ pub fn answer(
     let namespace = path.namespace.as_deref().unwrap_or_default();
     let name = path.name.as_deref().unwrap_or_default();
     let account = shared.read(|store| store.get(&SERVICE_ACCOUNT, namespace, name))?;
-    let account = Account {
+    let account = TokenAccount {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: account.uid().to_owned(),

@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use super::call::ReadFaults;
 use super::negotiate::Form;
 use super::query::{IncludeObject, Parameters};
-use super::render::{self, Header};
+use super::render::{self, ColumnHeaders};
 use super::respond::{self, Body};
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use super::stale_read;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -29,7 +29,7 @@ use crate::status::{Details, Reason, Status, StatusCause};
 use crate::store::{Action, ListOptions, watch_event};
 
 /// A watch as it was asked for.
-pub struct Request {
+pub struct WatchRequest {
     pub kind: &'static Kind,
     pub selector: Selector,
     pub form: Form,
@@ -45,8 +45,8 @@ pub struct Request {
 pub enum Start {
     /// After this resourceVersion.
     After(u64),
-    /// With what there is, as ADDED events; then, if `marked`, a bookmark that says so.
-    Everything { marked: bool },
+    /// With what there is, as ADDED events; then, if `with_bookmark`, a bookmark that says so.
+    InitialEvents { with_bookmark: bool },
     /// With the next write.
     Now,
 }
@@ -77,7 +77,7 @@ pub fn start(parameters: &Parameters) -> Result<Start, Status> {
             "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         )),
         None => Ok(match asked {
-            None | Some(0) => Start::Everything { marked: false },
+            None | Some(0) => Start::InitialEvents { with_bookmark: false },
             Some(asked) => Start::After(asked),
         }),
         Some(_) if matching.is_empty() => Err(invalid_options(
@@ -86,7 +86,7 @@ pub fn start(parameters: &Parameters) -> Result<Start, Status> {
         Some(_) if matching != "NotOlderThan" => Err(invalid_options(&format!(
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
-        Some(true) => Ok(Start::Everything { marked: true }),
+        Some(true) => Ok(Start::InitialEvents { with_bookmark: true }),
         Some(false) => Ok(asked.filter(|asked| *asked > 0).map_or(Start::Now, Start::After)),
     }
 }
@@ -113,7 +113,10 @@ pub fn invalid_options(cause: &str) -> Status {
 }
 
 /// The stream that answers a watch.
-pub fn response(shared: &Arc<Shared>, request: Request) -> Result<Response<Body>, Status> {
+pub fn response(
+    shared: &Arc<SharedCluster>,
+    request: WatchRequest,
+) -> Result<Response<Body>, Status> {
     let watcher = Watcher::new(shared, request)?;
     let chunks = stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;
@@ -126,29 +129,29 @@ pub fn response(shared: &Arc<Shared>, request: Request) -> Result<Response<Body>
 
 /// One client's watch.
 pub struct Watcher {
-    shared: Arc<Shared>,
-    request: Request,
-    news: tokio::sync::watch::Receiver<u64>,
+    shared: Arc<SharedCluster>,
+    request: WatchRequest,
+    updates: tokio::sync::watch::Receiver<u64>,
     /// What there was at the start and has not been sent yet.
     initial: VecDeque<Arc<Object>>,
     /// When the bookmark after the initial events is to be sent, if it is still to be.
-    mark_at: Option<Instant>,
+    initial_end_at: Option<Instant>,
     /// Everything up to this resourceVersion has been seen.
     position: u64,
-    header: Header,
+    headers: ColumnHeaders,
     deadline: Instant,
     next_bookmark: Instant,
     finished: bool,
 }
 
 impl Watcher {
-    pub fn new(shared: &Arc<Shared>, request: Request) -> Result<Watcher, Status> {
+    pub fn new(shared: &Arc<SharedCluster>, request: WatchRequest) -> Result<Self, Status> {
         // Before the position is read, so that no write falls in between.
-        let news = shared.subscribe(request.kind);
+        let updates = shared.subscribe(request.kind);
         let (position, initial) = match request.start {
             Start::After(position) => (position, VecDeque::new()),
             Start::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
-            Start::Everything { .. } => {
+            Start::InitialEvents { .. } => {
                 let options =
                     ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
                 let behind = request.read_faults.writes_behind;
@@ -160,14 +163,15 @@ impl Watcher {
         let seconds = request.timeout_seconds.filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or(TIMEOUT_SECONDS).min(TIMEOUT_SECONDS_MAX);
         let now = Instant::now();
-        Ok(Watcher {
+        Ok(Self {
             shared: Arc::clone(shared),
-            news,
+            updates,
             initial,
-            mark_at: (request.start == Start::Everything { marked: true } && request.bookmarks)
+            initial_end_at: (request.start == Start::InitialEvents { with_bookmark: true }
+                && request.bookmarks)
                 .then(|| now + request.read_faults.bookmark_after.unwrap_or_default()),
             position,
-            header: Header::Shown,
+            headers: ColumnHeaders::Included,
             deadline: now + Duration::from_secs(seconds),
             next_bookmark: now + BOOKMARK_INTERVAL,
             finished: false,
@@ -182,17 +186,17 @@ impl Watcher {
             if self.finished || self.shared.stop.is_cancelled() {
                 return None;
             }
-            self.news.borrow_and_update();
+            self.updates.borrow_and_update();
             if self.fill(&mut chunk) || !chunk.is_empty() {
                 return Some(chunk.freeze());
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 // The sender lives as long as the server: an error means that it stops.
-                changed = self.news.changed() => changed.ok()?,
+                changed = self.updates.changed() => changed.ok()?,
                 () = shared.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(self.mark_at.unwrap_or(self.deadline)), if self.mark_at.is_some() => {}
+                () = tokio::time::sleep_until(self.initial_end_at.unwrap_or(self.deadline)), if self.initial_end_at.is_some() => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.request.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
                     self.bookmark(&mut chunk, false);
@@ -209,7 +213,7 @@ impl Watcher {
                 return true;
             }
         }
-        if self.mark_at.take_if(|at| *at <= Instant::now()).is_some() {
+        if self.initial_end_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.bookmark(chunk, true);
         }
         loop {
@@ -245,9 +249,9 @@ impl Watcher {
     }
 
     fn event(&mut self, chunk: &mut BytesMut, action: Action, object: &Object) {
-        let Request { kind, form, include_object, .. } = &self.request;
-        let bytes = render::event_object(kind, object, *form, *include_object, self.header);
-        self.header = Header::Left;
+        let WatchRequest { kind, form, include_object, .. } = &self.request;
+        let bytes = render::event_object(kind, object, *form, *include_object, self.headers);
+        self.headers = ColumnHeaders::Omitted;
         let name = match action {
             Action::Added => "ADDED",
             Action::Modified => "MODIFIED",
@@ -257,7 +261,7 @@ impl Watcher {
     }
 
     fn bookmark(&mut self, chunk: &mut BytesMut, ends_initial: bool) {
-        let Request { kind, form, .. } = &self.request;
+        let WatchRequest { kind, form, .. } = &self.request;
         let object = render::bookmark(kind, *form, self.position, ends_initial);
         event_frame(chunk, "BOOKMARK", object.to_string().as_bytes());
     }

@@ -49,11 +49,11 @@ impl<'a> RequestTarget<'a> {
 
 impl PolicyRule {
     /// What cannot be read is left out, and so allows nothing.
-    pub fn of_json(rule: &Value) -> PolicyRule {
+    pub fn of_json(rule: &Value) -> Self {
         let list = |path: &str| -> Vec<String> {
             array(rule, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        PolicyRule {
+        Self {
             verbs: list("/verbs"),
             groups: list("/apiGroups"),
             resources: list("/resources"),
@@ -62,14 +62,14 @@ impl PolicyRule {
         }
     }
 
-    pub fn any_resource() -> PolicyRule {
+    pub fn any_resource() -> Self {
         let any = || vec!["*".to_owned()];
-        PolicyRule { verbs: any(), groups: any(), resources: any(), ..PolicyRule::default() }
+        Self { verbs: any(), groups: any(), resources: any(), ..Self::default() }
     }
 
-    pub fn any_path() -> PolicyRule {
+    pub fn any_path() -> Self {
         let any = || vec!["*".to_owned()];
-        PolicyRule { verbs: any(), paths: any(), ..PolicyRule::default() }
+        Self { verbs: any(), paths: any(), ..Self::default() }
     }
 
     pub fn allows(&self, request: &Attributes<'_>) -> bool {

@@ -4,7 +4,7 @@ use everynode_core::time::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, furnish, rules,
+    AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,
 };
 use crate::kind::Kinds;
 use crate::registry::Registry;
@@ -76,7 +76,7 @@ fn target<'a>(resource: &'a str, place: &'a str) -> RequestTarget<'a> {
 
 fn registry() -> Registry {
     let mut registry = Registry::new(&Options::default(), NOW);
-    furnish(&mut registry, NOW).expect("the roles of every cluster are valid");
+    seed(&mut registry, NOW).expect("the roles of every cluster are valid");
     for document in crate::yaml::documents::<Value>(OBJECTS).expect("YAML") {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kinds = Kinds::default();

@@ -9,7 +9,7 @@ use everynode_core::time::Timestamp;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::event::{About, Recorder, Recording, Says, repeat};
+use super::event::{EventSubject, EventText, EventWrite, Recorder, repeat};
 use super::key::PodKey;
 use super::settings::Settings;
 use super::timer::Timers;
@@ -34,11 +34,11 @@ pub struct ComponentContext<'a> {
 
 impl ComponentContext<'_> {
     pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
-        self.registry.store().find_warm(&POD, &key.namespace, &key.name)
+        self.registry.store().find_with_tree(&POD, &key.namespace, &key.name)
     }
 
     pub fn node(&self, name: &str) -> Option<Arc<Object>> {
-        self.registry.store().find_warm(&NODE, "", name)
+        self.registry.store().find_with_tree(&NODE, "", name)
     }
 
     /// The resourceVersion of a node; `None` if there is no such node.
@@ -48,7 +48,7 @@ impl ComponentContext<'_> {
 
     /// The pods that are bound to a node, whether or not there is such a node.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
-        self.registry.store().pods_on_node(node).map(Object::warm)
+        self.registry.store().pods_on_node(node).map(Object::with_tree)
     }
 
     /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
@@ -143,24 +143,24 @@ impl ComponentContext<'_> {
     /// Records an event of a node's kubelet.
     pub fn event(
         &mut self,
-        about: About<'_>,
+        subject: EventSubject<'_>,
         host: &str,
-        warns: bool,
+        is_warning: bool,
         reason: &str,
         message: &str,
     ) {
-        self.record(about, Says { component: "kubelet", host, warns, reason, message });
+        self.record(subject, EventText { component: "kubelet", host, is_warning, reason, message });
     }
 
-    pub fn record(&mut self, about: About<'_>, says: Says<'_>) {
+    pub fn record(&mut self, subject: EventSubject<'_>, text: EventText<'_>) {
         if self.settings.event_age_ms == 0 {
             return;
         }
-        let namespace = about.namespace();
-        match self.recorder.record(&about, says, self.now) {
+        let namespace = subject.namespace();
+        match self.recorder.record(&subject, text, self.now) {
             None => {}
-            Some(Recording::Create(event)) => self.create_event(namespace, event),
-            Some(Recording::Repeat { name, count }) => {
+            Some(EventWrite::Create(event)) => self.create_event(namespace, event),
+            Some(EventWrite::Repeat { name, count }) => {
                 match self.registry.store().find(&EVENT, namespace, &name) {
                     Some(event) => {
                         let event = repeat(&event.read(), count, self.now);
@@ -169,7 +169,7 @@ impl ComponentContext<'_> {
                         self.settle("event", &name, written);
                     }
                     None => {
-                        let event = Recorder::create(&about, says, &name, self.now);
+                        let event = Recorder::create(&subject, text, &name, self.now);
                         self.create_event(namespace, event);
                     }
                 }

@@ -12,7 +12,7 @@ pub struct PodKey {
 }
 
 impl PodKey {
-    pub fn of(pod: &Object) -> PodKey {
-        PodKey { namespace: pod.namespace().into(), name: pod.name().into() }
+    pub fn of(pod: &Object) -> Self {
+        Self { namespace: pod.namespace().into(), name: pod.name().into() }
     }
 }

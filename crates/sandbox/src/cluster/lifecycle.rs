@@ -24,38 +24,38 @@ pub enum Error {
     #[error("lifecycles: {0}")]
     Syntax(String),
     #[error("lifecycle {name}: the stage {stage} is listed twice")]
-    Twice { name: String, stage: &'static str },
+    DuplicateStage { name: String, stage: &'static str },
     #[error("choose: there is no lifecycle {0}")]
-    Unknown(String),
+    UnknownLifecycle(String),
 }
 
 /// A container's whole life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
-    pub admit: Admit,
+    pub admit: Admission,
     pub pull: Pull,
     pub start: Start,
-    pub ready: Ready,
+    pub ready: Readiness,
     pub run: Run,
     pub stop: Stop,
 }
 
 /// Whether the kubelet takes the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admit {
+pub enum Admission {
     Admit,
     Reject { reason: String, message: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull {
-    pub time: Span,
+    pub time: JitteredDelay,
     pub failure: Option<Failure>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    pub time: Span,
+    pub time: JitteredDelay,
     pub failure: Option<Failure>,
 }
 
@@ -74,32 +74,32 @@ impl Failure {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    After(Span),
+pub enum Readiness {
+    After(JitteredDelay),
     Never,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     Forever,
-    Exit { after: Span, exit_code: i32, reason: String, times: Option<u32> },
+    Exit { after: JitteredDelay, exit_code: i32, reason: String, times: Option<u32> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    After(Span),
+    After(JitteredDelay),
     /// Runs on until the grace period is over and it is killed.
     Ignores,
 }
 
 /// A time and the most that chance adds to it, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct JitteredDelay {
     pub delay_ms: i64,
     pub jitter_ms: i64,
 }
 
-impl Span {
+impl JitteredDelay {
     pub fn draw(self, rng: &mut Pcg64Mcg) -> i64 {
         match self.jitter_ms {
             0 => self.delay_ms,
@@ -112,7 +112,7 @@ impl Span {
 #[derive(Clone, Debug)]
 pub struct Lifecycles {
     by_name: BTreeMap<String, Arc<Lifecycle>>,
-    choices: Vec<Choice>,
+    rules: Vec<SelectionRule>,
     default: Arc<Lifecycle>,
     /// Lifecycles that pods spelt out in their annotation; bounded.
     inline: BTreeMap<String, Result<Arc<Lifecycle>, String>>,
@@ -121,7 +121,7 @@ pub struct Lifecycles {
 const INLINE_MAX: usize = 1000;
 
 #[derive(Clone, Debug)]
-struct Choice {
+struct SelectionRule {
     image: Option<String>,
     node_labels: BTreeMap<String, String>,
     lifecycle: Arc<Lifecycle>,
@@ -129,37 +129,37 @@ struct Choice {
 
 impl Lifecycles {
     /// The built-in lifecycles.
-    pub fn built_in() -> Lifecycles {
-        Lifecycles::with(None).expect("the built-in lifecycles are right, a test reads them")
+    pub fn built_in() -> Self {
+        Self::with(None).expect("the built-in lifecycles are right, a test reads them")
     }
 
-    /// The built-in lifecycles under those of `text`, whose choices go first.
-    pub fn parse(text: &str) -> Result<Lifecycles, Error> {
-        Lifecycles::with(Some(text))
+    /// The built-in lifecycles under those of `text`, whose rules go first.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        Self::with(Some(text))
     }
 
-    fn with(text: Option<&str>) -> Result<Lifecycles, Error> {
+    fn with(text: Option<&str>) -> Result<Self, Error> {
         let built_in: wire::File = read(BUILT_IN)?;
         let own: wire::File = text.map_or(Ok(wire::File::default()), read)?;
         let mut by_name: BTreeMap<String, Arc<Lifecycle>> = BTreeMap::new();
         for listed in built_in.lifecycles.into_iter().chain(own.lifecycles) {
             let base = by_name.get(&listed.name).or_else(|| by_name.get(DEFAULT)).cloned();
-            let lifecycle = listed.onto(base.as_deref())?;
+            let lifecycle = listed.with_defaults_of(base.as_deref())?;
             by_name.insert(listed.name, Arc::new(lifecycle));
         }
-        let mut choices = Vec::new();
-        for choice in own.choose.into_iter().chain(built_in.choose) {
-            let Some(lifecycle) = by_name.get(&choice.lifecycle) else {
-                return Err(Error::Unknown(choice.lifecycle));
+        let mut rules = Vec::new();
+        for rule in own.choose.into_iter().chain(built_in.choose) {
+            let Some(lifecycle) = by_name.get(&rule.lifecycle) else {
+                return Err(Error::UnknownLifecycle(rule.lifecycle));
             };
-            choices.push(Choice {
-                image: choice.image,
-                node_labels: choice.node_labels,
+            rules.push(SelectionRule {
+                image: rule.image,
+                node_labels: rule.node_labels,
                 lifecycle: lifecycle.clone(),
             });
         }
         let default = by_name[DEFAULT].clone();
-        Ok(Lifecycles { by_name, choices, default, inline: BTreeMap::new() })
+        Ok(Self { by_name, rules, default, inline: BTreeMap::new() })
     }
 
     /// The lifecycle of a container; an error if the pod's annotation names none.
@@ -170,13 +170,13 @@ impl Lifecycles {
         node_labels: &Labels,
     ) -> Result<Arc<Lifecycle>, String> {
         if let Some(text) = annotation {
-            return self.annotated(text);
+            return self.named_or_inline(text);
         }
-        let chosen = self.choices.iter().find(|choice| choice.fits(image, node_labels));
-        Ok(chosen.map_or(&self.default, |choice| &choice.lifecycle).clone())
+        let chosen = self.rules.iter().find(|rule| rule.fits(image, node_labels));
+        Ok(chosen.map_or(&self.default, |rule| &rule.lifecycle).clone())
     }
 
-    fn annotated(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
+    fn named_or_inline(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
         if let Some(lifecycle) = self.by_name.get(text) {
             return Ok(lifecycle.clone());
         }
@@ -198,11 +198,14 @@ impl Lifecycles {
         }
         let stages = serde_saphyr::from_str(text).map_err(|error| one_line(&error))?;
         let listed = wire::Lifecycle { name: "in the annotation".to_owned(), stages };
-        listed.onto(Some(&self.default)).map(Arc::new).map_err(|error| error.to_string())
+        listed
+            .with_defaults_of(Some(&self.default))
+            .map(Arc::new)
+            .map_err(|error| error.to_string())
     }
 }
 
-impl Choice {
+impl SelectionRule {
     fn fits(&self, image: &str, node_labels: &Labels) -> bool {
         let label = |key: &str| node_labels.get(key).map(|value| &**value);
         self.image.as_ref().is_none_or(|pattern| matches(pattern, image))
@@ -238,13 +241,13 @@ fn one_line(error: &serde_saphyr::Error) -> String {
 }
 
 impl Lifecycle {
-    const IDLE: Lifecycle = Lifecycle {
-        admit: Admit::Admit,
-        pull: Pull { time: Span { delay_ms: 0, jitter_ms: 0 }, failure: None },
-        start: Start { time: Span { delay_ms: 0, jitter_ms: 0 }, failure: None },
-        ready: Ready::After(Span { delay_ms: 0, jitter_ms: 0 }),
+    const IDLE: Self = Self {
+        admit: Admission::Admit,
+        pull: Pull { time: JitteredDelay { delay_ms: 0, jitter_ms: 0 }, failure: None },
+        start: Start { time: JitteredDelay { delay_ms: 0, jitter_ms: 0 }, failure: None },
+        ready: Readiness::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
         run: Run::Forever,
-        stop: Stop::After(Span { delay_ms: 0, jitter_ms: 0 }),
+        stop: Stop::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
     };
 }
 
@@ -263,7 +266,7 @@ mod tests {
         let mut lifecycles = Lifecycles::built_in();
         let default = chosen(&mut lifecycles, None, "nginx");
         let never = chosen(&mut lifecycles, Some("never-ready"), "nginx");
-        assert_eq!(never.ready, Ready::Never);
+        assert_eq!(never.ready, Readiness::Never);
         assert_eq!(never.pull, default.pull);
         let slowest = default.pull.time.delay_ms
             + default.pull.time.jitter_ms
@@ -285,12 +288,12 @@ choose:
         let mut lifecycles = Lifecycles::parse(own).unwrap();
         let labels = &Labels::from_iter([("speed", "slow")]);
         let ready = |lifecycle: Arc<Lifecycle>| lifecycle.ready.clone();
-        let late = Ready::After(Span { delay_ms: 1500, jitter_ms: 120_000 });
+        let late = Readiness::After(JitteredDelay { delay_ms: 1500, jitter_ms: 120_000 });
         assert_eq!(ready(lifecycles.choose(None, "nginx", labels).unwrap()), late);
         let broken = lifecycles.choose(None, "registry/a:broken", labels).unwrap();
         assert!(broken.pull.failure.is_some());
         let never = lifecycles.choose(Some("never-ready"), "registry/a:broken", labels).unwrap();
-        assert_eq!(ready(never), Ready::Never);
+        assert_eq!(ready(never), Readiness::Never);
         assert!(chosen(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
     }
 
@@ -301,7 +304,10 @@ choose:
         let none = Labels::default();
         let text = "[{stage: ready, delay: 30s}, {stage: stop, outcome: ignores}]";
         let lifecycle = chosen(&mut lifecycles, Some(text), "nginx");
-        assert_eq!(lifecycle.ready, Ready::After(Span { delay_ms: 30_000, jitter_ms: 0 }));
+        assert_eq!(
+            lifecycle.ready,
+            Readiness::After(JitteredDelay { delay_ms: 30_000, jitter_ms: 0 })
+        );
         assert_eq!(lifecycle.stop, Stop::Ignores);
         let unknown = lifecycles.choose(Some("no-such"), "nginx", &none).unwrap_err();
         assert!(unknown.starts_with("there is no lifecycle \"no-such\"; there are "), "{unknown}");

@@ -8,39 +8,39 @@ use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::component_context::ComponentContext;
-use super::event::{About, Says};
+use super::event::{EventSubject, EventText};
 use super::timer::Timer;
 use crate::clock::rfc3339;
 use crate::condition;
-use crate::nodes::caused_by_condition;
+use crate::nodes::is_condition_taint;
 use crate::object::Object;
 use crate::value::text;
 
 #[derive(Debug, Default)]
 pub struct NodeLifecycle {
-    /// The nodes that are watched, by name, with what was last seen of them.
-    nodes: BTreeMap<Arc<str>, Seen>,
+    /// The nodes that are watched, by name, with what was last known of them.
+    nodes: BTreeMap<Arc<str>, KnownNode>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct KnownNode {
     uid: Arc<str>,
-    ready: Ready,
+    ready: NodeReadiness,
 }
 
-/// The node's condition Ready.
+/// The node's condition NodeReadiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ready {
+enum NodeReadiness {
     True,
     False,
     Unknown,
 }
 
-fn ready(node: &Value) -> Ready {
+fn ready(node: &Value) -> NodeReadiness {
     match condition_status(node, "Ready") {
-        "True" => Ready::True,
-        "False" => Ready::False,
-        _ => Ready::Unknown,
+        "True" => NodeReadiness::True,
+        "False" => NodeReadiness::False,
+        _ => NodeReadiness::Unknown,
     }
 }
 
@@ -56,10 +56,10 @@ impl NodeLifecycle {
     pub fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         let ready = ready(node.value());
         let before = match self.nodes.get_mut(node.name()) {
-            Some(seen) if *seen.uid == *node.uid() => std::mem::replace(&mut seen.ready, ready),
+            Some(known) if *known.uid == *node.uid() => std::mem::replace(&mut known.ready, ready),
             _ => {
-                let seen = Seen { uid: node.uid().into(), ready };
-                self.nodes.insert(node.name().into(), seen);
+                let known = KnownNode { uid: node.uid().into(), ready };
+                self.nodes.insert(node.name().into(), known);
                 let at = Timestamp(context.now.0 + context.settings.node_monitor_grace_ms);
                 context.timers.set(at, Timer::Lease { node: node.name().into() });
                 let message =
@@ -69,10 +69,10 @@ impl NodeLifecycle {
             }
         };
         if before != ready {
-            let is = if ready == Ready::True { "NodeReady" } else { "NodeNotReady" };
+            let is = if ready == NodeReadiness::True { "NodeReady" } else { "NodeNotReady" };
             let message = format!("Node {} status is now: {is}", node.name());
             record(context, node, is, &message);
-            if before == Ready::True {
+            if before == NodeReadiness::True {
                 mark_pods_not_ready(context, node.name());
             }
         }
@@ -88,15 +88,17 @@ impl NodeLifecycle {
     /// What counts is the time for which this look was set, not when the machine got to it: all heartbeats that were due
     /// by then have been sent, however late. A lease is never found run out because the actors are behind.
     pub fn fire(&mut self, context: &mut ComponentContext<'_>, at: Timestamp, name: &Arc<str>) {
-        let Some(seen) = self.nodes.get(name) else { return };
-        let Some(node) = context.node(name).filter(|node| node.uid() == &*seen.uid) else { return };
+        let Some(known) = self.nodes.get(name) else { return };
+        let Some(node) = context.node(name).filter(|node| node.uid() == &*known.uid) else {
+            return;
+        };
         let grace = context.settings.node_monitor_grace_ms;
         let renewed = context.lease_renewed_at(name);
         let alive_until = renewed.map_or(i64::MIN, |renewed| renewed.0 + grace);
         let next = if alive_until > at.0 {
             alive_until
         } else {
-            if seen.ready == Ready::True {
+            if known.ready == NodeReadiness::True {
                 mark_unknown(context, &node);
             }
             // Its recovery is the kubelet's to report; a lease that runs out again is noticed within the grace.
@@ -107,11 +109,12 @@ impl NodeLifecycle {
 }
 
 fn record(context: &mut ComponentContext<'_>, node: &Arc<Object>, reason: &str, message: &str) {
-    let says = Says { component: "node-controller", host: "", warns: false, reason, message };
-    context.record(About::node(node), says);
+    let text =
+        EventText { component: "node-controller", host: "", is_warning: false, reason, message };
+    context.record(EventSubject::node(node), text);
 }
 
-/// The kubelet says nothing any more: nobody knows how the node is.
+/// The kubelet text nothing any more: nobody knows how the node is.
 fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
     let now = rfc3339(context.now);
     let mut updated = node.value().clone();
@@ -144,25 +147,25 @@ fn mark_pods_not_ready(context: &mut ComponentContext<'_>, node: &str) {
         let mut status = pod.value()["status"].clone();
         condition::set(&mut status, condition);
         context.set_pod_status(&pod, status);
-        let says = Says {
+        let text = EventText {
             component: "node-controller",
             host: "",
-            warns: true,
+            is_warning: true,
             reason: "NodeNotReady",
             message: "Node is not ready",
         };
-        context.record(About::pod(&pod), says);
+        context.record(EventSubject::pod(&pod), text);
     }
 }
 
 /// Sets the taints that follow from the node's state, and clears those that don't.
-fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: Ready) {
+fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: NodeReadiness) {
     let value = node.value();
     let wanted = wanted_taints(value, ready);
     let old: Vec<&Value> = value["spec"]["taints"].as_array().into_iter().flatten().collect();
     let same = |a: &Value, b: &(&str, &str)| a["key"] == b.0 && a["effect"] == b.1;
     let stays = |taint: &&Value| {
-        !caused_by_condition(text(taint, &["key"])) || wanted.iter().any(|w| same(taint, w))
+        !is_condition_taint(text(taint, &["key"])) || wanted.iter().any(|w| same(taint, w))
     };
     let mut taints: Vec<Value> = old.iter().copied().filter(stays).cloned().collect();
     let kept = taints.len();
@@ -185,14 +188,14 @@ fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: Rea
     context.update_node(updated);
 }
 
-fn wanted_taints(node: &Value, ready: Ready) -> Vec<(&'static str, &'static str)> {
+fn wanted_taints(node: &Value, ready: NodeReadiness) -> Vec<(&'static str, &'static str)> {
     let mut wanted = match ready {
-        Ready::True => Vec::new(),
-        Ready::False => vec![
+        NodeReadiness::True => Vec::new(),
+        NodeReadiness::False => vec![
             ("node.kubernetes.io/not-ready", "NoSchedule"),
             ("node.kubernetes.io/not-ready", "NoExecute"),
         ],
-        Ready::Unknown => vec![
+        NodeReadiness::Unknown => vec![
             ("node.kubernetes.io/unreachable", "NoSchedule"),
             ("node.kubernetes.io/unreachable", "NoExecute"),
         ],

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::component_context::ComponentContext;
-use super::event::{About, Says};
+use super::event::{EventSubject, EventText};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
 use crate::clock::rfc3339;
@@ -25,18 +25,18 @@ const NAME: &str = "default-scheduler";
 
 #[derive(Debug, Default)]
 pub struct Scheduler {
-    nodes: BTreeMap<Arc<str>, Node>,
+    nodes: BTreeMap<Arc<str>, NodeState>,
     /// How many of `nodes` exist.
     nodes_known: usize,
-    pods: BTreeMap<Arc<str>, Pod>,
-    queue: BTreeSet<Turn>,
+    pods: BTreeMap<Arc<str>, PodState>,
+    queue: BTreeSet<QueueKey>,
     /// Pods that fit nowhere and that are aimed at no single node.
     waiting: BTreeSet<Arc<str>>,
 }
 
 /// A node, or what is known of one that does not exist.
 #[derive(Debug, Default)]
-struct Node {
+struct NodeState {
     room: Option<Room>,
     bound: BTreeSet<Arc<str>>,
     /// Pods that are aimed at this node alone and don't fit.
@@ -44,14 +44,14 @@ struct Node {
 }
 
 #[derive(Debug)]
-enum Pod {
-    Pending { needs: PodNeeds, pinned: Option<Arc<str>>, turn: Turn },
-    Bound { node: Arc<str>, usage: Usage, turn: Turn },
+enum PodState {
+    Pending { needs: PodNeeds, pinned: Option<Arc<str>>, queue_key: QueueKey },
+    Bound { node: Arc<str>, usage: Usage, queue_key: QueueKey },
 }
 
 /// By priority, then first come, first served.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct QueueKey {
     priority: Reverse<i64>,
     created: Arc<str>,
     key: PodKey,
@@ -67,7 +67,7 @@ impl Scheduler {
             None => {
                 let mut room = Room::new(core, object.value());
                 for uid in &node.bound {
-                    if let Some(Pod::Bound { usage, .. }) = self.pods.get(uid) {
+                    if let Some(PodState::Bound { usage, .. }) = self.pods.get(uid) {
                         room.add(usage);
                     }
                 }
@@ -77,7 +77,7 @@ impl Scheduler {
             }
         };
         if changed {
-            self.wake(object.name());
+            self.requeue_waiting(object.name());
         }
     }
 
@@ -87,26 +87,26 @@ impl Scheduler {
         {
             self.nodes_known -= 1;
         }
-        self.drop_if_empty(name);
+        self.remove_if_unused(name);
     }
 
     pub fn apply_pod(&mut self, object: &Object) {
         let done = matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed");
         match (self.pods.get(object.uid()), object.node_name()) {
             (_, _) if done => self.delete_pod(object.uid()),
-            (Some(Pod::Bound { .. }), _) => {}
-            (Some(Pod::Pending { .. }), "") if object.is_terminating() => {
+            (Some(PodState::Bound { .. }), _) => {}
+            (Some(PodState::Pending { .. }), "") if object.is_terminating() => {
                 self.delete_pod(object.uid());
             }
-            (Some(Pod::Pending { needs, .. }), "") => {
+            (Some(PodState::Pending { needs, .. }), "") => {
                 if needs.placement != placement(&object.value()["spec"]) {
                     self.delete_pod(object.uid());
                     self.enqueue(object);
                 }
             }
-            (Some(Pod::Pending { .. }) | None, node) if !node.is_empty() => {
+            (Some(PodState::Pending { .. }) | None, node) if !node.is_empty() => {
                 self.delete_pod(object.uid());
-                self.bind(turn(object), node.into(), Usage::of(object.value()));
+                self.bind(queue_key(object), node.into(), Usage::of(object.value()));
             }
             (_, _) if is_ours(object) => self.enqueue(object),
             (_, _) => {}
@@ -115,45 +115,45 @@ impl Scheduler {
 
     fn enqueue(&mut self, object: &Object) {
         let spec = &object.value()["spec"];
-        let turn = turn(object);
+        let queue_key = queue_key(object);
         let needs = PodNeeds { placement: placement(spec), usage: Usage::of(object.value()) };
         let pinned = pinned_node(&needs.placement).map(Arc::from);
-        self.queue.insert(turn.clone());
-        self.pods.insert(turn.uid.clone(), Pod::Pending { needs, pinned, turn });
+        self.queue.insert(queue_key.clone());
+        self.pods.insert(queue_key.uid.clone(), PodState::Pending { needs, pinned, queue_key });
     }
 
-    fn bind(&mut self, turn: Turn, name: Arc<str>, usage: Usage) {
+    fn bind(&mut self, queue_key: QueueKey, name: Arc<str>, usage: Usage) {
         let node = self.nodes.entry(name.clone()).or_default();
         if let Some(room) = &mut node.room {
             room.add(&usage);
         }
-        node.bound.insert(turn.uid.clone());
-        self.pods.insert(turn.uid.clone(), Pod::Bound { node: name, usage, turn });
+        node.bound.insert(queue_key.uid.clone());
+        self.pods.insert(queue_key.uid.clone(), PodState::Bound { node: name, usage, queue_key });
     }
 
     /// The pod is gone, or uses nothing any more.
     pub fn delete_pod(&mut self, uid: &str) {
         match self.pods.remove(uid) {
             None => {}
-            Some(Pod::Pending { pinned, turn, .. }) => {
-                self.queue.remove(&turn);
+            Some(PodState::Pending { pinned, queue_key, .. }) => {
+                self.queue.remove(&queue_key);
                 self.waiting.remove(uid);
                 if let Some(name) = pinned {
                     if let Some(node) = self.nodes.get_mut(&name) {
                         node.waiting.remove(uid);
                     }
-                    self.drop_if_empty(&name);
+                    self.remove_if_unused(&name);
                 }
             }
-            Some(Pod::Bound { node: name, usage, .. }) => {
+            Some(PodState::Bound { node: name, usage, .. }) => {
                 if let Some(node) = self.nodes.get_mut(&name) {
                     node.bound.remove(uid);
                     if let Some(room) = &mut node.room {
                         room.remove(&usage);
                     }
                 }
-                self.wake(&name);
-                self.drop_if_empty(&name);
+                self.requeue_waiting(&name);
+                self.remove_if_unused(&name);
             }
         }
     }
@@ -167,38 +167,42 @@ impl Scheduler {
         }
     }
 
-    fn drop_if_empty(&mut self, name: &str) {
-        let empty =
-            |node: &Node| node.room.is_none() && node.bound.is_empty() && node.waiting.is_empty();
+    fn remove_if_unused(&mut self, name: &str) {
+        let empty = |node: &NodeState| {
+            node.room.is_none() && node.bound.is_empty() && node.waiting.is_empty()
+        };
         if self.nodes.get(name).is_some_and(empty) {
             self.nodes.remove(name);
         }
     }
 
-    /// Something changed on a node: those that wait for it get another turn.
-    fn wake(&mut self, name: &str) {
+    /// Something changed on a node: those that wait for it get another queue_key.
+    fn requeue_waiting(&mut self, name: &str) {
         let pinned = self.nodes.get_mut(name).map(|node| std::mem::take(&mut node.waiting));
         let free = std::mem::take(&mut self.waiting);
         for uid in pinned.into_iter().flatten().chain(free) {
-            if let Some(Pod::Pending { turn, .. }) = self.pods.get(&uid) {
-                self.queue.insert(turn.clone());
+            if let Some(PodState::Pending { queue_key, .. }) = self.pods.get(&uid) {
+                self.queue.insert(queue_key.clone());
             }
         }
     }
 
-    /// Tries up to `limit` pods. Returns whether more are waiting for their turn.
+    /// Tries up to `limit` pods. Returns whether more are waiting for their queue_key.
     pub fn step(&mut self, context: &mut ComponentContext<'_>, limit: usize) -> bool {
         for _ in 0..limit {
-            let Some(turn) = self.queue.pop_first() else { return false };
-            self.try_to_bind(context, &turn.uid);
+            let Some(queue_key) = self.queue.pop_first() else { return false };
+            self.try_to_bind(context, &queue_key.uid);
         }
         !self.queue.is_empty()
     }
 
     fn try_to_bind(&mut self, context: &mut ComponentContext<'_>, uid: &Arc<str>) {
-        let Some(Pod::Pending { needs, pinned, turn }) = self.pods.get(uid) else { return };
-        let (turn, pinned) = (turn.clone(), pinned.clone());
-        let Some(object) = context.pod(&turn.key).filter(|object| object.uid() == &**uid) else {
+        let Some(PodState::Pending { needs, pinned, queue_key }) = self.pods.get(uid) else {
+            return;
+        };
+        let (queue_key, pinned) = (queue_key.clone(), pinned.clone());
+        let Some(object) = context.pod(&queue_key.key).filter(|object| object.uid() == &**uid)
+        else {
             return;
         };
         let reasons = match self.choose(needs, pinned.as_deref()) {
@@ -207,8 +211,11 @@ impl Scheduler {
                 if context.bind(&object, &node) {
                     let (namespace, name) = (object.namespace(), object.name());
                     let message = format!("Successfully assigned {namespace}/{name} to {node}");
-                    context.record(About::pod(&object), says(false, "Scheduled", &message));
-                    self.bind(turn, node, usage);
+                    context.record(
+                        EventSubject::pod(&object),
+                        event_text(false, "Scheduled", &message),
+                    );
+                    self.bind(queue_key, node, usage);
                 }
                 return;
             }
@@ -221,13 +228,13 @@ impl Scheduler {
         let preempted = self.preempt(context, &object, uid, &name);
         self.nodes.entry(name.clone()).or_default().waiting.insert(uid.clone());
         match preempted {
-            Preempted::Nobody => {
+            PreemptionResult::NoVictims => {
                 report_unschedulable(context, &object, &reasons.message(), None);
             }
-            Preempted::Now => {
+            PreemptionResult::Evicted => {
                 report_unschedulable(context, &object, &reasons.nodes_message(), Some(&name));
             }
-            Preempted::Before => {}
+            PreemptionResult::AlreadyEvicted => {}
         }
     }
 
@@ -238,32 +245,37 @@ impl Scheduler {
         object: &Object,
         uid: &Arc<str>,
         name: &str,
-    ) -> Preempted {
-        let Some(Pod::Pending { needs, turn, .. }) = self.pods.get(uid) else {
-            return Preempted::Nobody;
+    ) -> PreemptionResult {
+        let Some(PodState::Pending { needs, queue_key, .. }) = self.pods.get(uid) else {
+            return PreemptionResult::NoVictims;
         };
-        let Some(node) = self.nodes.get(name) else { return Preempted::Nobody };
-        let Some(room) = &node.room else { return Preempted::Nobody };
+        let Some(node) = self.nodes.get(name) else { return PreemptionResult::NoVictims };
+        let Some(room) = &node.room else { return PreemptionResult::NoVictims };
         if object.text(&["spec", "preemptionPolicy"]) == "Never" {
-            return Preempted::Nobody;
+            return PreemptionResult::NoVictims;
         }
         let bound = node.bound.iter().filter_map(|uid| match self.pods.get(uid) {
-            Some(Pod::Bound { usage, turn, .. }) => Some((turn, usage)),
-            Some(Pod::Pending { .. }) | None => None,
+            Some(PodState::Bound { usage, queue_key, .. }) => Some((queue_key, usage)),
+            Some(PodState::Pending { .. }) | None => None,
         });
-        let Some(victims) = preemption::victims(room, needs, turn, bound.collect()) else {
-            return Preempted::Nobody;
+        let Some(victims) = preemption::victims(room, needs, queue_key, bound.collect()) else {
+            return PreemptionResult::NoVictims;
         };
         let mut evicted = false;
         for victim in &victims {
             evicted |= preemption::evict(context, victim, object.uid(), name);
         }
-        if evicted { Preempted::Now } else { Preempted::Before }
+        if evicted { PreemptionResult::Evicted } else { PreemptionResult::AlreadyEvicted }
     }
 
     /// The node for a pod, or why there is none.
-    fn choose(&self, needs: &PodNeeds, pinned: Option<&str>) -> Result<Arc<str>, Reasons> {
-        let mut reasons = Reasons { nodes: self.nodes_known, ..Reasons::default() };
+    fn choose(
+        &self,
+        needs: &PodNeeds,
+        pinned: Option<&str>,
+    ) -> Result<Arc<str>, UnschedulableReasons> {
+        let mut reasons =
+            UnschedulableReasons { nodes: self.nodes_known, ..UnschedulableReasons::default() };
         if let Some(name) = pinned {
             let room = self
                 .nodes
@@ -295,15 +307,15 @@ impl Scheduler {
 
 /// Whether other pods go so that one finds room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Preempted {
-    Nobody,
-    Now,
+enum PreemptionResult {
+    NoVictims,
+    Evicted,
     /// They have been told to go and are going.
-    Before,
+    AlreadyEvicted,
 }
 
-fn turn(pod: &Object) -> Turn {
-    Turn {
+fn queue_key(pod: &Object) -> QueueKey {
+    QueueKey {
         priority: Reverse(pod.value()["spec"]["priority"].as_i64().unwrap_or(0)),
         created: pod.text(&["metadata", "creationTimestamp"]).into(),
         key: PodKey::of(pod),
@@ -321,11 +333,11 @@ fn is_ours(pod: &Object) -> bool {
         && matches!(pod.text(&["spec", "schedulerName"]), "" | NAME)
 }
 
-fn says<'a>(warns: bool, reason: &'a str, message: &'a str) -> Says<'a> {
-    Says { component: NAME, host: "", warns, reason, message }
+fn event_text<'a>(is_warning: bool, reason: &'a str, message: &'a str) -> EventText<'a> {
+    EventText { component: NAME, host: "", is_warning, reason, message }
 }
 
-/// Says why a pod is not scheduled; `nominated` is the node on which room is being made for it.
+/// EventText why a pod is not scheduled; `nominated` is the node on which room is being made for it.
 fn report_unschedulable(
     context: &mut ComponentContext<'_>,
     pod: &Arc<Object>,
@@ -354,19 +366,19 @@ fn report_unschedulable(
         status["nominatedNodeName"] = json!(node);
     }
     context.set_pod_status(pod, status);
-    context.record(About::pod(pod), says(true, "FailedScheduling", message));
+    context.record(EventSubject::pod(pod), event_text(true, "FailedScheduling", message));
 }
 
 /// Why a pod fits none of the nodes, counted.
 #[derive(Debug, Default)]
-struct Reasons {
+struct UnschedulableReasons {
     nodes: usize,
     examined: usize,
     counts: BTreeMap<String, usize>,
     without_victims: usize,
 }
 
-impl Reasons {
+impl UnschedulableReasons {
     fn add(&mut self, misfits: &[Misfit]) {
         self.examined += 1;
         self.without_victims += usize::from(misfits.iter().all(Misfit::could_be_resolved));

@@ -10,7 +10,7 @@ use everynode_core::time::Timestamp;
 use serde_json::Value;
 
 use super::component_context::ComponentContext;
-use super::event::{About, Says};
+use super::event::{EventSubject, EventText};
 use super::key::PodKey;
 use super::placement;
 use super::timer::Timer;
@@ -27,7 +27,7 @@ pub struct TaintEviction {
 
 /// For how long a pod stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stay {
+enum TolerationTime {
     Forever,
     For { ms: i64 },
 }
@@ -39,10 +39,12 @@ impl TaintEviction {
             .filter_map(placement::taint)
             .filter(|taint| taint.effect == TaintEffect::NoExecute)
             .collect();
-        let before = match taints.is_empty() {
-            true => self.taints.remove(node.name()).unwrap_or_default(),
-            false => self.taints.insert(node.name().into(), taints.clone()).unwrap_or_default(),
+        let before = if taints.is_empty() {
+            self.taints.remove(node.name())
+        } else {
+            self.taints.insert(node.name().into(), taints.clone())
         };
+        let before = before.unwrap_or_default();
         if before != taints {
             for pod in context.pods_on(node.name()).collect::<Vec<_>>() {
                 self.apply_pod(context, &pod);
@@ -55,23 +57,23 @@ impl TaintEviction {
     }
 
     pub fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
-        let stay = match self.taints.get(pod.node_name()) {
-            Some(taints) if !pod.is_terminating() => stay(pod.value(), taints),
-            Some(_) | None => Stay::Forever,
+        let time = match self.taints.get(pod.node_name()) {
+            Some(taints) if !pod.is_terminating() => toleration_time(pod.value(), taints),
+            Some(_) | None => TolerationTime::Forever,
         };
-        if self.planned.is_empty() && stay == Stay::Forever {
+        if self.planned.is_empty() && time == TolerationTime::Forever {
             return;
         }
         let key = PodKey::of(pod);
-        match stay {
-            Stay::Forever => {
+        match time {
+            TolerationTime::Forever => {
                 self.planned.remove(&key);
             }
-            Stay::For { ms: 0 } => {
+            TolerationTime::For { ms: 0 } => {
                 self.planned.remove(&key);
                 evict(context, pod);
             }
-            Stay::For { ms } => {
+            TolerationTime::For { ms } => {
                 let at = Timestamp(context.now.0 + ms);
                 // A plan that is there goes on: time that has passed counts, unless less is left now.
                 let planned = self.planned.get(&key).filter(|(uid, _)| **uid == *pod.uid());
@@ -103,7 +105,7 @@ impl TaintEviction {
 }
 
 /// The shortest time for which the pod tolerates all the taints.
-fn stay(pod: &Value, taints: &[Taint]) -> Stay {
+fn toleration_time(pod: &Value, taints: &[Taint]) -> TolerationTime {
     let tolerations: Vec<(Toleration, Option<i64>)> = pod["spec"]["tolerations"]
         .as_array()
         .into_iter()
@@ -114,28 +116,30 @@ fn stay(pod: &Value, taints: &[Taint]) -> Stay {
     for taint in taints {
         let mut tolerating = tolerations.iter().filter(|(t, _)| t.tolerates(taint)).peekable();
         if tolerating.peek().is_none() {
-            return Stay::For { ms: 0 };
+            return TolerationTime::For { ms: 0 };
         }
         for seconds in tolerating.filter_map(|(_, seconds)| *seconds) {
             let seconds = seconds.max(0);
             shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
         }
     }
-    shortest.map_or(Stay::Forever, |seconds| Stay::For { ms: seconds.saturating_mul(1000) })
+    shortest.map_or(TolerationTime::Forever, |seconds| TolerationTime::For {
+        ms: seconds.saturating_mul(1000),
+    })
 }
 
 fn evict(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
     let message = "Taint manager: deleting due to NoExecute taint";
     let status = condition::disrupted(pod, "DeletionByTaintManager", message, context.now);
     let message = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
-    let says = Says {
+    let text = EventText {
         component: "taint-eviction-controller",
         host: "",
-        warns: false,
+        is_warning: false,
         reason: "TaintManagerEviction",
         message: &message,
     };
-    context.record(About::pod(pod), says);
+    context.record(EventSubject::pod(pod), text);
     if let Some(pod) = context.set_pod_status(pod, status) {
         context.delete_pod(&pod);
     }
@@ -151,24 +155,24 @@ mod tests {
     fn the_shortest_toleration_counts() {
         let taint =
             |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::NoExecute };
-        let check = |tolerations: Value, taints: &[&str], expected: Stay| {
+        let check = |tolerations: Value, taints: &[&str], expected: TolerationTime| {
             let pod = json!({"spec": {"tolerations": tolerations}});
             let taints: Vec<Taint> = taints.iter().map(|key| taint(key)).collect();
-            assert_eq!(stay(&pod, &taints), expected, "{pod}");
+            assert_eq!(toleration_time(&pod, &taints), expected, "{pod}");
         };
         let forever = json!({"key": "a", "operator": "Exists"});
         let minute = json!({"key": "a", "operator": "Exists", "tolerationSeconds": 60});
         let second = json!({"key": "b", "operator": "Exists", "tolerationSeconds": 1});
-        check(json!([]), &["a"], Stay::For { ms: 0 });
-        check(json!([forever]), &["a"], Stay::Forever);
-        check(json!([forever, minute]), &["a"], Stay::For { ms: 60_000 });
-        check(json!([minute, second]), &["a", "b"], Stay::For { ms: 1_000 });
-        check(json!([minute]), &["a", "b"], Stay::For { ms: 0 });
-        check(json!([{"operator": "Exists"}]), &["a", "b"], Stay::Forever);
+        check(json!([]), &["a"], TolerationTime::For { ms: 0 });
+        check(json!([forever]), &["a"], TolerationTime::Forever);
+        check(json!([forever, minute]), &["a"], TolerationTime::For { ms: 60_000 });
+        check(json!([minute, second]), &["a", "b"], TolerationTime::For { ms: 1_000 });
+        check(json!([minute]), &["a", "b"], TolerationTime::For { ms: 0 });
+        check(json!([{"operator": "Exists"}]), &["a", "b"], TolerationTime::Forever);
         check(
             json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]),
             &["a"],
-            Stay::For { ms: 0 },
+            TolerationTime::For { ms: 0 },
         );
     }
 }

@@ -25,11 +25,11 @@ struct Sim {
 }
 
 impl Sim {
-    fn new(nodes: u32) -> Sim {
-        Sim::with_seed(nodes, 0)
+    fn new(nodes: u32) -> Self {
+        Self::with_seed(nodes, 0)
     }
 
-    fn with_seed(nodes: u32, seed: u64) -> Sim {
+    fn with_seed(nodes: u32, seed: u64) -> Self {
         let now = Timestamp(START);
         let registry = Registry::new(&Options { seed, ..Options::default() }, now);
         let settings = Settings { seed, ..Settings::default() };
@@ -37,7 +37,7 @@ impl Sim {
         if nodes > 0 {
             cluster.add_nodes(nodes::generate(nodes, 3).unwrap(), now).unwrap();
         }
-        let mut sim = Sim { cluster, now };
+        let mut sim = Self { cluster, now };
         sim.cluster.settle(now);
         sim
     }
@@ -106,7 +106,7 @@ impl Sim {
         self.run_for_and(ms, |_| ());
     }
 
-    fn run_for_and(&mut self, ms: i64, mut see: impl FnMut(&Sim)) {
+    fn run_for_and(&mut self, ms: i64, mut see: impl FnMut(&Self)) {
         let end = self.now.0 + ms;
         let mut next = self.cluster.settle(self.now);
         see(self);

@@ -75,9 +75,10 @@ fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
 }
 
 fn is_meant(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
-    let object: Result<Object, _> = match is_watch {
-        true => serde_json::from_slice(bytes).map(|Event { object }| object),
-        false => serde_json::from_slice(bytes),
+    let object: Result<Object, _> = if is_watch {
+        serde_json::from_slice(bytes).map(|Event { object }| object)
+    } else {
+        serde_json::from_slice(bytes)
     };
     let metadata = object.map(|object| object.metadata);
     metadata.is_ok_and(|found| found.namespace == fault.namespace && found.name == fault.name)

@@ -164,18 +164,18 @@ impl Fault {
     /// The name in a file of rules: `loseAnswer`.
     pub const fn name(&self) -> &'static str {
         match self {
-            Fault::Error(_) => "error",
-            Fault::LoseAnswer(_) => "loseAnswer",
-            Fault::CommitLate(_) => "commitLate",
-            Fault::Cut(_) => "cut",
-            Fault::Freeze(_) => "freeze",
-            Fault::Stall(_) => "stall",
-            Fault::Delay(_) => "delay",
-            Fault::WatchError(_) => "watchError",
-            Fault::LateBookmark(_) => "lateBookmark",
-            Fault::StaleRead(_) => "staleRead",
-            Fault::InvalidUtf8(_) => "invalidUtf8",
-            Fault::Restart(_) => "restart",
+            Self::Error(_) => "error",
+            Self::LoseAnswer(_) => "loseAnswer",
+            Self::CommitLate(_) => "commitLate",
+            Self::Cut(_) => "cut",
+            Self::Freeze(_) => "freeze",
+            Self::Stall(_) => "stall",
+            Self::Delay(_) => "delay",
+            Self::WatchError(_) => "watchError",
+            Self::LateBookmark(_) => "lateBookmark",
+            Self::StaleRead(_) => "staleRead",
+            Self::InvalidUtf8(_) => "invalidUtf8",
+            Self::Restart(_) => "restart",
         }
     }
 
@@ -187,15 +187,15 @@ impl Fault {
             "create" | "update" | "patch" | "delete" | "deletecollection" | "post" | "put"
         );
         match self {
-            Fault::Error(InjectedError { after_commit, .. })
-            | Fault::LoseAnswer(LoseAnswer { after_commit })
-            | Fault::Restart(Restart { after_commit, .. }) => is_write || !after_commit,
-            Fault::CommitLate(_) => is_write,
-            Fault::Cut(_) | Fault::Freeze(_) | Fault::Stall(_) | Fault::Delay(_) => true,
-            Fault::WatchError(_) => verb == "watch",
-            Fault::LateBookmark(_) => is_watchlist,
-            Fault::StaleRead(_) => is_watchlist || matches!(verb, "get" | "list"),
-            Fault::InvalidUtf8(_) => matches!(verb, "get" | "list" | "watch"),
+            Self::Error(InjectedError { after_commit, .. })
+            | Self::LoseAnswer(LoseAnswer { after_commit })
+            | Self::Restart(Restart { after_commit, .. }) => is_write || !after_commit,
+            Self::CommitLate(_) => is_write,
+            Self::Cut(_) | Self::Freeze(_) | Self::Stall(_) | Self::Delay(_) => true,
+            Self::WatchError(_) => verb == "watch",
+            Self::LateBookmark(_) => is_watchlist,
+            Self::StaleRead(_) => is_watchlist || matches!(verb, "get" | "list"),
+            Self::InvalidUtf8(_) => matches!(verb, "get" | "list" | "watch"),
         }
     }
 }

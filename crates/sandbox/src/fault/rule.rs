@@ -52,8 +52,8 @@ pub struct Rule {
 struct Ignored;
 
 impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Ignored)
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
     }
 }
 

@@ -80,35 +80,35 @@ impl Type {
 impl Strategy {
     pub(super) fn merges_lists(self) -> bool {
         match self {
-            Strategy::Plain => false,
-            Strategy::MergeBy(_) | Strategy::MergeRetainKeysBy(_) | Strategy::MergeSet => true,
+            Self::Plain => false,
+            Self::MergeBy(_) | Self::MergeRetainKeysBy(_) | Self::MergeSet => true,
         }
     }
 
     pub(super) fn key(self) -> Option<&'static str> {
         match self {
-            Strategy::MergeBy(key) | Strategy::MergeRetainKeysBy(key) => Some(key),
-            Strategy::Plain | Strategy::MergeSet => None,
+            Self::MergeBy(key) | Self::MergeRetainKeysBy(key) => Some(key),
+            Self::Plain | Self::MergeSet => None,
         }
     }
 }
 
 /// A field that only leads on.
-const fn to(name: &'static str, of: &'static Type) -> Field {
+const fn object(name: &'static str, of: &'static Type) -> Field {
     Field { name, of: Some(of), strategy: Strategy::Plain }
 }
 
 /// A list whose elements have no merging lists inside.
-const fn by(name: &'static str, key: &'static str) -> Field {
+const fn merge_by(name: &'static str, key: &'static str) -> Field {
     Field { name, of: None, strategy: Strategy::MergeBy(key) }
 }
 
 /// A list whose elements do.
-const fn each(name: &'static str, of: &'static Type, key: &'static str) -> Field {
+const fn merge_each_by(name: &'static str, of: &'static Type, key: &'static str) -> Field {
     Field { name, of: Some(of), strategy: Strategy::MergeBy(key) }
 }
 
-const fn set(name: &'static str) -> Field {
+const fn merge_set(name: &'static str) -> Field {
     Field { name, of: None, strategy: Strategy::MergeSet }
 }
 
@@ -136,21 +136,25 @@ static TYPES: &[&Type] = &[
 ];
 
 /// Any object whose merging lists are those of its metadata.
-static OBJECT: Type = Type { definition: "", fields: &[to("metadata", &OBJECT_META)] };
+static OBJECT: Type = Type { definition: "", fields: &[object("metadata", &OBJECT_META)] };
 
 static OBJECT_META: Type = Type {
     definition: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
-    fields: &[by("ownerReferences", "uid"), set("finalizers")],
+    fields: &[merge_by("ownerReferences", "uid"), merge_set("finalizers")],
 };
 
 static POD: Type = Type {
     definition: "io.k8s.api.core.v1.Pod",
-    fields: &[to("metadata", &OBJECT_META), to("spec", &POD_SPEC), to("status", &POD_STATUS)],
+    fields: &[
+        object("metadata", &OBJECT_META),
+        object("spec", &POD_SPEC),
+        object("status", &POD_STATUS),
+    ],
 };
 
 static POD_TEMPLATE_SPEC: Type = Type {
     definition: "io.k8s.api.core.v1.PodTemplateSpec",
-    fields: &[to("metadata", &OBJECT_META), to("spec", &POD_SPEC)],
+    fields: &[object("metadata", &OBJECT_META), object("spec", &POD_SPEC)],
 };
 
 /// Tolerations are not here: that list is replaced as one.
@@ -158,22 +162,22 @@ static POD_SPEC: Type = Type {
     definition: "io.k8s.api.core.v1.PodSpec",
     fields: &[
         Field { name: "volumes", of: Some(&VOLUME), strategy: Strategy::MergeRetainKeysBy("name") },
-        each("initContainers", &CONTAINER, "name"),
-        each("containers", &CONTAINER, "name"),
-        each("ephemeralContainers", &EPHEMERAL_CONTAINER, "name"),
-        by("imagePullSecrets", "name"),
-        by("hostAliases", "ip"),
-        by("topologySpreadConstraints", "topologyKey"),
-        by("schedulingGates", "name"),
+        merge_each_by("initContainers", &CONTAINER, "name"),
+        merge_each_by("containers", &CONTAINER, "name"),
+        merge_each_by("ephemeralContainers", &EPHEMERAL_CONTAINER, "name"),
+        merge_by("imagePullSecrets", "name"),
+        merge_by("hostAliases", "ip"),
+        merge_by("topologySpreadConstraints", "topologyKey"),
+        merge_by("schedulingGates", "name"),
         Field { name: "resourceClaims", of: None, strategy: Strategy::MergeRetainKeysBy("name") },
     ],
 };
 
 const CONTAINER_FIELDS: &[Field] = &[
-    by("ports", "containerPort"),
-    by("env", "name"),
-    by("volumeMounts", "mountPath"),
-    by("volumeDevices", "devicePath"),
+    merge_by("ports", "containerPort"),
+    merge_by("env", "name"),
+    merge_by("volumeMounts", "mountPath"),
+    merge_by("volumeDevices", "devicePath"),
 ];
 
 static CONTAINER: Type =
@@ -185,30 +189,30 @@ static EPHEMERAL_CONTAINER: Type =
 /// For the OpenAPI document alone: the lists of container statuses are replaced as one.
 static CONTAINER_STATUS: Type = Type {
     definition: "io.k8s.api.core.v1.ContainerStatus",
-    fields: &[by("volumeMounts", "mountPath"), by("allocatedResourcesStatus", "name")],
+    fields: &[merge_by("volumeMounts", "mountPath"), merge_by("allocatedResourcesStatus", "name")],
 };
 
 static VOLUME: Type = Type {
     definition: "io.k8s.api.core.v1.Volume",
-    fields: &[to("ephemeral", &EPHEMERAL_VOLUME_SOURCE)],
+    fields: &[object("ephemeral", &EPHEMERAL_VOLUME_SOURCE)],
 };
 
 static EPHEMERAL_VOLUME_SOURCE: Type = Type {
     definition: "io.k8s.api.core.v1.EphemeralVolumeSource",
-    fields: &[to("volumeClaimTemplate", &PERSISTENT_VOLUME_CLAIM_TEMPLATE)],
+    fields: &[object("volumeClaimTemplate", &PERSISTENT_VOLUME_CLAIM_TEMPLATE)],
 };
 
 static PERSISTENT_VOLUME_CLAIM_TEMPLATE: Type = Type {
     definition: "io.k8s.api.core.v1.PersistentVolumeClaimTemplate",
-    fields: &[to("metadata", &OBJECT_META)],
+    fields: &[object("metadata", &OBJECT_META)],
 };
 
 static POD_STATUS: Type = Type {
     definition: "io.k8s.api.core.v1.PodStatus",
     fields: &[
-        by("conditions", "type"),
-        by("hostIPs", "ip"),
-        by("podIPs", "ip"),
+        merge_by("conditions", "type"),
+        merge_by("hostIPs", "ip"),
+        merge_by("podIPs", "ip"),
         Field {
             name: "resourceClaimStatuses",
             of: None,
@@ -219,47 +223,55 @@ static POD_STATUS: Type = Type {
 
 static NODE: Type = Type {
     definition: "io.k8s.api.core.v1.Node",
-    fields: &[to("metadata", &OBJECT_META), to("spec", &NODE_SPEC), to("status", &NODE_STATUS)],
+    fields: &[
+        object("metadata", &OBJECT_META),
+        object("spec", &NODE_SPEC),
+        object("status", &NODE_STATUS),
+    ],
 };
 
 /// Taints are not here: that list is replaced as one.
 static NODE_SPEC: Type =
-    Type { definition: "io.k8s.api.core.v1.NodeSpec", fields: &[set("podCIDRs")] };
+    Type { definition: "io.k8s.api.core.v1.NodeSpec", fields: &[merge_set("podCIDRs")] };
 
 static NODE_STATUS: Type = Type {
     definition: "io.k8s.api.core.v1.NodeStatus",
-    fields: &[by("conditions", "type"), by("addresses", "type")],
+    fields: &[merge_by("conditions", "type"), merge_by("addresses", "type")],
 };
 
 static NAMESPACE: Type = Type {
     definition: "io.k8s.api.core.v1.Namespace",
-    fields: &[to("metadata", &OBJECT_META), to("status", &NAMESPACE_STATUS)],
+    fields: &[object("metadata", &OBJECT_META), object("status", &NAMESPACE_STATUS)],
 };
 
-static NAMESPACE_STATUS: Type =
-    Type { definition: "io.k8s.api.core.v1.NamespaceStatus", fields: &[by("conditions", "type")] };
+static NAMESPACE_STATUS: Type = Type {
+    definition: "io.k8s.api.core.v1.NamespaceStatus",
+    fields: &[merge_by("conditions", "type")],
+};
 
 static SERVICE_ACCOUNT: Type = Type {
     definition: "io.k8s.api.core.v1.ServiceAccount",
-    fields: &[to("metadata", &OBJECT_META), by("secrets", "name")],
+    fields: &[object("metadata", &OBJECT_META), merge_by("secrets", "name")],
 };
 
 static DAEMON_SET: Type = Type {
     definition: "io.k8s.api.apps.v1.DaemonSet",
     fields: &[
-        to("metadata", &OBJECT_META),
-        to("spec", &DAEMON_SET_SPEC),
-        to("status", &DAEMON_SET_STATUS),
+        object("metadata", &OBJECT_META),
+        object("spec", &DAEMON_SET_SPEC),
+        object("status", &DAEMON_SET_STATUS),
     ],
 };
 
 static DAEMON_SET_SPEC: Type = Type {
     definition: "io.k8s.api.apps.v1.DaemonSetSpec",
-    fields: &[to("template", &POD_TEMPLATE_SPEC)],
+    fields: &[object("template", &POD_TEMPLATE_SPEC)],
 };
 
-static DAEMON_SET_STATUS: Type =
-    Type { definition: "io.k8s.api.apps.v1.DaemonSetStatus", fields: &[by("conditions", "type")] };
+static DAEMON_SET_STATUS: Type = Type {
+    definition: "io.k8s.api.apps.v1.DaemonSetStatus",
+    fields: &[merge_by("conditions", "type")],
+};
 
 #[cfg(test)]
 mod tests {

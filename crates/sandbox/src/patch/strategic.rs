@@ -25,13 +25,13 @@ type Fields = Map<String, Value>;
 
 /// Why a patch can't be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Refusal {
+enum MergeError {
     /// A directive of another shape than it has: 400.
     Format(&'static str),
     /// Upstream says no more than that the request is wrong: 422.
-    Unfit,
+    Rejected,
     /// Upstream lets these through as plain errors: 500, without a reason.
-    Plain(String),
+    Internal(String),
 }
 
 /// The object that a strategic merge patch makes of `current`, whose type is `schema`.
@@ -60,7 +60,7 @@ fn merge_object(
     mut original: Fields,
     mut patch: Fields,
     schema: Option<&'static Type>,
-) -> Result<Fields, Refusal> {
+) -> Result<Fields, MergeError> {
     if patch.contains_key(PATCH) {
         return replaced_or_deleted(patch);
     }
@@ -85,12 +85,13 @@ fn merge_object(
     Ok(original)
 }
 
-const BAD_PRIMITIVE_LIST: Refusal = Refusal::Format("invalid patch format of primitive list");
-const BAD_RETAIN_KEYS: Refusal = Refusal::Format("invalid patch format of retainKeys");
-const BAD_ELEMENT_ORDER: Refusal = Refusal::Format("invalid patch format of setElementOrder list");
+const BAD_PRIMITIVE_LIST: MergeError = MergeError::Format("invalid patch format of primitive list");
+const BAD_RETAIN_KEYS: MergeError = MergeError::Format("invalid patch format of retainKeys");
+const BAD_ELEMENT_ORDER: MergeError =
+    MergeError::Format("invalid patch format of setElementOrder list");
 
 /// `$patch` on an object: it is replaced by the rest of the patch, or emptied. There is no `merge`, as upstream.
-fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, Refusal> {
+fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, MergeError> {
     match patch.get(PATCH).and_then(Value::as_str) {
         Some("replace") => {
             patch.remove(PATCH);
@@ -101,14 +102,14 @@ fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, Refusal> {
     }
 }
 
-fn unknown_patch_type(patch: Fields) -> Refusal {
+fn unknown_patch_type(patch: Fields) -> MergeError {
     let directive = patch.get(PATCH).map(go_text::value).unwrap_or_default();
     let map = go_text::value(&Value::Object(patch));
-    Refusal::Plain(format!("unknown patch type: {directive} in map: {map}"))
+    MergeError::Internal(format!("unknown patch type: {directive} in map: {map}"))
 }
 
 /// `$retainKeys`: what it does not name goes. It must name all that the patch sets.
-fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Refusal> {
+fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
@@ -127,7 +128,7 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Refusal>
 }
 
 /// Takes the `$setElementOrder/LIST` directives out of the patch: the lists' names, and the order of their elements.
-fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, Refusal> {
+fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, MergeError> {
     let directives: Vec<String> =
         patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
     let mut orders = Vec::with_capacity(directives.len());
@@ -148,7 +149,7 @@ fn merge_field(
     key: String,
     value: Value,
     field: Option<&'static Field>,
-) -> Result<(), Refusal> {
+) -> Result<(), MergeError> {
     let strategy = field.map_or(Strategy::Plain, |field| field.strategy);
     let merged = match (original.remove(&key), value) {
         (_, Value::Null) => None,
@@ -174,7 +175,7 @@ fn delete_from_list(
     list: &str,
     value: Value,
     field: Option<&'static Field>,
-) -> Result<(), Refusal> {
+) -> Result<(), MergeError> {
     match (original.remove(list), value) {
         (_, Value::Null) => (),
         (Some(Value::Array(old)), Value::Array(deleted)) => {
@@ -235,16 +236,19 @@ fn is_directive(key: &str) -> bool {
 const LIST_TYPE: &str = "[]interface {}";
 const MAP_TYPE: &str = "map[string]interface {}";
 
-fn bad_type(expected: &str, actual: &Value) -> Refusal {
-    Refusal::Plain(format!("expected a {expected}, but received a {}", go_text::type_name(actual)))
+fn bad_type(expected: &str, actual: &Value) -> MergeError {
+    MergeError::Internal(format!(
+        "expected a {expected}, but received a {}",
+        go_text::type_name(actual)
+    ))
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Status {
-        match refusal {
-            Refusal::Format(message) => Status::bad_request(message),
-            Refusal::Unfit => failed(),
-            Refusal::Plain(message) => Status::new(Reason::Unknown, message),
+impl From<MergeError> for Status {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Format(message) => Self::bad_request(message),
+            MergeError::Rejected => failed(),
+            MergeError::Internal(message) => Self::new(Reason::Unknown, message),
         }
     }
 }

@@ -80,12 +80,12 @@ impl Restarts {
 }
 
 impl Summary {
-    fn of(pod: &Value) -> Summary {
+    fn of(pod: &Value) -> Self {
         let sidecars = array(pod, "/spec/initContainers")
             .iter()
             .filter(|container| is_sidecar(container))
             .count();
-        let mut summary = Summary {
+        let mut summary = Self {
             reason: phase_reason(pod),
             ready: 0,
             total: array(pod, "/spec/containers").len() + sidecars,

@@ -42,7 +42,7 @@ impl Registry {
         if kind.strategy == Strategy::Namespace {
             namespace::check_delete(name)?;
         }
-        let Some(current) = self.store.find_warm(kind, namespace, name) else {
+        let Some(current) = self.store.find_with_tree(kind, namespace, name) else {
             return Err(Status::not_found(kind, name));
         };
         check_preconditions(kind, &current, delete)?;

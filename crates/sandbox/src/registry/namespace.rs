@@ -36,7 +36,7 @@ impl Registry {
     ) -> Result<Arc<Object>, Status> {
         metadata::check_shape(&namespace)?;
         metadata::check_name(&namespace, name)?;
-        let Some(current) = self.store.find_warm(&NAMESPACE, "", name) else {
+        let Some(current) = self.store.find_with_tree(&NAMESPACE, "", name) else {
             return Err(Status::not_found(&NAMESPACE, name));
         };
         metadata::check_locks(&namespace, &NAMESPACE, &current)?;

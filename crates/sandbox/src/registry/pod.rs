@@ -27,7 +27,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<(), Status> {
         let node = text(binding, &["target", "name"]);
-        let Some(current) = self.store.find_warm(&POD, namespace, name) else {
+        let Some(current) = self.store.find_with_tree(&POD, namespace, name) else {
             return Err(Status::not_found(&POD, name));
         };
         check_binding(&current, binding, node)?;
@@ -68,7 +68,7 @@ impl Registry {
         let mut deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
         let running = self
             .store
-            .find_warm(&POD, namespace, name)
+            .find_with_tree(&POD, namespace, name)
             .filter(|pod| pod.text(&["status", "phase"]) == "Running" && !pod.is_terminating());
         if let Some(pod) = running {
             check_preconditions(&POD, &pod, &deletion)?;

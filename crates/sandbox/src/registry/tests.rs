@@ -20,8 +20,8 @@ use crate::patch::PatchType;
 use crate::selector::{FieldSelector, LabelSelector, Selector};
 use crate::status::Status;
 use crate::store::{
-    Action, DeleteOptions, Deleted, HOT_CHANGES, List, ListOptions, Options, ResourceVersionMatch,
-    Store, WriteOptions, watch_event,
+    Action, DeleteOptions, Deleted, List, ListOptions, Options, ResourceVersionMatch, Store,
+    TREE_CHANGES, WriteOptions, watch_event,
 };
 
 const START: Timestamp = Timestamp::from_seconds(1_767_225_600);

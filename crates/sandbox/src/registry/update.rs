@@ -51,7 +51,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
         check_request(&object, kind, namespace, name)?;
-        let Some(current) = self.store.find_warm(kind, namespace, name) else {
+        let Some(current) = self.store.find_with_tree(kind, namespace, name) else {
             if strategy::allows_create_on_update(kind) {
                 metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
                 return self.create(kind, namespace, object, options);
@@ -108,7 +108,7 @@ fn existing(
     namespace: &str,
     name: &str,
 ) -> Result<Arc<Object>, Status> {
-    store.find_warm(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
+    store.find_with_tree(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
 }
 
 fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {

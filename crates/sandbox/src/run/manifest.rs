@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::api::shared::Shared;
+use crate::api::shared::SharedCluster;
 use crate::kind::{Kind, Strategy};
 use crate::patch::PatchType;
 use crate::registry::{Patch, Registry};
@@ -15,16 +15,16 @@ use crate::store::WriteOptions;
 
 /// What came of one object of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedObject {
     /// Counted from 1.
     pub document: usize,
     /// `daemonset.apps/fluentd`, or as much as could be read of it.
     pub object: String,
-    pub result: Result<Outcome, Refusal>,
+    pub result: Result<ApplyOutcome, ApplyError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     Created,
     Configured,
     Unchanged,
@@ -32,7 +32,7 @@ pub enum Outcome {
 
 /// Why an object was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ApplyError {
     #[error("is no YAML or JSON: {0}")]
     Syntax(String),
     #[error("has no {0}")]
@@ -45,34 +45,38 @@ pub enum Refusal {
     OnlyChecked(&'static str),
 }
 
-impl fmt::Display for Applied {
+impl fmt::Display for AppliedObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Applied { document, object, result } = self;
+        let Self { document, object, result } = self;
         let object = if object.is_empty() { String::new() } else { format!(" {object}") };
         match result {
-            Ok(Outcome::Created) => write!(formatter, "document {document}:{object} created"),
-            Ok(Outcome::Configured) => write!(formatter, "document {document}:{object} configured"),
-            Ok(Outcome::Unchanged) => write!(formatter, "document {document}:{object} unchanged"),
-            Err(refusal @ (Refusal::Syntax(_) | Refusal::Missing(_))) => {
-                write!(formatter, "document {document}{object} {refusal}")
+            Ok(ApplyOutcome::Created) => write!(formatter, "document {document}:{object} created"),
+            Ok(ApplyOutcome::Configured) => {
+                write!(formatter, "document {document}:{object} configured")
             }
-            Err(refusal) => write!(formatter, "document {document}{object}: {refusal}"),
+            Ok(ApplyOutcome::Unchanged) => {
+                write!(formatter, "document {document}:{object} unchanged")
+            }
+            Err(error @ (ApplyError::Syntax(_) | ApplyError::Missing(_))) => {
+                write!(formatter, "document {document}{object} {error}")
+            }
+            Err(error) => write!(formatter, "document {document}{object}: {error}"),
         }
     }
 }
 
 /// Applies every document of `text`, in order, as `kubectl apply` would.
-pub fn apply(shared: &Shared, text: &str) -> Vec<Applied> {
+pub fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
         let document_number = index + 1;
         match crate::yaml::document::<Value>(document) {
             Err(error) => {
                 let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();
-                applied.push(Applied {
+                applied.push(AppliedObject {
                     document: document_number,
                     object: String::new(),
-                    result: Err(Refusal::Syntax(first_line)),
+                    result: Err(ApplyError::Syntax(first_line)),
                 });
             }
             Ok(Value::Null) => {}
@@ -102,7 +106,12 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-fn apply_value(shared: &Shared, document: usize, mut value: Value, applied: &mut Vec<Applied>) {
+fn apply_value(
+    shared: &SharedCluster,
+    document: usize,
+    mut value: Value,
+    applied: &mut Vec<AppliedObject>,
+) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     if let (true, Some(items)) = (is_list, value.get_mut("items").and_then(Value::as_array_mut)) {
         for item in std::mem::take(items) {
@@ -112,7 +121,7 @@ fn apply_value(shared: &Shared, document: usize, mut value: Value, applied: &mut
     }
     let object = describe(&value);
     let result = apply_object(shared, value);
-    applied.push(Applied { document, object, result });
+    applied.push(AppliedObject { document, object, result });
 }
 
 fn describe(value: &Value) -> String {
@@ -127,15 +136,15 @@ fn describe(value: &Value) -> String {
     }
 }
 
-fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
+fn apply_object(shared: &SharedCluster, value: Value) -> Result<ApplyOutcome, ApplyError> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let api_version = text(&value["apiVersion"]).ok_or(Refusal::Missing("apiVersion"))?;
-    let kind = text(&value["kind"]).ok_or(Refusal::Missing("kind"))?;
-    let name = text(&value["metadata"]["name"]).ok_or(Refusal::Missing("metadata.name"))?;
+    let api_version = text(&value["apiVersion"]).ok_or(ApplyError::Missing("apiVersion"))?;
+    let kind = text(&value["kind"]).ok_or(ApplyError::Missing("kind"))?;
+    let name = text(&value["metadata"]["name"]).ok_or(ApplyError::Missing("metadata.name"))?;
     let row = shared
         .read(|store| store.kinds().by_api_version(&api_version, &kind))
-        .ok_or(Refusal::NotServed { kind, api_version })?;
-    let refuse = |error: DecodeError| Refusal::Refused(error.to_string());
+        .ok_or(ApplyError::NotServed { kind, api_version })?;
+    let refuse = |error: DecodeError| ApplyError::Refused(error.to_string());
     schema::decode(row, &value).map_err(refuse)?;
     let unknown = schema::unknown_fields(row, &value);
     if !unknown.is_empty() {
@@ -150,13 +159,20 @@ fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
             let options = WriteOptions { dry_run: true, ..WriteOptions::at(now) };
             registry.create(row, &namespace, value, &options).map(drop)
         };
-        shared.write(check).map_err(|status| Refusal::Refused(status.message.clone()))?;
-        return Err(Refusal::OnlyChecked(row.plural));
+        shared.write(check).map_err(|status| ApplyError::Refused(status.message.clone()))?;
+        return Err(ApplyError::OnlyChecked(row.plural));
     }
     let written = shared.write(|registry, now| {
-        create_or_patch(registry, row, &namespace, &name, remembered(value), &WriteOptions::at(now))
+        create_or_patch(
+            registry,
+            row,
+            &namespace,
+            &name,
+            with_last_applied(value),
+            &WriteOptions::at(now),
+        )
     });
-    written.map_err(|status| Refusal::Refused(status.message.clone()))
+    written.map_err(|status| ApplyError::Refused(status.message.clone()))
 }
 
 fn create_or_patch(
@@ -166,9 +182,9 @@ fn create_or_patch(
     name: &str,
     object: Value,
     options: &WriteOptions,
-) -> Result<Outcome, Status> {
+) -> Result<ApplyOutcome, Status> {
     match registry.create(kind, namespace, object.clone(), options) {
-        Ok(_) => return Ok(Outcome::Created),
+        Ok(_) => return Ok(ApplyOutcome::Created),
         Err(status) if status.reason == Reason::AlreadyExists => {}
         Err(status) => return Err(status),
     }
@@ -179,11 +195,11 @@ fn create_or_patch(
     let before = registry.store().get(kind, namespace, name)?.resource_version();
     let patch = Patch { patch_type, body: object, status: false, strict: None };
     let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();
-    Ok(if before == after { Outcome::Unchanged } else { Outcome::Configured })
+    Ok(if before == after { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
 }
 
 /// With the annotation by which a later `kubectl apply` knows what this one set.
-fn remembered(mut object: Value) -> Value {
+fn with_last_applied(mut object: Value) -> Value {
     const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let Some(metadata) = object["metadata"].as_object_mut() else { return object };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));

@@ -3,35 +3,35 @@
 
 use serde_json::Value;
 
-use super::decode::{Place, check, go_type};
+use super::decode::{DecodePath, check, go_type};
 use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 
 /// Whether every value is of the type that its field has.
 pub fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    visit(&root, object, &mut Place::default())
+    visit(&root, object, &mut DecodePath::default())
 }
 
-fn visit<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(), String> {
+fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Result<(), String> {
     match (shape, value) {
         (_, Value::Null) | (Shape::Any, _) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
-            place.structs.push(*id);
+            path.structs.push(*id);
             for (name, value) in fields {
                 let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
-                place.fields.push(name);
-                visit(&field.shape, value, place)?;
-                place.fields.pop();
+                path.fields.push(name);
+                visit(&field.shape, value, path)?;
+                path.fields.pop();
             }
-            place.structs.pop();
+            path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values().try_for_each(|value| visit(inner, value, place))
+            entries.values().try_for_each(|value| visit(inner, value, path))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter().try_for_each(|value| visit(inner, value, place))
+            items.iter().try_for_each(|value| visit(inner, value, path))
         }
         (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
         (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
@@ -41,17 +41,17 @@ fn visit<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(
         }
         // These have decoders of their own, which both use.
         (Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time, _) => {
-            check(shape, value, place)
+            check(shape, value, path)
         }
         (Shape::Text | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
-            check(shape, value, place).map_err(|_| scalar(shape, value, place))
+            check(shape, value, path).map_err(|_| scalar(shape, value, path))
         }
     }
 }
 
 /// Go turns numbers into each other and into text, if asked; nothing else.
-fn scalar(shape: &Shape, value: &Value, place: &Place<'_>) -> String {
-    let (from, to) = (go_kind(value), go_type(shape, place));
+fn scalar(shape: &Shape, value: &Value, path: &DecodePath<'_>) -> String {
+    let (from, to) = (go_kind(value), go_type(shape, path));
     match (shape, from) {
         (Shape::Text, "int64") | (Shape::Integer { .. } | Shape::Float, "int64" | "float64") => {
             format!("cannot convert {from} to {to}")

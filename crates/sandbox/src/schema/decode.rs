@@ -20,21 +20,21 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    fn new(kind: &Kind, reason: String) -> DecodeError {
-        DecodeError { kind: kind.kind.to_owned(), version: kind.version.to_owned(), reason }
+    fn new(kind: &Kind, reason: String) -> Self {
+        Self { kind: kind.kind.to_owned(), version: kind.version.to_owned(), reason }
     }
 
     /// The error of `fieldValidation=Strict` for what is not as strict as it should be, such as `unknown field "spec.foo"`.
-    pub fn strict(kind: &Kind, wrong: &[String]) -> DecodeError {
-        DecodeError::new(kind, format!("strict decoding error: {}", wrong.join(", ")))
+    pub fn strict(kind: &Kind, wrong: &[String]) -> Self {
+        Self::new(kind, format!("strict decoding error: {}", wrong.join(", ")))
     }
 }
 
 /// Whether every value is of the type that its field has.
 pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    let mut place = Place::default();
-    check(&root, object, &mut place).map_err(|reason| DecodeError::new(kind, reason))
+    let mut path = DecodePath::default();
+    check(&root, object, &mut path).map_err(|reason| DecodeError::new(kind, reason))
 }
 
 /// The fields that no struct has, as `unknown field "spec.template.spec.containers[0].imag"`, in order.
@@ -58,12 +58,12 @@ pub fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<St
 
 /// Where the decoder is: the innermost struct, and the names of the fields that lead there.
 #[derive(Default)]
-pub(super) struct Place<'a> {
+pub(super) struct DecodePath<'a> {
     pub structs: Vec<StructId>,
     pub fields: Vec<&'a str>,
 }
 
-impl Place<'_> {
+impl DecodePath<'_> {
     fn innermost(&self) -> Option<&'static str> {
         self.structs.last().map(|id| STRUCTS.get(*id).short_name())
     }
@@ -108,7 +108,7 @@ impl Place<'_> {
 pub(super) fn check<'a>(
     shape: &Shape,
     value: &'a Value,
-    place: &mut Place<'a>,
+    path: &mut DecodePath<'a>,
 ) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
@@ -119,23 +119,23 @@ pub(super) fn check<'a>(
         }
         (Shape::Text, Value::String(_)) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
-            place.structs.push(*id);
+            path.structs.push(*id);
             for (name, value) in fields {
                 let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
-                place.fields.push(name);
-                check(&field.shape, value, place)?;
-                place.fields.pop();
+                path.fields.push(name);
+                check(&field.shape, value, path)?;
+                path.fields.pop();
             }
-            place.structs.pop();
+            path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values().try_for_each(|value| check(inner, value, place))
+            entries.values().try_for_each(|value| check(inner, value, path))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter().try_for_each(|value| check(inner, value, place))
+            items.iter().try_for_each(|value| check(inner, value, path))
         }
-        (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, place),
+        (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, path),
         (Shape::Quantity, _) => quantity(value),
         (Shape::IntOrString, Value::String(_)) => Ok(()),
         (Shape::IntOrString, Value::Number(number)) => integer_or_string(number),
@@ -147,17 +147,17 @@ pub(super) fn check<'a>(
             Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
         }
         (Shape::Bytes, Value::String(text)) => base64(text),
-        (_, other) => Err(place.mismatch(json_type(other), &go_type(shape, place))),
+        (_, other) => Err(path.mismatch(json_type(other), &go_type(shape, path))),
     }
 }
 
-pub(super) fn go_type(shape: &Shape, place: &Place) -> String {
+pub(super) fn go_type(shape: &Shape, path: &DecodePath) -> String {
     match shape {
         Shape::Struct(id) => format!("v1.{}", STRUCTS.get(*id).short_name()),
         Shape::Map(inner) if **inner == Shape::Quantity => "v1.ResourceList".to_owned(),
-        Shape::Map(inner) => format!("map[string]{}", go_type(inner, place)),
-        Shape::List(inner) => format!("[]{}", go_type(inner, place)),
-        Shape::Text => place.text_type().to_owned(),
+        Shape::Map(inner) => format!("map[string]{}", go_type(inner, path)),
+        Shape::List(inner) => format!("[]{}", go_type(inner, path)),
+        Shape::Text => path.text_type().to_owned(),
         Shape::Integer { bits } => format!("int{bits}"),
         Shape::Float => "float64".to_owned(),
         Shape::Boolean => "bool".to_owned(),
@@ -169,7 +169,7 @@ pub(super) fn go_type(shape: &Shape, place: &Place) -> String {
     }
 }
 
-fn integer(bits: u8, number: &Number, place: &Place) -> Result<(), String> {
+fn integer(bits: u8, number: &Number, path: &DecodePath) -> Result<(), String> {
     let fits = match bits {
         32 => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
         _ => number.as_i64().is_some(),
@@ -177,7 +177,7 @@ fn integer(bits: u8, number: &Number, place: &Place) -> Result<(), String> {
     if fits {
         Ok(())
     } else {
-        Err(place.mismatch(&format!("number {number}"), &format!("int{bits}")))
+        Err(path.mismatch(&format!("number {number}"), &format!("int{bits}")))
     }
 }
 

@@ -21,7 +21,7 @@ fn walk(shape: &Shape, value: &mut Value) {
             fields.retain(|name, value| match known.fields.get(name) {
                 Some(field) => {
                     walk(&field.shape, value);
-                    !field.written.leaves_out(&field.shape, value)
+                    !field.encoded.omits(&field.shape, value)
                 }
                 None => true,
             });
@@ -48,7 +48,7 @@ fn canonical_quantity(value: &mut Value) {
 
 /// When Go writes a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum EncodeRule {
     Always,
     /// Unless it is null or an empty list or map: pointers, lists and maps with `omitempty`.
     IfPresent,
@@ -56,34 +56,34 @@ pub(super) enum Written {
     IfNotZero,
 }
 
-impl Written {
-    pub(super) fn of(owner: &str, field: &str) -> Written {
+impl EncodeRule {
+    pub(super) fn of(owner: &str, field: &str) -> Self {
         match (owner, field) {
             ("ControllerRevision", "data")
             | ("PodSpec", "containers")
             | ("NodeSelector", "nodeSelectorTerms")
             | ("ClusterRole" | "Role", "rules")
-            | ("PolicyRule", "verbs") => Written::Always,
+            | ("PolicyRule", "verbs") => Self::Always,
             _ if PLAIN_FIELDS
                 .iter()
                 .any(|(name, fields)| *name == owner && fields.contains(&field)) =>
             {
-                Written::IfNotZero
+                Self::IfNotZero
             }
-            _ => Written::IfPresent,
+            _ => Self::IfPresent,
         }
     }
 
-    fn leaves_out(self, shape: &Shape, value: &Value) -> bool {
+    fn omits(self, shape: &Shape, value: &Value) -> bool {
         let zero = match value {
-            Value::Null => return self != Written::Always,
-            Value::Array(items) => return items.is_empty() && self != Written::Always,
+            Value::Null => return self != Self::Always,
+            Value::Array(items) => return items.is_empty() && self != Self::Always,
             Value::Object(entries) => return matches!(shape, Shape::Map(_)) && entries.is_empty(),
             Value::String(text) => text.is_empty(),
             Value::Bool(value) => !value,
             Value::Number(number) => number.as_i64() == Some(0),
         };
-        zero && self == Written::IfNotZero
+        zero && self == Self::IfNotZero
     }
 }
 

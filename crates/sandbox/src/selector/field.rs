@@ -25,7 +25,7 @@ struct Term {
 
 impl FieldSelector {
     /// Reads terms divided by commas; in a value, `\`, `,` and `=` are written with a backslash before them.
-    pub fn parse(text: &str) -> Result<FieldSelector, SelectorError> {
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split(text) {
             if part.is_empty() {
@@ -35,12 +35,12 @@ impl FieldSelector {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })??);
         }
-        Ok(FieldSelector { terms })
+        Ok(Self { terms })
     }
 
     /// One term: the field has this value.
-    pub fn equals(field: &str, value: &str) -> FieldSelector {
-        FieldSelector {
+    pub fn equals(field: &str, value: &str) -> Self {
+        Self {
             terms: vec![Term {
                 field: field.to_string(),
                 value: value.to_string(),

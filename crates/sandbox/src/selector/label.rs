@@ -29,10 +29,10 @@ pub enum Operator {
 
 impl LabelSelector {
     /// Reads what follows `labelSelector=`.
-    pub fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Parser::new(text).requirements()?;
         requirements.sort_by(|one, other| one.key.cmp(&other.key));
-        Ok(LabelSelector { requirements })
+        Ok(Self { requirements })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -50,14 +50,14 @@ impl LabelSelector {
 impl Operator {
     fn matches(&self, value: Option<&str>) -> bool {
         match self {
-            Operator::Equals(wanted) => value == Some(wanted),
-            Operator::NotEquals(unwanted) => value != Some(unwanted),
-            Operator::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
-            Operator::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan(limit) => number(value).is_some_and(|value| value > *limit),
-            Operator::LessThan(limit) => number(value).is_some_and(|value| value < *limit),
+            Self::Equals(wanted) => value == Some(wanted),
+            Self::NotEquals(unwanted) => value != Some(unwanted),
+            Self::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
+            Self::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::GreaterThan(limit) => number(value).is_some_and(|value| value > *limit),
+            Self::LessThan(limit) => number(value).is_some_and(|value| value < *limit),
         }
     }
 }
@@ -136,7 +136,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Parser<'a> {
+    fn new(text: &'a str) -> Self {
         Parser { tokens: tokens(text), position: 0 }
     }
 

@@ -57,9 +57,9 @@ pub fn list(
     current: u64,
 ) -> Result<List, Status> {
     let position = position(options, current)?;
-    let overrides = overrides(table, &position, current)?;
+    let past_states = past_states(table, &position, current)?;
     let mut page = Page::new(kind, options);
-    let objects = merge(table, options, &position, &overrides);
+    let objects = merge(table, options, &position, &past_states);
     for (key, object) in objects {
         if !page.add(key, object) {
             break;
@@ -91,35 +91,35 @@ fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
 }
 
 /// The objects that are different now from what they were at the position: key to the state then.
-type Overrides = BTreeMap<String, Option<Arc<Object>>>;
+type PastStates = BTreeMap<String, Option<Arc<Object>>>;
 
-fn overrides(table: &Table, position: &Position, current: u64) -> Result<Overrides, Status> {
-    let mut overrides = Overrides::new();
+fn past_states(table: &Table, position: &Position, current: u64) -> Result<PastStates, Status> {
+    let mut past_states = PastStates::new();
     if position.resource_version >= current {
-        return Ok(overrides);
+        return Ok(past_states);
     }
     let expired = |_: Expired| match &position.after {
         Some(key) => Status::expired(INCONSISTENT).with_continue_token(encode(LATEST, key)),
         None => Status::expired("The resourceVersion for the provided list is too old."),
     };
     for change in table.log.after(position.resource_version).map_err(expired)? {
-        overrides
+        past_states
             .entry(super::table::key(change.object.namespace(), change.object.name()))
             .or_insert_with(|| change.previous.clone());
     }
-    Ok(overrides)
+    Ok(past_states)
 }
 
-/// The state at the position: the present one, with the overrides laid over it, in the order of the keys.
+/// The state at the position: the present one, with the past_states laid over it, in the order of the keys.
 fn merge<'a>(
     table: &'a Table,
     options: &'a ListOptions,
     position: &'a Position,
-    overrides: &'a Overrides,
+    past_states: &'a PastStates,
 ) -> Box<dyn Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a> {
     let namespace = options.selector.namespace.as_deref();
     let after = position.after.as_deref();
-    if overrides.is_empty() {
+    if past_states.is_empty() {
         if let Some(node) = options.selector.fields.exact("spec.nodeName")
             && table.kind().strategy == Strategy::Pod
             && !node.is_empty()
@@ -132,25 +132,25 @@ fn merge<'a>(
     }
     let present = table.range(namespace, after).map(|(key, object)| (key.as_str(), object));
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let former = overrides.range::<str, _>((start, Bound::Unbounded));
-    Box::new(overlay(present, former.map(|(key, state)| (key.as_str(), state.as_ref()))))
+    let past = past_states.range::<str, _>((start, Bound::Unbounded));
+    Box::new(overlay(present, past.map(|(key, state)| (key.as_str(), state.as_ref()))))
 }
 
 /// Both in the order of their keys; where both have a key, what it was counts, even if that was nothing. Lazy: a page
 /// costs what it shows, however many objects there are.
 fn overlay<'a>(
     present: impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a,
-    former: impl Iterator<Item = (&'a str, Option<&'a Arc<Object>>)> + 'a,
+    past: impl Iterator<Item = (&'a str, Option<&'a Arc<Object>>)> + 'a,
 ) -> impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a {
-    let (mut present, mut former) = (present.peekable(), former.peekable());
+    let (mut present, mut past) = (present.peekable(), past.peekable());
     std::iter::from_fn(move || {
         loop {
-            let Some((key, _)) = former.peek() else { return present.next() };
+            let Some((key, _)) = past.peek() else { return present.next() };
             if let Some(unchanged) = present.next_if(|(other, _)| other < key) {
                 return Some(unchanged);
             }
             present.next_if(|(other, _)| other == key);
-            if let Some((key, Some(object))) = former.next() {
+            if let Some((key, Some(object))) = past.next() {
                 return Some((key, object));
             }
         }
@@ -162,12 +162,12 @@ struct Page<'a> {
     options: &'a ListOptions,
     items: Vec<Arc<Object>>,
     last_key: String,
-    more: usize,
+    remaining: usize,
 }
 
 impl<'a> Page<'a> {
-    fn new(kind: &'static Kind, options: &'a ListOptions) -> Page<'a> {
-        Page { kind, options, items: Vec::new(), last_key: String::new(), more: 0 }
+    fn new(kind: &'static Kind, options: &'a ListOptions) -> Self {
+        Page { kind, options, items: Vec::new(), last_key: String::new(), remaining: 0 }
     }
 
     /// False once nothing that follows can matter.
@@ -175,7 +175,7 @@ impl<'a> Page<'a> {
         let is_full = self.options.limit > 0 && self.items.len() == self.options.limit;
         // How many follow is told only where nothing is selected; to count them, none has to be looked at.
         if is_full && !self.options.selector.selects() {
-            self.more += 1;
+            self.remaining += 1;
             return true;
         }
         let object = served_form(self.kind, object);
@@ -183,7 +183,7 @@ impl<'a> Page<'a> {
             return true;
         }
         if is_full {
-            self.more += 1;
+            self.remaining += 1;
             return false;
         }
         self.last_key.clear();
@@ -193,12 +193,14 @@ impl<'a> Page<'a> {
     }
 
     fn finish(self, resource_version: u64) -> List {
-        let more = self.more > 0;
+        let remaining = self.remaining > 0;
         List {
             resource_version,
             items: self.items,
-            continue_token: more.then(|| encode(&resource_version.to_string(), &self.last_key)),
-            remaining_item_count: (more && !self.options.selector.selects()).then_some(self.more),
+            continue_token: remaining
+                .then(|| encode(&resource_version.to_string(), &self.last_key)),
+            remaining_item_count: (remaining && !self.options.selector.selects())
+                .then_some(self.remaining),
         }
     }
 }

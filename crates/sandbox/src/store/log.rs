@@ -36,19 +36,19 @@ pub struct Expired {
 }
 
 #[derive(Debug)]
-pub struct Log {
+pub struct ChangeLog {
     changes: VecDeque<Arc<Change>>,
     capacity: usize,
     /// One can start from this resourceVersion or a later one.
     oldest: u64,
 }
 
-impl Log {
+impl ChangeLog {
     /// # Panics
     /// If `capacity` is 0.
-    pub fn new(capacity: usize) -> Log {
+    pub fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a log keeps at least one change");
-        Log { changes: VecDeque::new(), capacity, oldest: 0 }
+        Self { changes: VecDeque::new(), capacity, oldest: 0 }
     }
 
     pub fn push(&mut self, change: Arc<Change>) {
@@ -94,24 +94,25 @@ impl Log {
     }
 
     /// Keeps the change that is `age` changes old as bytes alone. Returns its object so kept, for the table to share.
-    pub fn cool(&mut self, age: usize) -> Option<Arc<Object>> {
+    pub fn drop_tree(&mut self, age: usize) -> Option<Arc<Object>> {
         let index = self.changes.len().checked_sub(age + 1)?;
         let change = self.changes.get_mut(index)?;
-        let cold = |object: &Arc<Object>| object.cold().map_or_else(|| object.clone(), Arc::new);
-        let object = cold(&change.object);
+        let bare =
+            |object: &Arc<Object>| object.without_tree().map_or_else(|| object.clone(), Arc::new);
+        let object = bare(&change.object);
         let previous = change.previous.as_ref();
         *change = Arc::new(Change {
             resource_version: change.resource_version,
             action: change.action,
             previous: previous
-                .map(|object| if object.is_hot() { cold(object) } else { object.clone() }),
+                .map(|object| if object.has_tree() { bare(object) } else { object.clone() }),
             object: object.clone(),
         });
         Some(object)
     }
 
     /// The resourceVersion of the change that is `age` changes old; 0 if there are not so many.
-    pub fn hot_since(&self, age: usize) -> u64 {
+    pub fn tree_since(&self, age: usize) -> u64 {
         let index = self.changes.len().checked_sub(age + 1);
         index.and_then(|index| self.changes.get(index)).map_or(0, |change| change.resource_version)
     }

@@ -20,7 +20,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 0, window: 20_000 }
+        Self { seed: 0, window: 20_000 }
     }
 }
 
@@ -33,8 +33,8 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    pub fn at(now: Timestamp) -> WriteOptions {
-        WriteOptions { now, dry_run: false }
+    pub fn at(now: Timestamp) -> Self {
+        Self { now, dry_run: false }
     }
 }
 
@@ -61,18 +61,18 @@ pub enum PropagationPolicy {
 
 impl DeleteOptions {
     /// Without delay.
-    pub fn now() -> DeleteOptions {
-        DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() }
+    pub fn now() -> Self {
+        Self { grace_period_seconds: Some(0), ..Self::default() }
     }
 
     /// Only the object with this UID.
-    pub fn with_uid(mut self, uid: &str) -> DeleteOptions {
+    pub fn with_uid(mut self, uid: &str) -> Self {
         self.preconditions.uid = Some(uid.to_string());
         self
     }
 
     /// Reads a `DeleteOptions` body.
-    pub fn parse(body: &Value) -> Result<DeleteOptions, Status> {
+    pub fn parse(body: &Value) -> Result<Self, Status> {
         let propagation_policy = propagation_policy(body)?;
         let text = |key: &str| body["preconditions"][key].as_str().map(str::to_string);
         let grace = &body["gracePeriodSeconds"];
@@ -81,7 +81,7 @@ impl DeleteOptions {
                 "json: cannot unmarshal {grace} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
             )));
         }
-        Ok(DeleteOptions {
+        Ok(Self {
             grace_period_seconds: grace.as_i64(),
             preconditions: Preconditions {
                 uid: text("uid"),
@@ -126,11 +126,11 @@ fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status>
 }
 
 impl PropagationPolicy {
-    pub fn parse(name: &str) -> Option<PropagationPolicy> {
+    pub fn parse(name: &str) -> Option<Self> {
         match name {
-            "Orphan" => Some(PropagationPolicy::Orphan),
-            "Background" => Some(PropagationPolicy::Background),
-            "Foreground" => Some(PropagationPolicy::Foreground),
+            "Orphan" => Some(Self::Orphan),
+            "Background" => Some(Self::Background),
+            "Foreground" => Some(Self::Foreground),
             _ => None,
         }
     }
@@ -148,16 +148,16 @@ pub enum Deleted {
 impl Deleted {
     pub fn object(&self) -> &Arc<Object> {
         match self {
-            Deleted::Gone(object) | Deleted::Pending(object) => object,
+            Self::Gone(object) | Self::Pending(object) => object,
         }
     }
 
     /// The body of the response: the object, or `Success` for one that is gone, where upstream does not return it.
     pub fn response(&self, kind: &Kind) -> Value {
         match self {
-            Deleted::Pending(object) => object.value().clone(),
-            Deleted::Gone(object) if kind.returns_deleted_object() => object.value().clone(),
-            Deleted::Gone(object) => json!({
+            Self::Pending(object) => object.value().clone(),
+            Self::Gone(object) if kind.returns_deleted_object() => object.value().clone(),
+            Self::Gone(object) => json!({
                 "kind": "Status",
                 "apiVersion": "v1",
                 "metadata": {},

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::log::{Action, Change, Log};
+use super::log::{Action, Change, ChangeLog};
 use crate::kind::{Kind, Strategy};
 use crate::object::Object;
 
 /// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
-pub const HOT_CHANGES: usize = 1_000;
+pub const TREE_CHANGES: usize = 1_000;
 
 #[derive(Debug)]
 pub struct Table {
@@ -17,7 +17,7 @@ pub struct Table {
     objects: BTreeMap<String, Arc<Object>>,
     /// Keys of pods by the node that they are bound to; empty for other kinds.
     by_node: BTreeMap<String, BTreeSet<String>>,
-    pub log: Log,
+    pub log: ChangeLog,
     /// Where the sweep for trees that readers made again goes on.
     sweep: String,
 }
@@ -28,12 +28,12 @@ pub fn key(namespace: &str, name: &str) -> String {
 }
 
 impl Table {
-    pub fn new(kind: &'static Kind, capacity: usize) -> Table {
-        Table {
+    pub fn new(kind: &'static Kind, capacity: usize) -> Self {
+        Self {
             kind,
             objects: BTreeMap::new(),
             by_node: BTreeMap::new(),
-            log: Log::new(capacity),
+            log: ChangeLog::new(capacity),
             sweep: String::new(),
         }
     }
@@ -43,7 +43,7 @@ impl Table {
     }
 
     /// Whether objects of this kind are kept here, in whichever version they are served.
-    pub fn holds(&self, kind: &'static Kind) -> bool {
+    pub fn stores(&self, kind: &'static Kind) -> bool {
         let stored = kind.storage();
         self.kind.kind == stored.kind && self.kind.group == stored.group
     }
@@ -91,31 +91,31 @@ impl Table {
             object,
             previous,
         }));
-        self.cool();
+        self.drop_trees();
     }
 
     /// Gives back the memory of one object that has not been written for a while, and of one that was read since.
-    fn cool(&mut self) {
-        if let Some(cold) = self.log.cool(HOT_CHANGES) {
-            let key = key(cold.namespace(), cold.name());
+    fn drop_trees(&mut self) {
+        if let Some(bare) = self.log.drop_tree(TREE_CHANGES) {
+            let key = key(bare.namespace(), bare.name());
             if let Some(object) = self.objects.get_mut(&key)
-                && object.resource_version() == cold.resource_version()
+                && object.resource_version() == bare.resource_version()
             {
-                *object = cold;
+                *object = bare;
             }
         }
-        let newest = self.log.hot_since(HOT_CHANGES);
+        let newest = self.log.tree_since(TREE_CHANGES);
         let start = (Bound::Excluded(self.sweep.as_str()), Bound::Unbounded);
         let Some((key, object)) = self.objects.range_mut::<str, _>(start).next() else {
             self.sweep.clear();
             return;
         };
         self.sweep.clone_from(key);
-        if object.is_hot()
+        if object.has_tree()
             && object.resource_version() < newest
-            && let Some(cold) = object.cold()
+            && let Some(bare) = object.without_tree()
         {
-            *object = Arc::new(cold);
+            *object = Arc::new(bare);
         }
     }
 

@@ -28,12 +28,12 @@ pub fn watch_event(change: &Change, selector: &Selector) -> Option<WatchEvent> {
         (false, false) => return None,
         (false, true) => (Action::Added, change.object.clone()),
         (true, true) => (Action::Modified, change.object.clone()),
-        (true, false) => (Action::Deleted, departed(change)),
+        (true, false) => (Action::Deleted, deleted_state(change)),
     };
     Some(WatchEvent { action, object })
 }
 
-fn departed(change: &Change) -> Arc<Object> {
+fn deleted_state(change: &Change) -> Arc<Object> {
     match (change.action, &change.previous) {
         (Action::Modified, Some(previous)) => {
             let mut value = previous.read().into_owned();

@@ -49,7 +49,7 @@ fn node_selector_term(term: &Field, causes: &mut Causes) {
 
 fn label_requirement(requirement: &Field, causes: &mut Causes) {
     let (operator, values) = (requirement.child("operator"), requirement.child("values"));
-    if !selector::values_fit(&operator, &values, causes) {
+    if !selector::check_values(&operator, &values, causes) {
         match operator.text() {
             "Gt" | "Lt" if values.len() == 1 => {}
             "Gt" | "Lt" => causes.required(

@@ -36,27 +36,27 @@ impl Reason {
     /// The `reason` of the `StatusCause`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::Required => "FieldValueRequired",
-            Reason::Invalid => "FieldValueInvalid",
-            Reason::NotSupported => "FieldValueNotSupported",
-            Reason::Forbidden => "FieldValueForbidden",
-            Reason::Duplicate => "FieldValueDuplicate",
-            Reason::NotFound => "FieldValueNotFound",
-            Reason::TooLong => "FieldValueTooLong",
-            Reason::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
     /// The start of a message with this reason.
     pub(super) fn title(self) -> &'static str {
         match self {
-            Reason::Required => "Required value",
-            Reason::Invalid | Reason::TypeInvalid => "Invalid value",
-            Reason::NotSupported => "Unsupported value",
-            Reason::Forbidden => "Forbidden",
-            Reason::Duplicate => "Duplicate value",
-            Reason::NotFound => "Not found",
-            Reason::TooLong => "Too long",
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::Duplicate => "Duplicate value",
+            Self::NotFound => "Not found",
+            Self::TooLong => "Too long",
         }
     }
 }

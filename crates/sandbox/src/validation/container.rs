@@ -200,13 +200,13 @@ fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
 /// An absent name reads as an empty one.
 fn text_of<'a>(field: &'a Field<'a>) -> Field<'a> {
     static EMPTY: Value = Value::String(String::new());
-    if field.is_set() { *field } else { field.holding(&EMPTY) }
+    if field.is_set() { *field } else { field.with_value(&EMPTY) }
 }
 
 /// Upstream reports these without the index of the mount.
 fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut Causes) {
     let sub_path = mounts.child("subPath");
-    let sub_path = sub_path.holding(mount.child("subPath").value());
+    let sub_path = sub_path.with_value(mount.child("subPath").value());
     causes.invalid_each(&sub_path, format::descending_path(sub_path.text()));
     let expression = mount.child("subPathExpr");
     if !expression.text().is_empty() {
@@ -214,11 +214,11 @@ fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut 
             causes.invalid(&expression, "subPathExpr and subPath are mutually exclusive");
         }
         let path = mounts.child("subPathExpr");
-        let path = path.holding(expression.value());
+        let path = path.with_value(expression.value());
         causes.invalid_each(&path, format::descending_path(path.text()));
     }
     let propagation = mounts.child("mountPropagation");
-    let propagation = propagation.holding(mount.child("mountPropagation").value());
+    let propagation = propagation.with_value(mount.child("mountPropagation").value());
     causes.optional_choice(&propagation, &["Bidirectional", "HostToContainer", "None"]);
     let privileged = container.child("securityContext").child("privileged").is_true();
     if propagation.text() == "Bidirectional" && !privileged {
@@ -228,7 +228,7 @@ fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut 
         );
     }
     let recursive = mounts.child("recursiveReadOnly");
-    let recursive = recursive.holding(mount.child("recursiveReadOnly").value());
+    let recursive = recursive.with_value(mount.child("recursiveReadOnly").value());
     causes.optional_choice(&recursive, &["Disabled", "Enabled", "IfPossible"]);
     if ["Enabled", "IfPossible"].contains(&recursive.text()) {
         if !mount.child("readOnly").is_true() {
@@ -284,9 +284,9 @@ fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Caus
             causes.duplicate_rendered(&policy, go_quote(resource.text()), "");
         }
         seen.push(resource.text().to_owned());
-        causes.required_choice(&policies.holding(resource.value()), &["cpu", "memory"]);
+        causes.required_choice(&policies.with_value(resource.value()), &["cpu", "memory"]);
         causes.required_choice(
-            &policies.holding(restart.value()),
+            &policies.with_value(restart.value()),
             &["NotRequired", "RestartContainer"],
         );
         if pod_restart_policy == "Never" && restart.text() != "NotRequired" {

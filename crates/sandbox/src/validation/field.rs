@@ -12,13 +12,13 @@ static NULL: Value = Value::Null;
 /// A value and how it is reached from its object. A chain of borrowed steps: a path becomes text only if it is reported.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
-    parent: Option<&'a Field<'a>>,
-    step: Step<'a>,
+    parent: Option<&'a Self>,
+    element: PathElement<'a>,
     value: &'a Value,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathElement<'a> {
     Root,
     Child(&'a str),
     Index(usize),
@@ -27,15 +27,15 @@ enum Step<'a> {
 
 impl<'a> Field<'a> {
     /// The object itself, whose path is empty.
-    pub fn root(object: &'a Value) -> Field<'a> {
-        Field { parent: None, step: Step::Root, value: object }
+    pub fn root(object: &'a Value) -> Self {
+        Field { parent: None, element: PathElement::Root, value: object }
     }
 
     /// A field of this struct; null if it is not there.
     pub fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
-            step: Step::Child(name),
+            element: PathElement::Child(name),
             value: self.value.get(name).unwrap_or(&NULL),
         }
     }
@@ -44,7 +44,7 @@ impl<'a> Field<'a> {
     pub fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
-            step: Step::Key(key),
+            element: PathElement::Key(key),
             value: self.value.get(key).unwrap_or(&NULL),
         }
     }
@@ -53,13 +53,13 @@ impl<'a> Field<'a> {
     pub fn index(&self, index: usize) -> Field<'_> {
         Field {
             parent: Some(self),
-            step: Step::Index(index),
+            element: PathElement::Index(index),
             value: self.value.get(index).unwrap_or(&NULL),
         }
     }
 
     /// This path with another value: upstream reports some values under paths that are not theirs.
-    pub fn holding<'b>(&self, value: &'b Value) -> Field<'b>
+    pub fn with_value<'b>(&self, value: &'b Value) -> Field<'b>
     where
         'a: 'b,
     {
@@ -116,12 +116,14 @@ impl<'a> Field<'a> {
 
     pub fn path(&self) -> String {
         let mut text = self.parent.map(Field::path).unwrap_or_default();
-        match self.step {
-            Step::Root => {}
-            Step::Child(name) if text.is_empty() => text.push_str(name),
-            Step::Child(name) => write!(text, ".{name}").expect("a String takes all writes"),
-            Step::Index(index) => write!(text, "[{index}]").expect("a String takes all writes"),
-            Step::Key(key) => write!(text, "[{key}]").expect("a String takes all writes"),
+        match self.element {
+            PathElement::Root => {}
+            PathElement::Child(name) if text.is_empty() => text.push_str(name),
+            PathElement::Child(name) => write!(text, ".{name}").expect("a String takes all writes"),
+            PathElement::Index(index) => {
+                write!(text, "[{index}]").expect("a String takes all writes")
+            }
+            PathElement::Key(key) => write!(text, "[{key}]").expect("a String takes all writes"),
         }
         text
     }
@@ -137,7 +139,7 @@ impl Causes {
         self.0.is_empty()
     }
 
-    pub fn append(&mut self, other: Causes) {
+    pub fn append(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 

@@ -9,24 +9,27 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 
 /// How the objects of a kind are named.
 #[derive(Clone, Copy)]
-pub(super) struct Rules {
+pub(super) struct NameRules {
     namespaced: bool,
     name: fn(&str, bool) -> Vec<String>,
 }
 
-pub(super) const NAMESPACED: Rules = Rules { namespaced: true, name: format::subdomain_name };
-pub(super) const CLUSTER_SCOPED: Rules = Rules { namespaced: false, name: format::subdomain_name };
+pub(super) const NAMESPACED: NameRules =
+    NameRules { namespaced: true, name: format::subdomain_name };
+pub(super) const CLUSTER_SCOPED: NameRules =
+    NameRules { namespaced: false, name: format::subdomain_name };
 /// Names of roles and bindings need only be fit for a URL: many have colons.
-pub(super) const RBAC_NAMESPACED: Rules = Rules { namespaced: true, name: format::path_segment };
-pub(super) const RBAC_CLUSTER_SCOPED: Rules =
-    Rules { namespaced: false, name: format::path_segment };
-pub(super) const NAMESPACE: Rules = Rules { namespaced: false, name: format::label_name };
+pub(super) const RBAC_NAMESPACED: NameRules =
+    NameRules { namespaced: true, name: format::path_segment };
+pub(super) const RBAC_CLUSTER_SCOPED: NameRules =
+    NameRules { namespaced: false, name: format::path_segment };
+pub(super) const NAMESPACE: NameRules = NameRules { namespaced: false, name: format::label_name };
 
-pub(super) fn rules_of(kind: &Kind) -> Rules {
+pub(super) fn rules_of(kind: &Kind) -> NameRules {
     if kind.namespaced { NAMESPACED } else { CLUSTER_SCOPED }
 }
 
-pub(super) fn on_create(object: &Field, rules: Rules, causes: &mut Causes) {
+pub(super) fn on_create(object: &Field, rules: NameRules, causes: &mut Causes) {
     let metadata = object.child("metadata");
     let generate_name = metadata.child("generateName");
     if !generate_name.text().is_empty() {
@@ -49,7 +52,7 @@ pub(super) fn on_create(object: &Field, rules: Rules, causes: &mut Causes) {
 
 /// What holds for objects of every kind, whose names need only be fit for a URL.
 pub(super) fn on_create_generic(object: &Field, causes: &mut Causes) {
-    on_create(object, Rules { namespaced: true, name: format::path_segment }, causes);
+    on_create(object, NameRules { namespaced: true, name: format::path_segment }, causes);
 }
 
 pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
@@ -139,7 +142,7 @@ fn is_blank(field: &Field) -> bool {
     !field.is_set() || field.value().as_str() == Some("")
 }
 
-fn namespace(metadata: &Field, rules: Rules, causes: &mut Causes) {
+fn namespace(metadata: &Field, rules: NameRules, causes: &mut Causes) {
     let namespace = metadata.child("namespace");
     match (rules.namespaced, namespace.text()) {
         (true, "") => causes.required(&namespace, ""),

@@ -39,7 +39,7 @@ fn taints(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let metadata = object.child("metadata");
     let path = metadata.child("taints");
-    let taints = path.holding(spec.child("taints").value());
+    let taints = path.with_value(spec.child("taints").value());
     let mut seen: Vec<(String, String)> = Vec::new();
     for taint in taints.items() {
         selector::label_key(&taint.child("key"), causes);
@@ -88,7 +88,7 @@ fn quantities(object: &Field, causes: &mut Causes) {
         for (resource, entry) in resources.entries() {
             // Upstream writes these keys as if they were fields.
             let field = resources.child(resource);
-            quantity_of_resource(resource, &field.holding(entry.value()), causes);
+            quantity_of_resource(resource, &field.with_value(entry.value()), causes);
         }
     }
 }

@@ -76,8 +76,8 @@ pub(super) fn template(template: &Field, causes: &mut Causes) {
     let metadata = template.child("metadata");
     // Upstream reports the template's labels and annotations without the step through metadata.
     let (labels, annotations) = (template.child("labels"), template.child("annotations"));
-    metadata::labels(&labels.holding(metadata.child("labels").value()), causes);
-    let annotations = annotations.holding(metadata.child("annotations").value());
+    metadata::labels(&labels.with_value(metadata.child("labels").value()), causes);
+    let annotations = annotations.with_value(metadata.child("annotations").value());
     metadata::annotations(&annotations, causes);
     let spec = template.child("spec");
     pod_annotations(&annotations, &spec, causes);

@@ -40,7 +40,7 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     names(spec, causes);
     scheduling::tolerations(&spec.child("tolerations"), causes);
     host_aliases(&spec.child("hostAliases"), causes);
-    rest(spec, causes);
+    other_fields(spec, causes);
 }
 
 /// The fields that hold one name.
@@ -66,7 +66,7 @@ fn names(spec: &Field, causes: &mut Causes) {
     }
 }
 
-fn rest(spec: &Field, causes: &mut Causes) {
+fn other_fields(spec: &Field, causes: &mut Causes) {
     let priority_class = spec.child("priorityClassName");
     if !priority_class.text().is_empty() {
         causes.invalid_each(&priority_class, format::dns_subdomain(priority_class.text()));
@@ -80,7 +80,7 @@ fn rest(spec: &Field, causes: &mut Causes) {
     if overhead.is_set() {
         let as_limits = serde_json::json!({"limits": overhead.value()});
         resources::requirements(
-            &overhead.holding(&as_limits),
+            &overhead.with_value(&as_limits),
             &spec.child("resourceClaims"),
             causes,
         );
@@ -160,7 +160,7 @@ fn scheduling_gates(gates: &Field, causes: &mut Causes) {
     let mut seen: Vec<&Value> = Vec::new();
     for gate in gates.items() {
         let name = gate.value().get("name").unwrap_or(&Value::Null);
-        let named = gate.holding(name);
+        let named = gate.with_value(name);
         causes.invalid_each(&named, format::label_key(named.text()));
         if seen.contains(&name) {
             causes.duplicate(&named);

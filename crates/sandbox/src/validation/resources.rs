@@ -173,7 +173,7 @@ fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
     for claim in claims.items() {
         let name = claim.child("name").text().to_owned();
         let named = serde_json::Value::from(name.as_str());
-        let field = claim.holding(&named);
+        let field = claim.with_value(&named);
         if name.is_empty() {
             causes.required(&claim, "");
             continue;

@@ -43,10 +43,10 @@ pub(super) fn binding_on_update(object: &Field, old: &Field, scope: Scope, cause
 }
 
 impl Scope {
-    fn rules(self) -> metadata::Rules {
+    fn rules(self) -> metadata::NameRules {
         match self {
-            Scope::Cluster => RBAC_CLUSTER_SCOPED,
-            Scope::Namespace => RBAC_NAMESPACED,
+            Self::Cluster => RBAC_CLUSTER_SCOPED,
+            Self::Namespace => RBAC_NAMESPACED,
         }
     }
 }

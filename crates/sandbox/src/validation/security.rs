@@ -18,7 +18,7 @@ pub(super) fn pod_security_context(spec: &Field, causes: &mut Causes) {
     }
     // Where processes are shared is said in the spec, and reported in the security context.
     let share = context.child("shareProcessNamespace");
-    let share = share.holding(spec.child("shareProcessNamespace").value());
+    let share = share.with_value(spec.child("shareProcessNamespace").value());
     if share.is_true() && spec.child("hostPID").is_true() {
         causes.invalid(&share, "ShareProcessNamespace and HostPID cannot both be enabled");
     }

@@ -16,7 +16,7 @@ pub(super) fn is_empty(selector: &Field) -> bool {
 
 fn requirement(expression: &Field, causes: &mut Causes) {
     let (operator, values) = (expression.child("operator"), expression.child("values"));
-    if !values_fit(&operator, &values, causes) {
+    if !check_values(&operator, &values, causes) {
         causes.invalid_rendered(
             &operator,
             super::field::go_quote(operator.text()),
@@ -30,7 +30,7 @@ fn requirement(expression: &Field, causes: &mut Causes) {
 }
 
 /// Says so if an operator of sets has values that it can't have. False if it is none.
-pub(super) fn values_fit(operator: &Field, values: &Field, causes: &mut Causes) -> bool {
+pub(super) fn check_values(operator: &Field, values: &Field, causes: &mut Causes) -> bool {
     match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
             causes.required(values, "must be specified when `operator` is 'In' or 'NotIn'");

@@ -15,7 +15,7 @@ pub(super) fn namespace_on_create(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let finalizers = spec.child("finalizers");
     for finalizer in finalizers.items() {
-        finalizer_name(&finalizers.holding(finalizer.value()), causes);
+        finalizer_name(&finalizers.with_value(finalizer.value()), causes);
     }
 }
 

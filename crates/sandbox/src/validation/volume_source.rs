@@ -15,10 +15,10 @@ const HOST_PATH_TYPES: [&str; 8] = [
 ];
 
 /// How one type of volume is validated.
-type Rule = fn(&Field, &mut Causes);
+type SourceValidator = fn(&Field, &mut Causes);
 
 /// The types of volumes, in the order in which upstream looks for them.
-const TYPES: [(&str, Rule); 29] = [
+const TYPES: [(&str, SourceValidator); 29] = [
     ("emptyDir", empty_dir),
     ("hostPath", host_path),
     ("gitRepo", |source, causes| causes.required_text(&source.child("repository"))),
@@ -63,7 +63,7 @@ const TYPES: [(&str, Rule); 29] = [
 /// A volume has exactly one type.
 pub(super) fn source(volume: &Field, causes: &mut Causes) {
     let mut found = 0;
-    for (name, rule) in TYPES {
+    for (name, validate) in TYPES {
         let source = volume.child(name);
         if !source.is_set() {
             continue;
@@ -72,7 +72,7 @@ pub(super) fn source(volume: &Field, causes: &mut Causes) {
         if found > 1 {
             causes.forbidden(&source, "may not specify more than 1 volume type");
         } else {
-            rule(&source, causes);
+            validate(&source, causes);
         }
     }
     let image = volume.child("image");
@@ -187,7 +187,7 @@ fn key_to_path(item: &Field, causes: &mut Causes) {
 
 /// Upstream reports the files of a downward API volume under the volume itself.
 fn downward_file(owner: &Field, item: &Field, causes: &mut Causes) {
-    let owner = owner.holding(item.value());
+    let owner = owner.with_value(item.value());
     causes.required_text(&owner.child("path"));
     local_path(&owner.child("path"), causes);
     let (field, resource) = (owner.child("fieldRef"), owner.child("resourceFieldRef"));
@@ -282,14 +282,14 @@ fn account_token(projected: &Field, token: &Field, causes: &mut Causes) {
         causes.invalid(&expiration, "may not specify a duration larger than 2^32 seconds");
     }
     let path = projected.child("path");
-    let path = path.holding(token.child("path").value());
+    let path = path.with_value(token.child("path").value());
     causes.required_text(&path);
     local_path(&path, causes);
 }
 
 fn trust_bundle(source: &Field, bundle: &Field, causes: &mut Causes) {
     let field = source.child("clusterTrustBundlePEM");
-    let field = field.holding(bundle.value());
+    let field = field.with_value(bundle.value());
     match (bundle.child("name").is_set(), bundle.child("signerName").is_set()) {
         (true, true) => causes.invalid(&field, "only one of name and signerName may be used"),
         (true, false) => {

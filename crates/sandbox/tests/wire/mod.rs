@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_sandbox::{Applied, Limits, Options, Sandbox, start};
+use everynode_sandbox::{AppliedObject, Limits, Options, Sandbox, start};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
@@ -37,11 +37,11 @@ impl Answer {
 const DEADLINE: Duration = Duration::from_secs(20);
 
 impl Server {
-    pub async fn start() -> Server {
-        Server::start_with(Limits::default()).await
+    pub async fn start() -> Self {
+        Self::start_with(Limits::default()).await
     }
 
-    pub async fn start_with(limits: Limits) -> Server {
+    pub async fn start_with(limits: Limits) -> Self {
         let sandbox = start(Options { limits, ..Options::default() }).await.expect("a sandbox");
         let text = std::fs::read_to_string(sandbox.kubeconfig_path()).expect("a kubeconfig");
         let document: Value = serde_json::from_str(&text).expect("a kubeconfig of ours is JSON");
@@ -56,7 +56,7 @@ impl Server {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let token = document["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
-        Server { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
+        Self { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
     }
 
     pub fn kubeconfig(&self) -> &Path {
@@ -86,7 +86,7 @@ impl Server {
         self.request("POST", path, "Content-Type: application/json\r\n", body).await
     }
 
-    pub fn apply(&self, manifest: &str) -> Vec<Applied> {
+    pub fn apply(&self, manifest: &str) -> Vec<AppliedObject> {
         self.sandbox.apply_manifest(manifest)
     }
 

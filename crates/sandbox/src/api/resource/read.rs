@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 
-use super::Target;
+use super::ResourceTarget;
 use crate::api::call::Call;
 use crate::api::negotiate;
 use crate::api::query::Parameters;
 use crate::api::render;
 use crate::api::respond::Body;
-use crate::api::shared::Shared;
+use crate::api::shared::SharedCluster;
 use crate::api::stale_read;
 use crate::api::watch;
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
@@ -18,8 +18,8 @@ use crate::status::Status;
 use crate::store::{ListOptions, ResourceVersionMatch};
 
 pub fn get(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -32,8 +32,8 @@ pub fn get(
 }
 
 pub fn list(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
@@ -44,8 +44,8 @@ pub fn list(
 }
 
 pub fn watch(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
@@ -55,7 +55,7 @@ pub fn watch(
     let parameters = &call.parameters;
     watch::response(
         shared,
-        watch::Request {
+        watch::WatchRequest {
             kind: target.kind,
             selector,
             form,
@@ -68,7 +68,10 @@ pub fn watch(
     )
 }
 
-pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<ListOptions, Status> {
+pub fn list_options(
+    target: &ResourceTarget<'_>,
+    parameters: &Parameters,
+) -> Result<ListOptions, Status> {
     let resource_version = resource_version(&parameters.resource_version)?;
     let resource_version_match = match parameters.resource_version_match.as_str() {
         "" => None,
@@ -133,7 +136,7 @@ pub fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     })
 }
 
-pub fn selector(target: &Target<'_>, parameters: &Parameters) -> Result<Selector, Status> {
+pub fn selector(target: &ResourceTarget<'_>, parameters: &Parameters) -> Result<Selector, Status> {
     let refuse = |error: SelectorError| Status::bad_request(error.to_string());
     let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
     Ok(Selector {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::{Target, read};
+use super::{ResourceTarget, read};
 use crate::api::call::Call;
 use crate::api::decode::{self, Decoded};
 use crate::api::negotiate::{self, Syntax};
 use crate::api::query::FieldValidation;
 use crate::api::render;
 use crate::api::respond::{self, Body};
-use crate::api::shared::Shared;
+use crate::api::shared::SharedCluster;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::PatchType;
@@ -24,15 +24,15 @@ use crate::validation;
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum WriteEndpoint {
     Main,
     Status,
     Finalize,
 }
 
 pub fn create(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
@@ -46,27 +46,27 @@ pub fn create(
 }
 
 pub fn update(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
-    part: Part,
+    endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let changed = change(shared, target, name, call, |registry, options| match part {
-        Part::Main => registry.update(kind, namespace, name, body.value, options),
-        Part::Status => registry.update_status(kind, namespace, name, body.value, options),
-        Part::Finalize => registry.finalize(name, body.value, options),
+    let changed = change(shared, target, name, call, |registry, options| match endpoint {
+        WriteEndpoint::Main => registry.update(kind, namespace, name, body.value, options),
+        WriteEndpoint::Status => registry.update_status(kind, namespace, name, body.value, options),
+        WriteEndpoint::Finalize => registry.finalize(name, body.value, options),
     })?;
     answer_change(kind, &changed, call, body.warnings)
 }
 
 pub fn patch(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
-    part: Part,
+    endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let patch_type = PatchType::parse(&negotiate::content_type(&call.headers))?;
@@ -80,7 +80,12 @@ pub fn patch(
     }
     let validation = call.parameters.field_validation;
     let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
-    let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status, strict };
+    let patch = Patch {
+        patch_type,
+        body: decoded.value,
+        status: endpoint == WriteEndpoint::Status,
+        strict,
+    };
     let changed = change(shared, target, name, call, |registry, options| {
         registry.patch(kind, namespace, name, &patch, options)
     })?;
@@ -102,8 +107,8 @@ struct Changed {
 }
 
 fn change(
-    shared: &Shared,
-    target: &Target<'_>,
+    shared: &SharedCluster,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
     write: impl FnOnce(&mut Registry, &WriteOptions) -> Result<Arc<Object>, Status>,
@@ -111,7 +116,7 @@ fn change(
     shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
         let before = registry.store().get(target.kind, target.namespace(), name).ok();
-        let before = before.map(|before| before.warm());
+        let before = before.map(|before| before.with_tree());
         let after = write(registry, &options)?;
         Ok(Changed { before, after })
     })
@@ -129,8 +134,8 @@ fn answer_change(
 }
 
 pub fn delete(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -144,8 +149,8 @@ pub fn delete(
 }
 
 pub fn delete_collection(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
@@ -158,8 +163,8 @@ pub fn delete_collection(
 }
 
 pub fn bind(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -172,8 +177,8 @@ pub fn bind(
 }
 
 pub fn evict(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {

@@ -20,16 +20,16 @@ const WATCHERS: usize = 1_000;
 const OBJECTS: usize = 200;
 const GROUPS: usize = 50;
 
-fn shared() -> Arc<Shared> {
+fn shared() -> Arc<SharedCluster> {
     let now = Timestamp(1_767_323_045_678);
     let registry = Registry::new(&Options { seed: 0, window: WINDOW }, now);
     let cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), now);
-    Arc::new(Shared::new(cluster, CancellationToken::new()))
+    Arc::new(SharedCluster::new(cluster, CancellationToken::new()))
 }
 
-fn request(start: Start, group: Option<usize>) -> Request {
+fn request(start: Start, group: Option<usize>) -> WatchRequest {
     let labels = group.map_or_else(String::new, |group| format!("group={group}"));
-    Request {
+    WatchRequest {
         kind: &CONFIG_MAP,
         selector: Selector {
             labels: LabelSelector::parse(&labels).expect("a good selector"),
@@ -52,7 +52,7 @@ fn config_map(index: usize, group: usize, round: usize) -> Value {
 }
 
 /// Forgets all changes but the latest `kept`.
-fn compact(shared: &Shared, kept: u64) {
+fn compact(shared: &SharedCluster, kept: u64) {
     shared.write(|registry, _| {
         let newest = registry.store().resource_version();
         registry.store_mut().compact(newest.saturating_sub(kept));
@@ -60,7 +60,7 @@ fn compact(shared: &Shared, kept: u64) {
 }
 
 /// Creates, changes (into another group, now and then) and deletes: one write per round.
-fn write(shared: &Shared, round: usize) {
+fn write(shared: &SharedCluster, round: usize) {
     let (index, lap) = (round % OBJECTS, round / OBJECTS);
     let name = format!("c{index}");
     shared.write(|registry, now| {
@@ -84,7 +84,7 @@ fn write(shared: &Shared, round: usize) {
 
 /// What a client that follows the protocol knows.
 struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCluster>,
     group: Option<usize>,
     watcher: Watcher,
     /// Names, and the round that each was last written in.
@@ -94,19 +94,19 @@ struct Client {
 }
 
 impl Client {
-    fn new(shared: &Arc<Shared>, group: Option<usize>) -> Client {
-        let start = Start::Everything { marked: true };
+    fn new(shared: &Arc<SharedCluster>, group: Option<usize>) -> Self {
+        let start = Start::InitialEvents { with_bookmark: true };
         let watcher = Watcher::new(shared, request(start, group)).expect("a watch");
         let shared = Arc::clone(shared);
-        Client { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
+        Self { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
     }
 
     /// Takes one chunk; starts anew where the watch has ended.
     async fn read(&mut self) {
         let Some(chunk) = self.watcher.next().await else {
-            let Client { shared, group, lists, .. } = self;
+            let Self { shared, group, lists, .. } = self;
             let lists = *lists + 1;
-            *self = Client { lists, ..Client::new(shared, *group) };
+            *self = Self { lists, ..Self::new(shared, *group) };
             return;
         };
         assert!(chunk.len() < CHUNK_BYTES + 4096, "a chunk of {} bytes", chunk.len());
@@ -222,7 +222,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = Start::Everything { marked: true };
+    let start = Start::InitialEvents { with_bookmark: true };
     let mut watcher = Watcher::new(&shared, request(start, None)).expect("a watch");
     assert_eq!(
         events(&mut watcher).await,
@@ -238,9 +238,9 @@ async fn a_watch_names_the_columns_once() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = Start::Everything { marked: false };
+    let start = Start::InitialEvents { with_bookmark: false };
     let form = Form::Table(MetaVersion::V1);
-    let table = Request { form, ..request(start, None) };
+    let table = WatchRequest { form, ..request(start, None) };
     let mut watcher = Watcher::new(&shared, table).expect("a watch");
     let chunk = watcher.next().await.expect("a chunk");
     let columns = |line: &[u8]| {
@@ -296,7 +296,7 @@ async fn a_watch_ends_when_it_expires_or_times_out() {
     assert_eq!(events(&mut watcher).await, ["ERROR -"]);
     assert!(watcher.next().await.is_none());
 
-    let timed = Request { timeout_seconds: Some(1), ..request(Start::Now, None) };
+    let timed = WatchRequest { timeout_seconds: Some(1), ..request(Start::Now, None) };
     let mut watcher = Watcher::new(&shared, timed).expect("a watch");
     assert!(watcher.next().await.is_none());
 }
@@ -309,8 +309,8 @@ fn the_start_of_a_watch_is_asked_for_as_upstream_demands() {
         start(&parameters).map_err(|status| status.code())
     };
     let cases = [
-        ("", Ok(Start::Everything { marked: false })),
-        ("resourceVersion=0", Ok(Start::Everything { marked: false })),
+        ("", Ok(Start::InitialEvents { with_bookmark: false })),
+        ("resourceVersion=0", Ok(Start::InitialEvents { with_bookmark: false })),
         ("resourceVersion=7", Ok(Start::After(7))),
         ("resourceVersion=x", Err(422)),
         ("sendInitialEvents=true", Err(422)),
@@ -318,7 +318,7 @@ fn the_start_of_a_watch_is_asked_for_as_upstream_demands() {
         ("sendInitialEvents=true&resourceVersionMatch=Exact", Err(422)),
         (
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-            Ok(Start::Everything { marked: true }),
+            Ok(Start::InitialEvents { with_bookmark: true }),
         ),
         ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(Start::Now)),
     ];

@@ -14,9 +14,9 @@ struct World {
 }
 
 impl World {
-    fn new(window: usize) -> World {
+    fn new(window: usize) -> Self {
         let registry = Registry::new(&Options { seed: 1, window }, NOW);
-        World { registry, collector: GarbageCollector::default() }
+        Self { registry, collector: GarbageCollector::default() }
     }
 
     fn create(&mut self, kind: &'static Kind, namespace: &str, object: Value) -> Arc<Object> {

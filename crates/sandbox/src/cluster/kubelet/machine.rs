@@ -29,7 +29,7 @@ pub struct Machine {
     uid: Arc<str>,
     pub down: bool,
     /// The cluster takes it for silent: some condition of its node is Unknown.
-    doubted: bool,
+    reported_unknown: bool,
     pub room: Room,
     pub images: BTreeSet<Arc<str>>,
     pub host_ip: Arc<str>,
@@ -37,13 +37,13 @@ pub struct Machine {
     pod_network: String,
     pod_hosts: BTreeSet<u8>,
     slot: u32,
-    beats: u32,
+    heartbeats: u32,
 }
 
 impl Machine {
     /// Takes its node as it is now.
-    fn see(&mut self, node: &Arc<Object>) {
-        self.doubted = nodes::is_unknown(node.value());
+    fn update_node(&mut self, node: &Arc<Object>) {
+        self.reported_unknown = nodes::has_unknown_condition(node.value());
         self.room.update(placement::node(node.value()), node.value());
     }
 
@@ -78,7 +78,7 @@ impl Machines {
     }
 
     /// Whether a node of this name is known that is not this one.
-    pub fn is_another(&self, node: &Object) -> bool {
+    pub fn is_recreated(&self, node: &Object) -> bool {
         self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
     }
 
@@ -89,7 +89,7 @@ impl Machines {
             Some(machine) if *machine.uid == *node.uid() => {
                 let started = machine.down && !down;
                 machine.down = down;
-                machine.see(node);
+                machine.update_node(node);
                 started
             }
             _ => {
@@ -108,7 +108,7 @@ impl Machines {
         if let (Some(machine), Some(node)) =
             (self.machines.get_mut(node.name()), context.node(node.name()))
         {
-            machine.see(&node);
+            machine.update_node(&node);
         }
     }
 
@@ -120,14 +120,14 @@ impl Machines {
             name: node.name().into(),
             uid: node.uid().into(),
             down,
-            doubted: false,
+            reported_unknown: false,
             room: Room::new(placement::node(value), value),
             images: BTreeSet::new(),
             host_ip: host_ip(value, self.registered).into(),
             pod_network: pod_network(value, self.registered),
             pod_hosts: BTreeSet::new(),
             slot,
-            beats: 0,
+            heartbeats: 0,
         };
         let members = self.slots.entry(slot).or_default();
         if members.is_empty() {
@@ -156,26 +156,26 @@ impl Machines {
             self.slots.remove(&slot);
             return Vec::new();
         };
-        let mut doubted = Vec::new();
+        let mut reported_unknown = Vec::new();
         for name in members {
             if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
                 context.renew_lease(name, &machine.uid);
-                machine.beats += 1;
-                if machine.doubted {
-                    doubted.push(name.clone());
-                } else if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
+                machine.heartbeats += 1;
+                if machine.reported_unknown {
+                    reported_unknown.push(name.clone());
+                } else if machine.heartbeats.is_multiple_of(HEARTBEATS_PER_REPORT) {
                     report(context, name);
                 }
             }
         }
         let next = context.now.0 + context.settings.lease_renew_ms;
         context.timers.set(Timestamp(next), Timer::Heartbeat { slot });
-        for name in &doubted {
+        for name in &reported_unknown {
             if let Some(node) = context.node(name) {
                 self.register(context, &node);
             }
         }
-        doubted
+        reported_unknown
     }
 }
 

@@ -3,9 +3,9 @@
 //! For pods that are aimed at one node, as a DaemonSet's are. Which node to empty for a pod that might go to several is
 //! not decided here: such a pod waits.
 
-use super::{NAME, Turn};
+use super::{NAME, QueueKey};
 use crate::cluster::component_context::ComponentContext;
-use crate::cluster::event::{About, Says};
+use crate::cluster::event::{EventSubject, EventText};
 use crate::condition;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
@@ -13,21 +13,21 @@ use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 pub fn victims(
     room: &Room,
     needs: &PodNeeds,
-    turn: &Turn,
-    bound: Vec<(&Turn, &Usage)>,
-) -> Option<Vec<Turn>> {
+    queue_key: &QueueKey,
+    bound: Vec<(&QueueKey, &Usage)>,
+) -> Option<Vec<QueueKey>> {
     if !room.misfits(needs).iter().all(Misfit::could_be_resolved) {
         return None;
     }
     let mut room = room.clone();
-    let mut lesser: Vec<(&Turn, &Usage)> =
-        bound.into_iter().filter(|(other, _)| other.priority > turn.priority).collect();
+    let mut lesser: Vec<(&QueueKey, &Usage)> =
+        bound.into_iter().filter(|(other, _)| other.priority > queue_key.priority).collect();
     lesser.iter().for_each(|(_, usage)| room.remove(usage));
     if !room.misfits(needs).is_empty() {
         return None;
     }
     // The most important may stay if there is room left, of equals the oldest.
-    lesser.sort_by_key(|(turn, _)| *turn);
+    lesser.sort_by_key(|(queue_key, _)| *queue_key);
     let mut victims = Vec::new();
     for (other, usage) in lesser {
         room.add(usage);
@@ -40,7 +40,7 @@ pub fn victims(
 }
 
 /// Deletes a pod so that another one finds room. Returns whether it had not been deleted already.
-pub fn evict(context: &mut ComponentContext<'_>, victim: &Turn, by: &str, node: &str) -> bool {
+pub fn evict(context: &mut ComponentContext<'_>, victim: &QueueKey, by: &str, node: &str) -> bool {
     let Some(pod) = context.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
         return false;
     };
@@ -49,10 +49,15 @@ pub fn evict(context: &mut ComponentContext<'_>, victim: &Turn, by: &str, node: 
     }
     let message = format!("{NAME}: preempting to accommodate a higher priority pod");
     let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, context.now);
-    let message = format!("Preempted by pod {by} on node {node}");
-    let says =
-        Says { component: NAME, host: "", warns: false, reason: "Preempted", message: &message };
-    context.record(About::pod(&pod), says);
+    let message = format!("PreemptionResult by pod {by} on node {node}");
+    let text = EventText {
+        component: NAME,
+        host: "",
+        is_warning: false,
+        reason: "Preempted",
+        message: &message,
+    };
+    context.record(EventSubject::pod(&pod), text);
     if let Some(pod) = context.set_pod_status(&pod, status) {
         context.delete_pod(&pod);
     }

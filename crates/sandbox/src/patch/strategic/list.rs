@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Fields, LIST_TYPE, MAP_TYPE, PATCH, Refusal};
+use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
 use super::{bad_type, merge_object, plain, unknown_patch_type, without_directives};
 use crate::patch::go_text;
 use crate::patch::schema::Field;
@@ -20,7 +20,7 @@ pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
     field: Option<&'static Field>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let key = field.and_then(|field| field.strategy.key());
     match elements(&original, &patch)? {
         Elements::None => Ok(original),
@@ -34,7 +34,7 @@ pub(super) fn delete(
     original: Vec<Value>,
     deleted: Vec<Value>,
     field: Option<&'static Field>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     match elements(&original, &deleted)? {
         Elements::None => Ok(original),
         Elements::Scalars => {
@@ -53,7 +53,7 @@ pub(super) fn merge_in_order(
     list: &str,
     order: &[Value],
     field: Option<&'static Field>,
-) -> Result<(), Refusal> {
+) -> Result<(), MergeError> {
     let key = field.and_then(|field| field.strategy.key());
     let live = take_list(original, list)?.filter(|live| !live.is_empty());
     let changes = take_list(patch, list)?.filter(|changes| !changes.is_empty());
@@ -79,7 +79,7 @@ fn merge_scalars(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: Option<&str>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let live = positions(&original, key)?;
     let asked = positions(&patch, key)?;
     let mut seen = BTreeSet::new();
@@ -92,11 +92,11 @@ fn merge_objects(
     patch: Vec<Value>,
     key: Option<&str>,
     field: Option<&'static Field>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let key = key.ok_or_else(|| {
-        Refusal::Plain("cannot merge lists without merge key for struct".to_string())
+        MergeError::Internal("cannot merge lists without merge key for struct".to_string())
     })?;
-    let (mut merged, patch) = obey_element_directives(original, patch, key)?;
+    let (mut merged, patch) = apply_element_directives(original, patch, key)?;
     let live = positions(&merged, Some(key))?;
     let asked = positions(&patch, Some(key))?;
     let mut places = live.clone();
@@ -115,11 +115,11 @@ fn merge_objects(
 
 /// Elements with `$patch`: `delete` takes out those of the same key, `replace` (on any element) the whole list. Returns
 /// what is left of the list, and of the patch.
-fn obey_element_directives(
+fn apply_element_directives(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: &str,
-) -> Result<(Vec<Value>, Vec<Value>), Refusal> {
+) -> Result<(Vec<Value>, Vec<Value>), MergeError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = BTreeSet::new();
     let mut replace = false;
@@ -135,7 +135,7 @@ fn obey_element_directives(
             Some("replace") => replace = true,
             Some("merge") => {
                 let message = "merging lists cannot yet be specified in the patch";
-                return Err(Refusal::Plain(message.to_string()));
+                return Err(MergeError::Internal(message.to_string()));
             }
             _ => return Err(unknown_patch_type(item.as_object().cloned().unwrap_or_default())),
         }
@@ -153,7 +153,7 @@ fn obey_element_directives(
 }
 
 /// Checks that the patch's elements stand in the order that is asked for, and are all named there.
-fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Refusal> {
+fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), MergeError> {
     if order.is_empty() {
         return Ok(());
     }
@@ -162,7 +162,7 @@ fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Resul
         let wanted = identity(item, key)?;
         loop {
             let Some(next) = asked.next() else {
-                return Err(Refusal::Plain(format!(
+                return Err(MergeError::Internal(format!(
                     "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
                     go_text::list(changes),
                     go_text::list(order)
@@ -183,7 +183,7 @@ fn in_order(
     asked: &Positions,
     live: &Positions,
     key: Option<&str>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let mut patched = Vec::new();
     let mut server_only = Vec::new();
     for item in merged {
@@ -216,17 +216,17 @@ enum Elements {
 }
 
 /// What the lists hold: elements of one type, or the patch is refused.
-fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, Refusal> {
+fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, MergeError> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {
         return Ok(Elements::None);
     };
     if first.is_array() {
-        return Err(Refusal::Unfit);
+        return Err(MergeError::Rejected);
     }
     let type_name = go_text::type_name(first);
     if items.any(|item| go_text::type_name(item) != type_name) {
-        return Err(Refusal::Plain(format!(
+        return Err(MergeError::Internal(format!(
             "list element types are not identical: [{} {}]",
             go_text::list(original),
             go_text::list(patch)
@@ -235,7 +235,7 @@ fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, Refusal> {
     Ok(if first.is_object() { Elements::Objects } else { Elements::Scalars })
 }
 
-fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Refusal> {
+fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, MergeError> {
     match fields.get(list) {
         None => Ok(None),
         Some(Value::Array(_)) => match fields.remove(list) {
@@ -246,7 +246,7 @@ fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Refu
     }
 }
 
-fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, Refusal> {
+fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, MergeError> {
     let mut positions = Positions::new();
     for (place, item) in list.iter().enumerate() {
         positions.entry(identity(item, key)?).or_insert(place);
@@ -254,13 +254,13 @@ fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, Refusal> {
     Ok(positions)
 }
 
-fn identity(item: &Value, key: Option<&str>) -> Result<Identity, Refusal> {
+fn identity(item: &Value, key: Option<&str>) -> Result<Identity, MergeError> {
     let Some(key) = key else {
         return Ok(text(item));
     };
     match item {
         Value::Object(fields) => fields.get(key).map(text).ok_or_else(|| {
-            Refusal::Plain(format!(
+            MergeError::Internal(format!(
                 "map: {} does not contain declared merge key: {key}",
                 go_text::value(item)
             ))

@@ -101,7 +101,7 @@ fn watchers_of_all_speeds_end_with_the_same_state() {
 #[test]
 fn old_versions_keep_no_trees() {
     let mut registry = registry();
-    let names: Vec<String> = (0..2 * HOT_CHANGES).map(|n| format!("object-{n}")).collect();
+    let names: Vec<String> = (0..2 * TREE_CHANGES).map(|n| format!("object-{n}")).collect();
     for name in &names {
         create(&mut registry, &CONFIG_MAP, config_map(name));
     }
@@ -113,11 +113,11 @@ fn old_versions_keep_no_trees() {
     }
     let changes =
         registry.store().changes_since(&CONFIG_MAP, 0, usize::MAX).expect("the window holds them");
-    let hot = |object: &Arc<Object>| object.is_hot();
-    assert!(changes.iter().filter(|change| hot(&change.object)).count() <= HOT_CHANGES);
+    let hot = |object: &Arc<Object>| object.has_tree();
+    assert!(changes.iter().filter(|change| hot(&change.object)).count() <= TREE_CHANGES);
     assert!(!changes.iter().filter_map(|change| change.previous.as_ref()).any(hot));
     assert!(
         registry.store().iter(&CONFIG_MAP, None).filter(|object| hot(object)).count()
-            <= HOT_CHANGES
+            <= TREE_CHANGES
     );
 }

@@ -141,7 +141,7 @@ fn send(kind: &'static Kind, object: &Value, other: &Value) {
     };
     let name = created.name().to_string();
     let served = registry.store().get(kind, namespace, &name).expect("it was created");
-    if let Some(cold) = served.cold() {
+    if let Some(cold) = served.without_tree() {
         assert_eq!(cold.value(), served.value());
     }
     let newest = registry.store().resource_version();

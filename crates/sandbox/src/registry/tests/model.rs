@@ -89,7 +89,7 @@ impl Pager {
             known(&store.list(&CONFIG_MAP, &options).expect("it is valid"))
         };
         if self.token.is_none() {
-            *self = Pager { expected: everything(), ..Pager::default() };
+            *self = Self { expected: everything(), ..Self::default() };
         }
         let options =
             ListOptions { limit, continue_token: self.token.take(), ..ListOptions::default() };

@@ -197,13 +197,13 @@ fn an_old_object_is_the_same_as_bytes() {
         registry.patch(&POD, "default", "b", &patch, &options()).expect("it is valid");
     }
     let old = registry.store().find(&POD, "default", "a").expect("it is there");
-    assert!(fresh.is_hot() && !old.is_hot());
+    assert!(fresh.has_tree() && !old.has_tree());
     assert_eq!(old.json(), fresh.json());
     assert_eq!(old.label("app"), Some("a"));
     assert_eq!((old.name(), old.uid()), (fresh.name(), fresh.uid()));
-    assert!(!old.is_hot());
+    assert!(!old.has_tree());
     assert_eq!(old.read().as_ref(), fresh.value());
-    assert!(!old.is_hot());
+    assert!(!old.has_tree());
     assert_eq!(old.value(), fresh.value());
-    assert!(old.is_hot());
+    assert!(old.has_tree());
 }

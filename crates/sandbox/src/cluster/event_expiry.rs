@@ -12,21 +12,21 @@ use crate::store::{DeleteOptions, WriteOptions};
 
 /// How old events are, told by the resourceVersion of their last write alone: no event has to be read.
 #[derive(Debug, Default)]
-pub struct EventAges {
+pub struct EventExpiry {
     /// The newest resourceVersion at each look.
-    marks: VecDeque<(Timestamp, u64)>,
+    samples: VecDeque<(Timestamp, u64)>,
 }
 
-impl EventAges {
+impl EventExpiry {
     /// Deletes the events that have not been written for `age_ms`, as far as earlier looks tell.
     pub fn expire(&mut self, registry: &mut Registry, now: Timestamp, age_ms: i64) {
-        self.marks.push_back((now, registry.store().resource_version()));
+        self.samples.push_back((now, registry.store().resource_version()));
         let mut limit = 0;
-        while let Some((at, newest)) = self.marks.front()
+        while let Some((at, newest)) = self.samples.front()
             && at.0 + age_ms <= now.0
         {
             limit = *newest;
-            self.marks.pop_front();
+            self.samples.pop_front();
         }
         let is_old = |event: &&Arc<Object>| event.resource_version() <= limit;
         let old: Vec<Arc<Object>> =
