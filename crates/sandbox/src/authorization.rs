@@ -20,15 +20,15 @@ use crate::status::Status;
 use crate::store::{Store, WriteOptions};
 use crate::value::{array, string};
 
-pub use rule::{Attributes, PolicyRule, RequestTarget};
+pub(crate) use rule::{Attributes, PolicyRule, RequestTarget};
 
 /// Members may do anything, whatever the roles say.
-pub const MASTERS: &str = "system:masters";
-pub const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const MASTERS: &str = "system:masters";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub(crate) struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
@@ -36,7 +36,7 @@ pub struct User {
 
 impl User {
     /// A service account as upstream names it, with the groups that it is in.
-    pub fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+    pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             name: service_account_name(namespace, name),
             uid: uid.to_owned(),
@@ -48,7 +48,7 @@ impl User {
         }
     }
 
-    pub fn is_master(&self) -> bool {
+    pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 }
@@ -60,13 +60,13 @@ fn service_account_name(namespace: &str, name: &str) -> String {
 
 /// Whether a request may go on, and why: which binding allows it, or which role a binding names in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     Allowed { reason: String },
     Refused { reason: String },
 }
 
 /// The first binding that allows the request decides; nothing forbids.
-pub fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decision {
+pub(crate) fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decision {
     if user.is_master() {
         return Decision::Allowed { reason: String::new() };
     }
@@ -90,7 +90,7 @@ pub fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decisi
 }
 
 /// All rules that hold for the user in a namespace, in the order in which they are looked at.
-pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
+pub(crate) fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
     if user.is_master() {
         return vec![PolicyRule::any_resource(), PolicyRule::any_path()];
     }
@@ -101,7 +101,7 @@ pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
 }
 
 /// Writes the roles that every cluster has, and who has them.
-pub fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
+pub(crate) fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
     let documents: Vec<Value> = crate::yaml::documents(include_str!("authorization/roles.yaml"))
         .expect("the roles of every cluster are YAML");
     for document in documents {

@@ -3,18 +3,18 @@
 use everynode_core::time::Timestamp;
 
 /// `2026-01-02T03:04:05Z`, as `metav1.Time`.
-pub fn rfc3339(at: Timestamp) -> String {
+pub(crate) fn rfc3339(at: Timestamp) -> String {
     jiff::Timestamp::from_second(at.0.div_euclid(1000)).unwrap_or_default().to_string()
 }
 
 /// `2026-01-02T03:04:05.678000Z`, as `metav1.MicroTime`.
-pub fn rfc3339_micro(at: Timestamp) -> String {
+pub(crate) fn rfc3339_micro(at: Timestamp) -> String {
     let time = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     format!("{time:.6}")
 }
 
 /// Either form; `None` if it is neither.
-pub fn parse(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     text.parse::<jiff::Timestamp>().ok().map(|time| Timestamp(time.as_millisecond()))
 }
 

@@ -7,7 +7,7 @@ use crate::clock::rfc3339;
 use crate::object::Object;
 
 /// Replaces the condition of the same type, or adds it.
-pub fn set(status: &mut Value, condition: Value) {
+pub(crate) fn set(status: &mut Value, condition: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
@@ -20,7 +20,7 @@ pub fn set(status: &mut Value, condition: Value) {
 }
 
 /// The status of a pod that is to be deleted for something that is no fault of its own.
-pub fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestamp) -> Value {
+pub(crate) fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestamp) -> Value {
     let generation = pod.value()["metadata"].get("generation").cloned();
     let condition = json!({
         "type": "DisruptionTarget",

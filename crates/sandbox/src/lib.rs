@@ -1,6 +1,7 @@
 //! A fake Kubernetes with simulated nodes: a store, actors that step over it, and an HTTP front.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 mod api;
 mod authorization;

@@ -19,8 +19,9 @@ use serde_json::{Map, Value};
 
 use crate::kind::Kind;
 
-pub use convert::convert;
-pub use decode::{DecodeError, decode, new_unknown_fields, unknown_fields};
+pub(crate) use convert::convert;
+pub(crate) use decode::new_unknown_fields;
+pub use decode::{DecodeError, decode, unknown_fields};
 use normalize::EncodeRule;
 pub(crate) use normalize::normalize;
 

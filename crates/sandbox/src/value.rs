@@ -4,47 +4,47 @@
 use serde_json::{Map, Value};
 
 /// The string at `path`, or "".
-pub fn string<'a>(object: &'a Value, path: &str) -> &'a str {
+pub(crate) fn string<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or("")
 }
 
 /// The string that a list of keys leads to, or "".
-pub fn text<'a>(object: &'a Value, keys: &[&str]) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, keys: &[&str]) -> &'a str {
     keys.iter().try_fold(object, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or("")
 }
 
 /// The integer at `path`, or 0.
-pub fn integer(object: &Value, path: &str) -> i64 {
+pub(crate) fn integer(object: &Value, path: &str) -> i64 {
     integer_maybe(object, path).unwrap_or(0)
 }
 
 /// The integer at `path`, if there is one.
-pub fn integer_maybe(object: &Value, path: &str) -> Option<i64> {
+pub(crate) fn integer_maybe(object: &Value, path: &str) -> Option<i64> {
     at(object, path).and_then(Value::as_i64)
 }
 
 /// The boolean at `path`, or false.
-pub fn boolean(object: &Value, path: &str) -> bool {
+pub(crate) fn boolean(object: &Value, path: &str) -> bool {
     at(object, path).and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// The elements of the array at `path`, or none.
-pub fn array<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+pub(crate) fn array<'a>(object: &'a Value, path: &str) -> &'a [Value] {
     at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The object at `path`, if there is one (an empty one included).
-pub fn map<'a>(object: &'a Value, path: &str) -> Option<&'a Map<String, Value>> {
+pub(crate) fn map<'a>(object: &'a Value, path: &str) -> Option<&'a Map<String, Value>> {
     at(object, path).and_then(Value::as_object)
 }
 
 /// Whether something other than null is at `path`.
-pub fn is_set(object: &Value, path: &str) -> bool {
+pub(crate) fn is_set(object: &Value, path: &str) -> bool {
     at(object, path).is_some_and(|value| !value.is_null())
 }
 
 /// The string entries of the map at `path`, ordered by key: labels, annotations, node selectors.
-pub fn string_map<'a>(object: &'a Value, path: &str) -> Vec<(&'a str, &'a str)> {
+pub(crate) fn string_map<'a>(object: &'a Value, path: &str) -> Vec<(&'a str, &'a str)> {
     let mut entries: Vec<(&str, &str)> = map(object, path)
         .into_iter()
         .flatten()
@@ -55,7 +55,7 @@ pub fn string_map<'a>(object: &'a Value, path: &str) -> Vec<(&'a str, &'a str)> 
 }
 
 /// The type in the words of Go's decoder.
-pub fn json_type(value: &Value) -> &'static str {
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

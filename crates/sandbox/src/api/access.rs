@@ -11,7 +11,7 @@ use crate::status::{Details, Reason, Status};
 
 /// Refuses a request that no role of the user allows. Logs the request and the decision at level
 /// `debug`, which shows the rights that a program uses.
-pub fn check(
+pub(crate) fn check(
     shared: &SharedCluster,
     user: &User,
     attributes: &Attributes<'_>,
@@ -30,13 +30,13 @@ pub fn check(
 }
 
 /// The attributes of an authorized request.
-pub fn attributes_of(request: &AuthorizedCall) -> Attributes<'_> {
+pub(crate) fn attributes_of(request: &AuthorizedCall) -> Attributes<'_> {
     let call = &request.call;
     attributes(&request.route, &request.path, &call.method, &call.parameters)
 }
 
 /// The attributes of a request to a route.
-pub fn attributes<'a>(
+pub(crate) fn attributes<'a>(
     route: &'a Route,
     path: &'a str,
     method: &Method,
@@ -126,7 +126,7 @@ fn log(user: &User, attributes: &Attributes<'_>, decision: &Decision) {
 }
 
 /// 403 with upstream's message.
-pub fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
+pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
     let (name, verb) = (&user.name, attributes.verb);
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     let (object, cause, details) = match attributes.target {

@@ -13,18 +13,18 @@ use crate::kind::SERVICE_ACCOUNT;
 use crate::status::Status;
 
 /// Knows whom each token belongs to.
-pub struct Authenticator {
+pub(crate) struct Authenticator {
     admin_token: String,
     pub tokens: Tokens,
 }
 
 impl Authenticator {
-    pub fn new(admin_token: String) -> Self {
+    pub(crate) fn new(admin_token: String) -> Self {
         Self { admin_token, tokens: Tokens::default() }
     }
 
     /// None if the request says nothing of who makes it; what it says must be true.
-    pub fn identify(
+    pub(crate) fn identify(
         &self,
         shared: &SharedCluster,
         headers: &HeaderMap,

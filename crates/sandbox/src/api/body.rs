@@ -11,7 +11,11 @@ use crate::status::{Reason, Status};
 
 /// The whole body. 413 as soon as it is known to be too large, 408's sense as a 504 if it does not
 /// come.
-pub async fn read(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Incoming,
+    limits: &Limits,
+) -> Result<Bytes, Status> {
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())

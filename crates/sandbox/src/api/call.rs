@@ -11,7 +11,7 @@ use super::route::Route;
 use crate::authorization::User;
 
 /// A request whose body has been read.
-pub struct Call {
+pub(crate) struct Call {
     pub method: Method,
     pub headers: HeaderMap,
     pub parameters: Parameters,
@@ -21,7 +21,7 @@ pub struct Call {
 
 /// How injected faults change what a read shows; by default they don't.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReadFaults {
+pub(crate) struct ReadFaults {
     /// The number of latest writes that the shown state lacks.
     pub writes_behind: Option<u64>,
     /// The delay of the bookmark that ends the initial events.
@@ -29,7 +29,7 @@ pub struct ReadFaults {
 }
 
 /// A call with its route and its user, who may make it.
-pub struct AuthorizedCall {
+pub(crate) struct AuthorizedCall {
     pub route: Route,
     pub path: String,
     /// `None` for an anonymous user, who may ask for the server's health and version.

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionState {
+pub(crate) enum ConnectionState {
     Open,
     /// It stays open and no more bytes are read from it or written to it.
     Frozen,
@@ -15,7 +15,7 @@ pub enum ConnectionState {
 
 /// The connection on which a request arrived; it is in the request's extensions.
 #[derive(Clone, Debug)]
-pub struct Connection(Arc<watch::Sender<ConnectionState>>);
+pub(crate) struct Connection(Arc<watch::Sender<ConnectionState>>);
 
 impl Default for Connection {
     fn default() -> Self {
@@ -24,12 +24,12 @@ impl Default for Connection {
 }
 
 impl Connection {
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.0.send_replace(ConnectionState::Closed);
     }
 
     /// Freezes the connection unless it is closed.
-    pub fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         self.0.send_if_modified(|state| {
             let is_open = *state == ConnectionState::Open;
             if is_open {
@@ -40,12 +40,12 @@ impl Connection {
     }
 
     /// Waits until the connection is frozen or closed.
-    pub async fn broken(&self) -> ConnectionState {
+    pub(crate) async fn broken(&self) -> ConnectionState {
         self.reaches(|state| state != ConnectionState::Open).await
     }
 
     /// Waits until the connection is closed.
-    pub async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.reaches(|state| state == ConnectionState::Closed).await;
     }
 

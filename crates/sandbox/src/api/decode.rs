@@ -11,14 +11,14 @@ use super::protobuf;
 
 /// A body, and what a strict reader would say about it.
 #[derive(Debug, PartialEq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     pub value: Value,
     /// `duplicate field "spec.selector"`: in upstream's words, in the order of the body.
     pub duplicates: Vec<String>,
 }
 
 /// Reads a body. The error is the parser's, with the place that it stopped at.
-pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
+pub(crate) fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
     let mut duplicates = Vec::new();
     let value = match syntax {
         Syntax::Json => json(bytes, &mut duplicates)?,

@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 use crate::kind::{Kind, Kinds, Subresource, Verb};
 
 /// What the server says it is: a Kubernetes version that clients parse, with our name behind it.
-pub const GIT_VERSION: &str = "v1.36.2+everynode";
+pub(crate) const GIT_VERSION: &str = "v1.36.2+everynode";
 
 /// A group and version with its resources, in the order of the table.
-pub struct GroupVersion {
+pub(crate) struct GroupVersion {
     pub group: String,
     pub version: String,
 }
 
 impl GroupVersion {
     /// `v1`, `apps/v1`.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
         } else {
@@ -29,7 +29,7 @@ impl GroupVersion {
 }
 
 /// Resources that are answered without being stored: reviews of who may do what.
-pub struct ReviewResource {
+pub(crate) struct ReviewResource {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
@@ -38,7 +38,7 @@ pub struct ReviewResource {
     pub namespaced: bool,
 }
 
-pub static REVIEWS: &[ReviewResource] = &[
+pub(crate) static REVIEWS: &[ReviewResource] = &[
     ReviewResource {
         group: "authentication.k8s.io",
         version: "v1",
@@ -70,7 +70,7 @@ pub static REVIEWS: &[ReviewResource] = &[
 const POLICY: (&str, &str) = ("policy", "v1");
 
 /// All groups and versions, the core group first, each once.
-pub fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
+pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     let mut all: Vec<GroupVersion> = Vec::new();
     let rows = kinds.iter().map(|kind| (kind.group, kind.version));
     let reviews = REVIEWS.iter().map(|row| (row.group, row.version));
@@ -83,7 +83,7 @@ pub fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
 }
 
 /// `/version`
-pub fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "36",
@@ -107,7 +107,7 @@ fn platform() -> &'static str {
 }
 
 /// `/api`
-pub fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
+pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
     let versions: Vec<String> = group_versions(kinds)
         .into_iter()
         .filter(|known| known.group.is_empty())
@@ -122,7 +122,7 @@ pub fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
 }
 
 /// `/apis`
-pub fn groups(kinds: &Kinds) -> Value {
+pub(crate) fn groups(kinds: &Kinds) -> Value {
     let all = group_versions(kinds);
     let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
     names.dedup();
@@ -135,7 +135,7 @@ pub fn groups(kinds: &Kinds) -> Value {
 }
 
 /// `/apis/GROUP`; None if there is no such group.
-pub fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     let all = group_versions(kinds);
     if name.is_empty() || !all.iter().any(|known| known.group == name) {
         return None;
@@ -156,7 +156,7 @@ fn group_entry(all: &[GroupVersion], name: &str) -> Value {
 }
 
 /// `/api/v1`, `/apis/GROUP/VERSION`; None if there is no such version.
-pub fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let wanted = GroupVersion { group: group.to_owned(), version: version.to_owned() };
     let mut resources = Vec::new();
     for kind in kinds.iter().filter(|kind| wanted.is_of(kind)) {
@@ -258,7 +258,7 @@ fn review(row: &ReviewResource) -> Value {
 
 /// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one
 /// document, of `apidiscovery.k8s.io/VERSION`.
-pub fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
+pub(crate) fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
     let all = group_versions(kinds);
     let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
     names.dedup();
@@ -340,7 +340,7 @@ fn scope(namespaced: bool) -> &'static str {
 }
 
 /// Eight bytes of FNV-1a over `text`, in base64: a storage version hash that never changes.
-pub fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

@@ -26,7 +26,7 @@ pub const OWN_USER_AGENT: &str = "everynode-sandbox";
 const LATE_WRITES_MAX: usize = 1_000;
 
 /// The rules in force.
-pub struct Faults {
+pub(crate) struct Faults {
     table: Mutex<RuleTable>,
     /// Whether the table can match anything. Without rules, a request costs one atomic load.
     is_armed: AtomicBool,
@@ -37,7 +37,7 @@ pub struct Faults {
 impl Faults {
     /// # Errors
     /// There are too many rules.
-    pub fn new(rules: Vec<Rule>, seed: u64) -> Result<Self, TooManyRules> {
+    pub(crate) fn new(rules: Vec<Rule>, seed: u64) -> Result<Self, TooManyRules> {
         let mut table = RuleTable::new(seed);
         let is_armed = AtomicBool::new(!rules.is_empty());
         table.add(rules, now())?;
@@ -50,12 +50,12 @@ impl Faults {
     }
 
     /// Sends the end of each outage when the outage begins.
-    pub fn outages(&self) -> watch::Receiver<Option<Instant>> {
+    pub(crate) fn outages(&self) -> watch::Receiver<Option<Instant>> {
         self.outage.subscribe()
     }
 
     /// The fault to inject into a request; `None` to serve it as usual.
-    pub fn decide(&self, request: &AuthorizedCall) -> Option<Fault> {
+    pub(crate) fn decide(&self, request: &AuthorizedCall) -> Option<Fault> {
         if !self.is_armed.load(Ordering::Relaxed) || is_exempt(request) {
             return None;
         }
@@ -73,7 +73,7 @@ impl Faults {
     }
 
     /// Answers a request for the rules themselves.
-    pub fn answer(&self, call: &Call) -> Result<Response<Body>, Status> {
+    pub(crate) fn answer(&self, call: &Call) -> Result<Response<Body>, Status> {
         let rules = match call.method {
             Method::PUT | Method::POST => {
                 let text = std::str::from_utf8(&call.body)
@@ -93,12 +93,12 @@ impl Faults {
     }
 
     /// Closes all connections and refuses new ones for the time in `restart`.
-    pub fn begin_outage(&self, restart: &Restart) {
+    pub(crate) fn begin_outage(&self, restart: &Restart) {
         self.outage.send_replace(Some(Instant::now() + restart.down.to_std()));
     }
 
     /// A permit for one more late write; `None` if too many wait already.
-    pub fn late_write_permit(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn late_write_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.late_writes).try_acquire_owned().ok()
     }
 }

@@ -19,7 +19,7 @@ use crate::fault::{InvalidUtf8, Point, PointInChunk, Progress, invalidate, objec
 const FLUSH: Duration = Duration::from_millis(50);
 
 /// The action at the point.
-pub enum PointAction {
+pub(crate) enum PointAction {
     Close,
     Freeze,
     /// Wait, then send the rest of the body.
@@ -29,12 +29,12 @@ pub enum PointAction {
 }
 
 /// A watch's ERROR event with a `Status`.
-pub fn error_event(status: &serde_json::Value) -> Bytes {
+pub(crate) fn error_event(status: &serde_json::Value) -> Bytes {
     format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n").into()
 }
 
 /// The response, with an action at a point of its body.
-pub fn act_at(
+pub(crate) fn act_at(
     response: Response<Body>,
     is_watch: bool,
     point: Point,
@@ -64,7 +64,7 @@ pub fn act_at(
 }
 
 /// The response, with one object made invalid UTF-8.
-pub fn with_invalid_utf8(
+pub(crate) fn with_invalid_utf8(
     response: Response<Body>,
     is_watch: bool,
     object: InvalidUtf8,

@@ -19,7 +19,7 @@ use super::server::Server;
 use crate::status::Status;
 
 /// Responds to any request; errors become a `Status` document.
-pub async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Response<Body> {
     match answer(&server, request).await {
         Ok(response) => response,
         Err(status) => respond::status(&status),

@@ -16,7 +16,7 @@ use crate::fault::{CommitLate, Fault, InjectedError, LoseAnswer, Point, WatchErr
 use crate::status::{Reason, Status};
 
 /// Serves a request with a fault.
-pub async fn serve(
+pub(crate) async fn serve(
     server: &Arc<Server>,
     mut request: AuthorizedCall,
     fault: Fault,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 /// A kubeconfig for one cluster, one user, one context, all called `everynode-sandbox`. It is
 /// JSON, which is YAML: every client reads it.
-pub fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
+pub(crate) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
     let name = "everynode-sandbox";
     let document = json!({
         "apiVersion": "v1",
@@ -27,7 +27,7 @@ pub fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
 
 /// Writes `text` to `path` in one step, readable by its owner alone: a reader sees the old file
 /// or the new one, never a part. What is no file, such as `/dev/stdout`, is written to as it is.
-pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
     }
@@ -46,7 +46,7 @@ pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Standard base64 with padding.
-pub fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let word = chunk

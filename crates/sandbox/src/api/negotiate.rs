@@ -7,7 +7,7 @@ use crate::status::{Reason, Status};
 
 /// The shape of a JSON answer (S4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// The object or list itself.
     Object,
     Table(MetaVersion),
@@ -16,13 +16,13 @@ pub enum Form {
 
 /// Versions of `meta.k8s.io` that tables and partial objects come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetaVersion {
+pub(crate) enum MetaVersion {
     V1,
     V1Beta1,
 }
 
 impl MetaVersion {
-    pub fn api_version(self) -> &'static str {
+    pub(crate) fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
             Self::V1Beta1 => "meta.k8s.io/v1beta1",
@@ -40,7 +40,7 @@ impl MetaVersion {
 
 /// One entry of an Accept header.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MediaRange {
+pub(crate) struct MediaRange {
     /// `application/json`, in lower case, without parameters.
     pub essence: String,
     parameters: Vec<(String, String)>,
@@ -48,7 +48,7 @@ pub struct MediaRange {
 }
 
 impl MediaRange {
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
@@ -64,7 +64,7 @@ impl MediaRange {
 const RANGES_MAX: usize = 64;
 
 /// The entries of the Accept header, best first; `*/*` if there is none.
-pub fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
+pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
     let mut ranges: Vec<MediaRange> = headers
         .get_all(ACCEPT)
         .iter()
@@ -100,7 +100,7 @@ fn range(entry: &str) -> MediaRange {
 
 /// The form of an answer about resources, of what the sandbox offers: JSON, as object, table or
 /// partial metadata.
-pub fn form(headers: &HeaderMap) -> Result<Form, Status> {
+pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
     accepted(headers).iter().find_map(offer).ok_or_else(not_acceptable)
 }
 
@@ -123,12 +123,12 @@ fn offer(range: &MediaRange) -> Option<Form> {
 }
 
 /// Refuses a client that does not take plain JSON.
-pub fn require_json(headers: &HeaderMap) -> Result<(), Status> {
+pub(crate) fn require_json(headers: &HeaderMap) -> Result<(), Status> {
     let is_plain = |range: &MediaRange| range.is("application/json");
     if accepted(headers).iter().any(is_plain) { Ok(()) } else { Err(not_acceptable()) }
 }
 
-pub fn not_acceptable() -> Status {
+pub(crate) fn not_acceptable() -> Status {
     Status::new(
         Reason::NotAcceptable,
         "only the following media types are accepted: application/json, \
@@ -139,14 +139,14 @@ pub fn not_acceptable() -> Status {
 
 /// How a request's body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syntax {
+pub(crate) enum Syntax {
     Json,
     Yaml,
     Protobuf,
 }
 
 /// The syntax of the body of a create, update or delete. An absent content type is JSON.
-pub fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
+pub(crate) fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
     match content_type(headers).as_str() {
         "" | "application/json" => Ok(Syntax::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Syntax::Yaml),
@@ -159,7 +159,7 @@ pub fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
 }
 
 /// The essence of the Content-Type header, in lower case; empty if there is none.
-pub fn content_type(headers: &HeaderMap) -> String {
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

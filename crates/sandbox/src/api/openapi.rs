@@ -16,7 +16,7 @@ use crate::kind::Kinds;
 
 /// All documents, each made when it is first asked for.
 #[derive(Default)]
-pub struct OpenApi {
+pub(crate) struct OpenApi {
     v2: OnceLock<Value>,
     v2_json: OnceLock<Bytes>,
     v2_protobuf: OnceLock<Bytes>,
@@ -24,11 +24,11 @@ pub struct OpenApi {
 }
 
 impl OpenApi {
-    pub fn v2_json(&self, kinds: &Kinds) -> Bytes {
+    pub(crate) fn v2_json(&self, kinds: &Kinds) -> Bytes {
         self.v2_json.get_or_init(|| Bytes::from(self.v2(kinds).to_string())).clone()
     }
 
-    pub fn v2_protobuf(&self, kinds: &Kinds) -> Bytes {
+    pub(crate) fn v2_protobuf(&self, kinds: &Kinds) -> Bytes {
         self.v2_protobuf.get_or_init(|| gnostic::encode(self.v2(kinds)).into()).clone()
     }
 
@@ -37,7 +37,7 @@ impl OpenApi {
     }
 
     /// `/openapi/v3`: where the documents are, with a hash that changes with their content.
-    pub fn v3_index(&self, kinds: &Kinds) -> Value {
+    pub(crate) fn v3_index(&self, kinds: &Kinds) -> Value {
         let paths: serde_json::Map<String, Value> = discovery::group_versions(kinds)
             .iter()
             .map(|group_version| {
@@ -53,7 +53,7 @@ impl OpenApi {
     }
 
     /// `/openapi/v3/PATH`; None if there is no such group and version.
-    pub fn v3_document(&self, kinds: &Kinds, path: &str) -> Option<Bytes> {
+    pub(crate) fn v3_document(&self, kinds: &Kinds, path: &str) -> Option<Bytes> {
         let documents = self.v3.get_or_init(|| {
             let schemas = schemas::definitions();
             discovery::group_versions(kinds)

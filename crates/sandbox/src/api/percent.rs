@@ -2,7 +2,7 @@
 
 /// Decodes `%XX`, and `+` as a blank if this is part of a query. None: a broken escape, no UTF-8,
 /// or a NUL.
-pub fn decode(text: &str, is_query: bool) -> Option<String> {
+pub(crate) fn decode(text: &str, is_query: bool) -> Option<String> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+' | 0)) {
         return Some(text.to_owned());
     }

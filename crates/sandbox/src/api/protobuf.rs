@@ -91,7 +91,7 @@ fn type_of(text: &str) -> Type {
 
 /// Reads an object, with its apiVersion and kind. The error says what is wrong with the bytes, or
 /// which kind is not known in this form.
-pub fn decode(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let body =
         bytes.strip_prefix(MAGIC).ok_or("the body does not start as Kubernetes' protobuf")?;
     let mut type_meta = (String::new(), String::new());

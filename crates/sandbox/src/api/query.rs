@@ -6,7 +6,7 @@ use super::percent;
 
 /// All parameters that a request may carry; what is absent is None or false.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     pub label_selector: String,
     pub field_selector: String,
     pub limit: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Parameters {
 
 /// What to do about fields that the schema does not know, and about those named twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     #[default]
     Warn,
@@ -38,7 +38,7 @@ pub enum FieldValidation {
 
 /// How much of each object a table row carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     None,
     #[default]
     Metadata,
@@ -50,7 +50,7 @@ const PARAMETERS_MAX: usize = 64;
 
 /// Reads a query string. The last of several values of one name counts as the only one, except
 /// for `dryRun`, of which all must be `All`.
-pub fn parse(query: &str) -> Result<Parameters, Status> {
+pub(crate) fn parse(query: &str) -> Result<Parameters, Status> {
     let mut parameters = Parameters::default();
     for (index, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
         if index == PARAMETERS_MAX {

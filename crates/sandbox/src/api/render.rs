@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::printer;
 use crate::store::List;
 
-pub fn object(
+pub(crate) fn object(
     kind: &Kind,
     object: &Object,
     form: Form,
@@ -32,7 +32,7 @@ pub fn object(
     }
 }
 
-pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Response<Body> {
+pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Response<Body> {
     let metadata = list_metadata(list);
     match form {
         Form::Object => {
@@ -60,13 +60,13 @@ pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Res
 
 /// Whether a table says what its columns are: a watch says it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnHeaders {
+pub(crate) enum ColumnHeaders {
     Included,
     Omitted,
 }
 
 /// One object as a watch event carries it.
-pub fn event_object(
+pub(crate) fn event_object(
     kind: &Kind,
     object: &Object,
     form: Form,
@@ -85,7 +85,12 @@ pub fn event_object(
 }
 
 /// A bookmark's object: nothing but where the watch is.
-pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bool) -> Value {
+pub(crate) fn bookmark(
+    kind: &Kind,
+    form: Form,
+    resource_version: u64,
+    ends_initial: bool,
+) -> Value {
     let mut metadata = json!({"resourceVersion": resource_version.to_string()});
     if ends_initial {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});

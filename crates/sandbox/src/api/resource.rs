@@ -29,7 +29,7 @@ impl ResourceTarget<'_> {
     }
 }
 
-pub fn answer(
+pub(crate) fn answer(
     shared: &Arc<SharedCluster>,
     path: &ResourcePath,
     call: &Call,

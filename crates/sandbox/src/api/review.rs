@@ -15,7 +15,7 @@ use crate::status::Status;
 use crate::value::{is_set, string};
 
 /// The review that a path names.
-pub fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
+pub(crate) fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
     REVIEWS.iter().find(|row| {
         row.group == path.group
             && row.version == path.version
@@ -25,7 +25,7 @@ pub fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
     })
 }
 
-pub fn answer(
+pub(crate) fn answer(
     review: &ReviewResource,
     shared: &SharedCluster,
     user: &User,

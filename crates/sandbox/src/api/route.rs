@@ -4,7 +4,7 @@ use super::percent;
 
 /// Everything that the server can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
+pub(crate) enum Route {
     /// `/`: the paths there are.
     Root,
     /// `/healthz`, `/livez`, `/readyz`, and the one check that they consist of: `/livez/ping`.
@@ -33,7 +33,7 @@ pub enum Route {
 
 /// `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL[/NAME[/SUBRESOURCE]]`
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourcePath {
+pub(crate) struct ResourcePath {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
@@ -48,7 +48,7 @@ pub struct ResourcePath {
 const SEGMENTS_MAX: usize = 16;
 
 /// Reads a path as it stands in the request line. None: its escapes are no UTF-8 text.
-pub fn parse(path: &str) -> Option<Route> {
+pub(crate) fn parse(path: &str) -> Option<Route> {
     let mut segments = Vec::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         if segments.len() == SEGMENTS_MAX {

@@ -60,7 +60,7 @@ const FROZEN_MAX: Duration = Duration::from_secs(15 * 60);
 ///
 /// `handle` answers every request, errors included. Each new value of `outages` closes all connections at once, and
 /// refuses new ones until then.
-pub async fn serve<H, F>(
+pub(crate) async fn serve<H, F>(
     mut listener: TcpListener,
     tls: TlsAcceptor,
     limits: Limits,

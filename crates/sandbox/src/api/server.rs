@@ -23,7 +23,7 @@ use crate::kind::Kinds;
 use crate::status::Status;
 
 /// The API server.
-pub struct Server {
+pub(crate) struct Server {
     pub shared: Arc<SharedCluster>,
     pub limits: Limits,
     pub faults: Faults,
@@ -34,7 +34,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(
+    pub(crate) fn new(
         shared: Arc<SharedCluster>,
         limits: Limits,
         faults: Faults,
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// Answers an authorized request.
-    pub fn serve(&self, request: &AuthorizedCall) -> Result<Response<Body>, Status> {
+    pub(crate) fn serve(&self, request: &AuthorizedCall) -> Result<Response<Body>, Status> {
         let call = &request.call;
         match (&request.route, &request.user) {
             (Route::Resource(target), Some(user)) => self.on_resource(target, user, call),

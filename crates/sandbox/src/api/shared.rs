@@ -16,7 +16,7 @@ use crate::store::Store;
 /// One lock around everything: requests hold it for one call of the store, the actors for one
 /// bounded step. Nothing waits while it is held, and nothing is serialised under it. Who waits longest gets it next:
 /// actors that have much to do would else take it again and again.
-pub struct SharedCluster {
+pub(crate) struct SharedCluster {
     state: FairMutex<State>,
     /// Whether a request has requested the lock since this was last asked.
     requested: AtomicBool,
@@ -40,7 +40,7 @@ struct KindNotifier {
 }
 
 impl SharedCluster {
-    pub fn new(cluster: Cluster, stop: CancellationToken) -> Self {
+    pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
         let notified = cluster.store().resource_version();
         let state = State { cluster, notifiers: BTreeMap::new(), notified };
         Self {
@@ -52,12 +52,12 @@ impl SharedCluster {
     }
 
     /// Reads the store.
-    pub fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
         read(self.lock().cluster.store())
     }
 
     /// Writes to the store, and tells watchers and actors if something came of it.
-    pub fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
         let mut state = self.lock();
         let result = write(state.cluster.registry_mut(), now());
         if state.notify_watchers() {
@@ -67,7 +67,7 @@ impl SharedCluster {
     }
 
     /// Lets the actors do a part of what is due; returns when to call again.
-    pub fn step(&self) -> Option<Timestamp> {
+    pub(crate) fn step(&self) -> Option<Timestamp> {
         let mut state = self.state.lock();
         let next = state.cluster.step(now());
         state.notify_watchers();
@@ -75,12 +75,12 @@ impl SharedCluster {
     }
 
     /// Whether a request has requested the lock since this was last asked.
-    pub fn was_requested(&self) -> bool {
+    pub(crate) fn was_requested(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)
     }
 
     /// A receiver that wakes at each write to `kind`.
-    pub fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
         let kind = kind.storage();
         let mut state = self.lock();
         let notified = state.notified;
@@ -117,6 +117,6 @@ impl State {
 }
 
 /// The one clock of the sandbox.
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -10,7 +10,7 @@ use crate::store::{List, ListOptions, ResourceVersionMatch, Store};
 
 /// A list that lacks the latest `writes_behind` writes, as far back as the store's log and the
 /// options allow. `None` lists the current state.
-pub fn list(
+pub(crate) fn list(
     store: &Store,
     kind: &'static Kind,
     options: &ListOptions,
@@ -28,7 +28,7 @@ pub fn list(
 }
 
 /// An object as it was before the latest `writes_behind` writes. `None` gets the current state.
-pub fn get(
+pub(crate) fn get(
     store: &Store,
     kind: &'static Kind,
     namespace: &str,

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 /// closed or frozen then frees what it holds, however long its request was to last. It fails too
 /// if the peer does not say within `preface` which version of HTTP it speaks: hyper-util waits
 /// for that without an end.
-pub struct StallGuard<S> {
+pub(crate) struct StallGuard<S> {
     inner: S,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -26,7 +26,7 @@ pub struct StallGuard<S> {
 const PREFACE_BYTES: usize = 24;
 
 impl<S> StallGuard<S> {
-    pub fn new(inner: S, limit: Duration, preface: Duration) -> Self {
+    pub(crate) fn new(inner: S, limit: Duration, preface: Duration) -> Self {
         let preface = Some(Box::pin(tokio::time::sleep(preface)));
         Self { inner, limit, stalled: None, preface, read: 0 }
     }

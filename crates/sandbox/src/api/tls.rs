@@ -11,7 +11,7 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// What the server proves itself with, and what clients are told to trust.
-pub struct ServerIdentity {
+pub(crate) struct ServerIdentity {
     /// The certificate authority, PEM.
     pub ca_pem: String,
     pub server_config: Arc<rustls::ServerConfig>,
@@ -29,7 +29,7 @@ pub enum Error {
 
 /// Makes an authority and a server certificate for `localhost`, the usual in-cluster names and
 /// each address of `addresses`. HTTP/2 is offered before HTTP/1.1.
-pub fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
+pub(crate) fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
     let (ca_pem, ca_der, issuer) = authority()?;
     let (server_der, server_key) = server_certificate(addresses, &issuer)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -42,7 +42,7 @@ pub fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
 }
 
 /// A bearer token of 256 random bits, in hexadecimal.
-pub fn random_token() -> Result<String, Error> {
+pub(crate) fn random_token() -> Result<String, Error> {
     let mut bytes = [0u8; 32];
     let provider = rustls::crypto::ring::default_provider();
     provider.secure_random.fill(&mut bytes).map_err(|_| Error::Random)?;

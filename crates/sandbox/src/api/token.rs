@@ -30,7 +30,7 @@ const SECONDS_MAX: i64 = 1 << 32;
 
 /// Whom a token belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenAccount {
+pub(crate) struct TokenAccount {
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -38,7 +38,7 @@ pub struct TokenAccount {
 
 /// The tokens that have not expired.
 #[derive(Default)]
-pub struct Tokens(Mutex<Issued>);
+pub(crate) struct Tokens(Mutex<Issued>);
 
 #[derive(Default)]
 struct Issued {
@@ -54,7 +54,7 @@ struct Token {
 
 impl Tokens {
     /// Whom a token belongs to; none if it is not one of ours, or has expired.
-    pub fn find(&self, token: &str) -> Option<TokenAccount> {
+    pub(crate) fn find(&self, token: &str) -> Option<TokenAccount> {
         // The number finds it, the secret proves it: no comparison tells by its time how much was right.
         let (number, secret) = token.split_once('.')?;
         let issued = self.lock();
@@ -82,7 +82,7 @@ impl Tokens {
 }
 
 /// Whether a path asks for a token.
-pub fn is_request(path: &ResourcePath) -> bool {
+pub(crate) fn is_request(path: &ResourcePath) -> bool {
     path.group == SERVICE_ACCOUNT.group
         && path.version == SERVICE_ACCOUNT.version
         && path.plural == SERVICE_ACCOUNT.plural
@@ -90,7 +90,7 @@ pub fn is_request(path: &ResourcePath) -> bool {
         && path.namespace.is_some()
 }
 
-pub fn answer(
+pub(crate) fn answer(
     tokens: &Tokens,
     shared: &SharedCluster,
     path: &ResourcePath,

@@ -29,7 +29,7 @@ use crate::status::{Details, Reason, Status, StatusCause};
 use crate::store::{Action, ListOptions, watch_event};
 
 /// A watch as it was asked for.
-pub struct WatchRequest {
+pub(crate) struct WatchRequest {
     pub kind: &'static Kind,
     pub selector: Selector,
     pub form: Form,
@@ -42,7 +42,7 @@ pub struct WatchRequest {
 
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub(crate) enum Start {
     /// After this resourceVersion.
     After(u64),
     /// With what there is, as ADDED events; then, if `with_bookmark`, a bookmark that says so.
@@ -62,7 +62,7 @@ const CHANGES_PER_READ: usize = 256;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Where the parameters say that the watch begins.
-pub fn start(parameters: &Parameters) -> Result<Start, Status> {
+pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
     let asked = match parameters.resource_version.as_str() {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
@@ -92,7 +92,7 @@ pub fn start(parameters: &Parameters) -> Result<Start, Status> {
 }
 
 /// 422 about the options of a list or watch; the cause is `FIELD: MESSAGE`.
-pub fn invalid_options(cause: &str) -> Status {
+pub(crate) fn invalid_options(cause: &str) -> Status {
     let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
     let reason = match message.split_once(':').map_or(message, |(word, _)| word) {
         "Forbidden" => "FieldValueForbidden",
@@ -113,7 +113,7 @@ pub fn invalid_options(cause: &str) -> Status {
 }
 
 /// The stream that answers a watch.
-pub fn response(
+pub(crate) fn response(
     shared: &Arc<SharedCluster>,
     request: WatchRequest,
 ) -> Result<Response<Body>, Status> {
@@ -128,7 +128,7 @@ pub fn response(
 }
 
 /// One client's watch.
-pub struct Watcher {
+pub(crate) struct Watcher {
     shared: Arc<SharedCluster>,
     request: WatchRequest,
     updates: tokio::sync::watch::Receiver<u64>,
@@ -145,7 +145,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub fn new(shared: &Arc<SharedCluster>, request: WatchRequest) -> Result<Self, Status> {
+    pub(crate) fn new(shared: &Arc<SharedCluster>, request: WatchRequest) -> Result<Self, Status> {
         // Before the position is read, so that no write falls in between.
         let updates = shared.subscribe(request.kind);
         let (position, initial) = match request.start {
@@ -180,7 +180,7 @@ impl Watcher {
     }
 
     /// The next piece of the stream; None when the watch is over.
-    pub async fn next(&mut self) -> Option<Bytes> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         loop {
             if self.finished || self.shared.stop.is_cancelled() {

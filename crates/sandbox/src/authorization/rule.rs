@@ -6,7 +6,7 @@ use crate::value::array;
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes<'a> {
+pub(crate) struct Attributes<'a> {
     /// `get`, `list`, `impersonate` …; of a path the HTTP method in small letters.
     pub verb: &'a str,
     pub target: RequestTarget<'a>,
@@ -14,7 +14,7 @@ pub struct Attributes<'a> {
 
 /// What it is to be done to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestTarget<'a> {
+pub(crate) enum RequestTarget<'a> {
     /// Parts that are absent are empty.
     Resource {
         group: &'a str,
@@ -29,7 +29,7 @@ pub enum RequestTarget<'a> {
 
 /// `rbac.authorization.k8s.io/v1` PolicyRule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PolicyRule {
+pub(crate) struct PolicyRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     pub resources: Vec<String>,
@@ -39,7 +39,7 @@ pub struct PolicyRule {
 
 impl<'a> RequestTarget<'a> {
     /// Empty for what is in none.
-    pub fn namespace(&self) -> &'a str {
+    pub(crate) fn namespace(&self) -> &'a str {
         match self {
             RequestTarget::Resource { namespace, .. } => namespace,
             RequestTarget::Path(_) => "",
@@ -49,7 +49,7 @@ impl<'a> RequestTarget<'a> {
 
 impl PolicyRule {
     /// What cannot be read is left out, and so allows nothing.
-    pub fn of_json(rule: &Value) -> Self {
+    pub(crate) fn of_json(rule: &Value) -> Self {
         let list = |path: &str| -> Vec<String> {
             array(rule, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
@@ -62,17 +62,17 @@ impl PolicyRule {
         }
     }
 
-    pub fn any_resource() -> Self {
+    pub(crate) fn any_resource() -> Self {
         let any = || vec!["*".to_owned()];
         Self { verbs: any(), groups: any(), resources: any(), ..Self::default() }
     }
 
-    pub fn any_path() -> Self {
+    pub(crate) fn any_path() -> Self {
         let any = || vec!["*".to_owned()];
         Self { verbs: any(), paths: any(), ..Self::default() }
     }
 
-    pub fn allows(&self, request: &Attributes<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &Attributes<'_>) -> bool {
         if !has(&self.verbs, request.verb) {
             return false;
         }
@@ -101,7 +101,7 @@ impl PolicyRule {
     }
 
     /// As a SelfSubjectRulesReview lists it.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut rule = json!({"verbs": self.verbs});
         for (field, list) in [
             ("apiGroups", &self.groups),

@@ -23,7 +23,7 @@ use crate::value::text;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-pub struct ComponentContext<'a> {
+pub(super) struct ComponentContext<'a> {
     pub now: Timestamp,
     pub registry: &'a mut Registry,
     pub rng: &'a mut Pcg64Mcg,
@@ -33,26 +33,26 @@ pub struct ComponentContext<'a> {
 }
 
 impl ComponentContext<'_> {
-    pub fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
+    pub(super) fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
         self.registry.store().find_with_tree(&POD, &key.namespace, &key.name)
     }
 
-    pub fn node(&self, name: &str) -> Option<Arc<Object>> {
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Object>> {
         self.registry.store().find_with_tree(&NODE, "", name)
     }
 
     /// The resourceVersion of a node; `None` if there is no such node.
-    pub fn node_version(&self, name: &str) -> Option<u64> {
+    pub(super) fn node_version(&self, name: &str) -> Option<u64> {
         self.registry.store().find(&NODE, "", name).map(|node| node.resource_version())
     }
 
     /// The pods that are bound to a node, whether or not there is such a node.
-    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
+    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
         self.registry.store().pods_on_node(node).map(Object::with_tree)
     }
 
     /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
-    pub fn set_pod_status(&mut self, pod: &Object, status: Value) -> Option<Arc<Object>> {
+    pub(super) fn set_pod_status(&mut self, pod: &Object, status: Value) -> Option<Arc<Object>> {
         let mut updated = pod.value().clone();
         updated["status"] = status;
         let (namespace, name) = (pod.namespace(), pod.name());
@@ -61,7 +61,7 @@ impl ComponentContext<'_> {
     }
 
     /// Binds a pod to a node; returns whether it did.
-    pub fn bind(&mut self, pod: &Object, node: &str) -> bool {
+    pub(super) fn bind(&mut self, pod: &Object, node: &str) -> bool {
         let (namespace, name) = (pod.namespace(), pod.name());
         let binding = json!({
             "apiVersion": "v1",
@@ -74,12 +74,12 @@ impl ComponentContext<'_> {
     }
 
     /// Deletes a pod with its own grace period.
-    pub fn delete_pod(&mut self, pod: &Object) {
+    pub(super) fn delete_pod(&mut self, pod: &Object) {
         self.delete(pod, &DeleteOptions::default().with_uid(pod.uid()));
     }
 
     /// Removes a pod at once: it has stopped, or nobody is left to stop it.
-    pub fn remove_pod(&mut self, pod: &Object) {
+    pub(super) fn remove_pod(&mut self, pod: &Object) {
         self.delete(pod, &DeleteOptions::now().with_uid(pod.uid()));
     }
 
@@ -89,20 +89,20 @@ impl ComponentContext<'_> {
         self.settle("deletion of pod", name, deleted);
     }
 
-    pub fn update_node(&mut self, node: Value) -> Option<Arc<Object>> {
+    pub(super) fn update_node(&mut self, node: Value) -> Option<Arc<Object>> {
         let name = name_of(&node);
         let written = self.registry.update(&NODE, "", &name, node, &self.at());
         self.settle("node", &name, written)
     }
 
-    pub fn update_node_status(&mut self, node: Value) -> Option<Arc<Object>> {
+    pub(super) fn update_node_status(&mut self, node: Value) -> Option<Arc<Object>> {
         let name = name_of(&node);
         let written = self.registry.update_status(&NODE, "", &name, node, &self.at());
         self.settle("node status", &name, written)
     }
 
     /// Renews a node's lease, or takes it.
-    pub fn renew_lease(&mut self, name: &str, uid: &str) {
+    pub(super) fn renew_lease(&mut self, name: &str, uid: &str) {
         let time = json!(rfc3339_micro(self.now));
         let written = match self.registry.store().find(&LEASE, LEASE_NAMESPACE, name) {
             Some(lease) => {
@@ -135,13 +135,13 @@ impl ComponentContext<'_> {
     }
 
     /// When a node's lease was last renewed; `None` if it has none.
-    pub fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
+    pub(super) fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
         let lease = self.registry.store().find(&LEASE, LEASE_NAMESPACE, node)?;
         clock::parse(text(&lease.read(), &["spec", "renewTime"]))
     }
 
     /// Records an event of a node's kubelet.
-    pub fn event(
+    pub(super) fn event(
         &mut self,
         subject: EventSubject<'_>,
         host: &str,
@@ -152,7 +152,7 @@ impl ComponentContext<'_> {
         self.record(subject, EventText { component: "kubelet", host, is_warning, reason, message });
     }
 
-    pub fn record(&mut self, subject: EventSubject<'_>, text: EventText<'_>) {
+    pub(super) fn record(&mut self, subject: EventSubject<'_>, text: EventText<'_>) {
         if self.settings.event_age_ms == 0 {
             return;
         }

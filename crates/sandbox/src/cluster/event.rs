@@ -20,27 +20,27 @@ const NORMAL_PER_SECOND: i64 = 200;
 
 /// What an event is subject.
 #[derive(Clone, Debug)]
-pub struct EventSubject<'a> {
+pub(super) struct EventSubject<'a> {
     pub object: &'a Object,
     pub kind: &'static str,
     pub field_path: Option<String>,
 }
 
 impl<'a> EventSubject<'a> {
-    pub fn pod(pod: &'a Object) -> Self {
+    pub(super) fn pod(pod: &'a Object) -> Self {
         EventSubject { object: pod, kind: "Pod", field_path: None }
     }
 
-    pub fn node(node: &'a Object) -> Self {
+    pub(super) fn node(node: &'a Object) -> Self {
         EventSubject { object: node, kind: "Node", field_path: None }
     }
 
-    pub fn at(self, field_path: String) -> Self {
+    pub(super) fn at(self, field_path: String) -> Self {
         EventSubject { field_path: Some(field_path), ..self }
     }
 
     /// Events of cluster-scoped objects are in `default`.
-    pub fn namespace(&self) -> &str {
+    pub(super) fn namespace(&self) -> &str {
         match self.object.namespace() {
             "" => "default",
             namespace => namespace,
@@ -69,7 +69,7 @@ impl<'a> EventSubject<'a> {
 
 /// Who text it, and what.
 #[derive(Clone, Copy, Debug)]
-pub struct EventText<'a> {
+pub(super) struct EventText<'a> {
     pub component: &'a str,
     /// The node on which the component runs, empty if it is none of a node.
     pub host: &'a str,
@@ -80,7 +80,7 @@ pub struct EventText<'a> {
 
 /// What to write.
 #[derive(Clone, Debug, PartialEq)]
-pub enum EventWrite {
+pub(super) enum EventWrite {
     Create(Value),
     /// The Event of this name happened again.
     Repeat {
@@ -90,7 +90,7 @@ pub enum EventWrite {
 }
 
 #[derive(Debug)]
-pub struct Recorder {
+pub(super) struct Recorder {
     remembered: BTreeMap<EventKey, RepeatedEvent>,
     order: VecDeque<EventKey>,
     tokens: i64,
@@ -126,7 +126,7 @@ impl Default for Recorder {
 
 impl Recorder {
     /// What to write for this event; `None` if there are too many.
-    pub fn record(
+    pub(super) fn record(
         &mut self,
         subject: &EventSubject<'_>,
         text: EventText<'_>,
@@ -153,7 +153,7 @@ impl Recorder {
     }
 
     /// The Event of a repetition whose Event someone has deleted.
-    pub fn create(
+    pub(super) fn create(
         subject: &EventSubject<'_>,
         text: EventText<'_>,
         name: &str,
@@ -229,7 +229,7 @@ fn event(subject: &EventSubject<'_>, text: EventText<'_>, name: &str, now: Times
 }
 
 /// An Event that happened again.
-pub fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
+pub(super) fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
     let mut event = event.clone();
     if event["eventTime"].is_null() {
         event["count"] = json!(count);

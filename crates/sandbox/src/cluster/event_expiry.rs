@@ -12,14 +12,14 @@ use crate::store::{DeleteOptions, WriteOptions};
 
 /// How old events are, told by the resourceVersion of their last write alone: no event has to be read.
 #[derive(Debug, Default)]
-pub struct EventExpiry {
+pub(super) struct EventExpiry {
     /// The newest resourceVersion at each look.
     samples: VecDeque<(Timestamp, u64)>,
 }
 
 impl EventExpiry {
     /// Deletes the events that have not been written for `age_ms`, as far as earlier looks tell.
-    pub fn expire(&mut self, registry: &mut Registry, now: Timestamp, age_ms: i64) {
+    pub(super) fn expire(&mut self, registry: &mut Registry, now: Timestamp, age_ms: i64) {
         self.samples.push_back((now, registry.store().resource_version()));
         let mut limit = 0;
         while let Some((at, newest)) = self.samples.front()

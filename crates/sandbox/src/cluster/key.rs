@@ -6,13 +6,13 @@ use crate::object::Object;
 
 /// A pod's namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodKey {
+pub(super) struct PodKey {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
 }
 
 impl PodKey {
-    pub fn of(pod: &Object) -> Self {
+    pub(super) fn of(pod: &Object) -> Self {
         Self { namespace: pod.namespace().into(), name: pod.name().into() }
     }
 }

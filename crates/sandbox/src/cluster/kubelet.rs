@@ -5,10 +5,10 @@
 //! (annotation) does nothing at all; what it missed is done when it comes back.
 
 mod admission;
-pub mod container;
+pub(super) mod container;
 mod event;
 mod machine;
-pub mod run;
+pub(super) mod run;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ use everynode_k8s::fit::Usage;
 
 /// All kubelets.
 #[derive(Debug)]
-pub struct Kubelets {
+pub(super) struct Kubelets {
     machines: Machines,
     /// The pods that are bound to any node, by UID.
     pods: BTreeMap<Arc<str>, PodRecord>,
@@ -68,12 +68,12 @@ enum PodStage {
 }
 
 impl Kubelets {
-    pub fn new(lifecycles: Lifecycles) -> Self {
+    pub(super) fn new(lifecycles: Lifecycles) -> Self {
         Self { machines: Machines::default(), pods: BTreeMap::new(), lifecycles }
     }
 
     /// A node was added or has changed.
-    pub fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+    pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if self.machines.is_recreated(node) {
             // The deletion of the one before went unseen.
             self.delete_node(context, node.name());
@@ -84,7 +84,7 @@ impl Kubelets {
     }
 
     /// The node is gone, and its kubelet with it: its pods are nobody's until pod GC removes them.
-    pub fn delete_node(&mut self, context: &ComponentContext<'_>, name: &str) {
+    pub(super) fn delete_node(&mut self, context: &ComponentContext<'_>, name: &str) {
         self.machines.remove(name);
         for uid in self.uids_on(context, name) {
             if let Some(pod) = self.pods.get_mut(&uid) {
@@ -105,7 +105,7 @@ impl Kubelets {
     }
 
     /// A pod was added or has changed.
-    pub fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
+    pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         if pod.node_name().is_empty() {
             return;
         }
@@ -132,7 +132,7 @@ impl Kubelets {
     }
 
     /// The pod is gone from the API server.
-    pub fn delete_pod(&mut self, uid: &str) {
+    pub(super) fn delete_pod(&mut self, uid: &str) {
         if let Some(pod) = self.pods.remove(uid)
             && let Some(machine) = self.machines.on(&pod.node)
         {
@@ -141,7 +141,7 @@ impl Kubelets {
     }
 
     /// Forgets all pods but these.
-    pub fn retain(&mut self, uids: &BTreeSet<&str>) {
+    pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
         let gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
         for uid in gone {
@@ -149,7 +149,12 @@ impl Kubelets {
         }
     }
 
-    pub fn fire_pod(&mut self, context: &mut ComponentContext<'_>, at: Timestamp, uid: &str) {
+    pub(super) fn fire_pod(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        at: Timestamp,
+        uid: &str,
+    ) {
         if let Some(pod) = self.pods.get_mut(uid)
             && pod.timer == Some(at)
         {
@@ -158,7 +163,7 @@ impl Kubelets {
         }
     }
 
-    pub fn fire_heartbeat(&mut self, context: &mut ComponentContext<'_>, slot: u32) {
+    pub(super) fn fire_heartbeat(&mut self, context: &mut ComponentContext<'_>, slot: u32) {
         for node in self.machines.heartbeat(context, slot) {
             self.sync_node(context, &node);
         }

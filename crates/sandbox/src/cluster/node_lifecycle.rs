@@ -17,7 +17,7 @@ use crate::object::Object;
 use crate::value::text;
 
 #[derive(Debug, Default)]
-pub struct NodeLifecycle {
+pub(super) struct NodeLifecycle {
     /// The nodes that are watched, by name, with what was last known of them.
     nodes: BTreeMap<Arc<str>, KnownNode>,
 }
@@ -53,7 +53,7 @@ fn condition_status<'a>(node: &'a Value, kind: &str) -> &'a str {
 }
 
 impl NodeLifecycle {
-    pub fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+    pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         let ready = ready(node.value());
         let before = match self.nodes.get_mut(node.name()) {
             Some(known) if *known.uid == *node.uid() => std::mem::replace(&mut known.ready, ready),
@@ -79,7 +79,7 @@ impl NodeLifecycle {
         set_taints(context, node, ready);
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(super) fn delete_node(&mut self, name: &str) {
         self.nodes.remove(name);
     }
 
@@ -87,7 +87,12 @@ impl NodeLifecycle {
     ///
     /// What counts is the time for which this look was set, not when the machine got to it: all heartbeats that were due
     /// by then have been sent, however late. A lease is never found run out because the actors are behind.
-    pub fn fire(&mut self, context: &mut ComponentContext<'_>, at: Timestamp, name: &Arc<str>) {
+    pub(super) fn fire(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        at: Timestamp,
+        name: &Arc<str>,
+    ) {
         let Some(known) = self.nodes.get(name) else { return };
         let Some(node) = context.node(name).filter(|node| node.uid() == &*known.uid) else {
             return;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::value::text;
 
 /// A Node of the store; taints with an effect that we don't know are left out.
-pub fn node(object: &Value) -> Node {
+pub(super) fn node(object: &Value) -> Node {
     let taints = object["spec"]["taints"].as_array().into_iter().flatten();
     Node {
         name: NodeName::new(text(object, &["metadata", "name"])),
@@ -20,12 +20,12 @@ pub fn node(object: &Value) -> Node {
 }
 
 /// What a pod's spec asks of its node; what does not parse asks for nothing that there is.
-pub fn placement(spec: &Value) -> Placement {
+pub(super) fn placement(spec: &Value) -> Placement {
     everynode_k8s::convert::placement(spec, "spec").0
 }
 
 /// The one node that a pod with this spec may run on, by matchFields, if there is such a one.
-pub fn pinned_node(placement: &Placement) -> Option<&str> {
+pub(super) fn pinned_node(placement: &Placement) -> Option<&str> {
     let [NodeSelectorTerm::Parsed(term)] = placement.required_node_affinity.as_deref()? else {
         return None;
     };
@@ -52,7 +52,7 @@ fn effect(value: &Value) -> Option<TaintEffect> {
 }
 
 /// A taint of a node; `None` if it has an effect that we don't know.
-pub fn taint(value: &Value) -> Option<Taint> {
+pub(super) fn taint(value: &Value) -> Option<Taint> {
     Some(Taint {
         key: text(value, &["key"]).into(),
         value: text(value, &["value"]).into(),
@@ -61,7 +61,7 @@ pub fn taint(value: &Value) -> Option<Taint> {
 }
 
 /// A toleration of a pod; `None` if it tolerates nothing that we know.
-pub fn toleration(value: &Value) -> Option<Toleration> {
+pub(super) fn toleration(value: &Value) -> Option<Toleration> {
     let operator = match text(value, &["operator"]) {
         "" | "Equal" => TolerationOperator::Equal,
         "Exists" => TolerationOperator::Exists,

@@ -12,17 +12,17 @@ use crate::condition;
 use crate::object::Object;
 
 #[derive(Debug, Default)]
-pub struct PodCollector {
+pub(super) struct PodCollector {
     /// The nodes for which a timer runs.
     waiting: BTreeSet<Arc<str>>,
 }
 
 impl PodCollector {
-    pub fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
+    pub(super) fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
         self.wait(context, name);
     }
 
-    pub fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Object) {
+    pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Object) {
         let node = pod.node_name();
         if !node.is_empty() && !self.waiting.contains(node) && context.node_version(node).is_none()
         {
@@ -39,7 +39,7 @@ impl PodCollector {
     }
 
     /// The node has been gone for a while; unless it is back, its pods go with it.
-    pub fn fire(&mut self, context: &mut ComponentContext<'_>, node: &str) {
+    pub(super) fn fire(&mut self, context: &mut ComponentContext<'_>, node: &str) {
         self.waiting.remove(node);
         if context.node_version(node).is_some() {
             return;

@@ -24,7 +24,7 @@ use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 const NAME: &str = "default-scheduler";
 
 #[derive(Debug, Default)]
-pub struct Scheduler {
+pub(super) struct Scheduler {
     nodes: BTreeMap<Arc<str>, NodeState>,
     /// How many of `nodes` exist.
     nodes_known: usize,
@@ -59,7 +59,7 @@ struct QueueKey {
 }
 
 impl Scheduler {
-    pub fn apply_node(&mut self, object: &Object) {
+    pub(super) fn apply_node(&mut self, object: &Object) {
         let core = placement::node(object.value());
         let node = self.nodes.entry(object.name().into()).or_default();
         let changed = match &mut node.room {
@@ -81,7 +81,7 @@ impl Scheduler {
         }
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(super) fn delete_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.get_mut(name)
             && node.room.take().is_some()
         {
@@ -90,7 +90,7 @@ impl Scheduler {
         self.remove_if_unused(name);
     }
 
-    pub fn apply_pod(&mut self, object: &Object) {
+    pub(super) fn apply_pod(&mut self, object: &Object) {
         let done = matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed");
         match (self.pods.get(object.uid()), object.node_name()) {
             (_, _) if done => self.delete_pod(object.uid()),
@@ -132,7 +132,7 @@ impl Scheduler {
     }
 
     /// The pod is gone, or uses nothing any more.
-    pub fn delete_pod(&mut self, uid: &str) {
+    pub(super) fn delete_pod(&mut self, uid: &str) {
         match self.pods.remove(uid) {
             None => {}
             Some(PodState::Pending { pinned, queue_key, .. }) => {
@@ -159,7 +159,7 @@ impl Scheduler {
     }
 
     /// Forgets all pods but these.
-    pub fn retain(&mut self, uids: &BTreeSet<&str>) {
+    pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
         let gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
         for uid in gone {
@@ -188,7 +188,7 @@ impl Scheduler {
     }
 
     /// Tries up to `limit` pods. Returns whether more are waiting for their queue_key.
-    pub fn step(&mut self, context: &mut ComponentContext<'_>, limit: usize) -> bool {
+    pub(super) fn step(&mut self, context: &mut ComponentContext<'_>, limit: usize) -> bool {
         for _ in 0..limit {
             let Some(queue_key) = self.queue.pop_first() else { return false };
             self.try_to_bind(context, &queue_key.uid);

@@ -18,7 +18,7 @@ use crate::condition;
 use crate::object::Object;
 
 #[derive(Debug, Default)]
-pub struct TaintEviction {
+pub(super) struct TaintEviction {
     /// The NoExecute taints of the nodes that have any.
     taints: BTreeMap<Arc<str>, Vec<Taint>>,
     /// Pods that are to go, with their UID, and when.
@@ -33,7 +33,7 @@ enum TolerationTime {
 }
 
 impl TaintEviction {
-    pub fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Object) {
+    pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Object) {
         let all = node.value()["spec"]["taints"].as_array().into_iter().flatten();
         let taints: Vec<Taint> = all
             .filter_map(placement::taint)
@@ -52,11 +52,11 @@ impl TaintEviction {
         }
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(super) fn delete_node(&mut self, name: &str) {
         self.taints.remove(name);
     }
 
-    pub fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
+    pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         let time = match self.taints.get(pod.node_name()) {
             Some(taints) if !pod.is_terminating() => toleration_time(pod.value(), taints),
             Some(_) | None => TolerationTime::Forever,
@@ -85,13 +85,13 @@ impl TaintEviction {
         }
     }
 
-    pub fn delete_pod(&mut self, pod: &Object) {
+    pub(super) fn delete_pod(&mut self, pod: &Object) {
         if !self.planned.is_empty() {
             self.planned.remove(&PodKey::of(pod));
         }
     }
 
-    pub fn fire(&mut self, context: &mut ComponentContext<'_>, key: &PodKey) {
+    pub(super) fn fire(&mut self, context: &mut ComponentContext<'_>, key: &PodKey) {
         let due = self.planned.get(key).is_some_and(|(_, at)| *at <= context.now);
         if !due {
             return;

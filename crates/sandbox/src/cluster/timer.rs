@@ -10,7 +10,7 @@ use super::key::PodKey;
 /// Something that an actor wants to be woken for. A timer that no longer means anything is ignored by its actor when
 /// it fires, so none is ever cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Timer {
+pub(super) enum Timer {
     /// The pod's containers have something to do.
     Pod { uid: Arc<str> },
     /// The kubelets of this heartbeat slot renew their leases.
@@ -27,23 +27,23 @@ pub enum Timer {
 
 /// All timers, those of one instant in the order in which they were set.
 #[derive(Debug, Default)]
-pub struct Timers {
+pub(super) struct Timers {
     due: BTreeMap<(Timestamp, u64), Timer>,
     count: u64,
 }
 
 impl Timers {
-    pub fn set(&mut self, at: Timestamp, timer: Timer) {
+    pub(super) fn set(&mut self, at: Timestamp, timer: Timer) {
         self.count += 1;
         self.due.insert((at, self.count), timer);
     }
 
-    pub fn next(&self) -> Option<Timestamp> {
+    pub(super) fn next(&self) -> Option<Timestamp> {
         self.due.keys().next().map(|(at, _)| *at)
     }
 
     /// Takes the first timer that is due at `now`, with its own time.
-    pub fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Timer)> {
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Timer)> {
         let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         let at = entry.key().0;
         Some((at, entry.remove()))

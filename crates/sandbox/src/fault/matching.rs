@@ -62,7 +62,7 @@ pub struct RequestInfo<'a> {
 }
 
 /// The verbs that a rule may name.
-pub const VERBS: [&str; 12] = [
+pub(super) const VERBS: [&str; 12] = [
     "get",
     "list",
     "watch",

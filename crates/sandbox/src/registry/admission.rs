@@ -15,7 +15,7 @@ const PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 /// Nothing is made in a namespace that is not there, or that is being deleted.
-pub fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
+pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
     if !kind.namespaced {
         return Ok(());
     }
@@ -38,7 +38,7 @@ fn name_so_far(object: &Value) -> &str {
     }
 }
 
-pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
+pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
     match kind.strategy {
         Strategy::Pod => {
             service_account(store, object)?;
@@ -55,7 +55,7 @@ pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), S
 }
 
 /// What nothing here acts on is not kept either: it would look as if it worked.
-pub fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
+pub(super) fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
     match kind.strategy {
         Strategy::OnlyChecked => {
             let cause = format!(

@@ -11,7 +11,7 @@ use crate::store;
 use crate::value::text;
 
 /// An object has to be one, and its metadata too, before anything else can be said about it.
-pub fn check_shape(object: &Value) -> Result<(), Status> {
+pub(super) fn check_shape(object: &Value) -> Result<(), Status> {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     if object.is_object() && (metadata.is_object() || metadata.is_null()) {
         return Ok(());
@@ -22,7 +22,7 @@ pub fn check_shape(object: &Value) -> Result<(), Status> {
 }
 
 /// The namespace in the object, if it says one, is that of the request.
-pub fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
+pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
     let said = text(object, &["metadata", "namespace"]);
     if !kind.namespaced || said.is_empty() || said == namespace {
         return Ok(());
@@ -32,7 +32,7 @@ pub fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(
     ))
 }
 
-pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     let said = text(object, &["metadata", "name"]);
     if said.is_empty() || said == name {
         return Ok(());
@@ -43,7 +43,7 @@ pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
 }
 
 /// Sets what the server sets on a new object, but for its name and UID, and drops what a client can't.
-pub fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Timestamp) {
+pub(super) fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Timestamp) {
     set_type(object, kind);
     let metadata = metadata_mut(object);
     for field in [
@@ -62,7 +62,7 @@ pub fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Tim
 }
 
 /// Optimistic locking: the resourceVersion and UID that a replacement names are those of the object.
-pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
+pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
     let uid = text(object, &["metadata", "uid"]);
     if !uid.is_empty() && uid != current.uid() {
         return Err(other_uid(kind, current, uid));
@@ -100,7 +100,7 @@ fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
 }
 
 /// Puts the server's part of the current metadata over that of a replacement.
-pub fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
+pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     set_type(object, kind);
     let namespace = text(current, &["metadata", "namespace"]);
     let name = text(current, &["metadata", "name"]);
@@ -126,13 +126,13 @@ pub fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
 }
 
 /// One more spec change.
-pub fn bump_generation(object: &mut Value, current: &Value) {
+pub(super) fn bump_generation(object: &mut Value, current: &Value) {
     let generation = current["metadata"]["generation"].as_i64().unwrap_or(0);
     object["metadata"]["generation"] = Value::from(generation + 1);
 }
 
 /// The metadata object, made if it is absent.
-pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = Value::Object(Map::new());
     }

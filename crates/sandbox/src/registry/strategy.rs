@@ -10,7 +10,7 @@ use crate::value::text;
 /// Counts the template's changes; kept for DaemonSets that were made by an older API (C45).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub fn prepare_create(kind: &Kind, object: &mut Value) {
+pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
     match kind.strategy {
         // A kubelet registers its node with status and all.
         Strategy::Plain | Strategy::Node | Strategy::OnlyChecked => {}
@@ -45,7 +45,7 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
 }
 
 /// Through the main endpoint: the status stays, and spec changes are counted.
-pub fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
+pub(super) fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
     match kind.strategy {
         Strategy::Plain | Strategy::OnlyChecked => {
             if kind.has_status() {
@@ -76,7 +76,7 @@ pub fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
 }
 
 /// Through the status endpoint: the spec stays.
-pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
+pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
     keep(object, current, "spec");
     match kind.strategy {
         Strategy::Pod => {
@@ -93,7 +93,7 @@ pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
 }
 
 /// Whether the object may be named by a PUT that makes it, as upstream allows for a few kinds.
-pub fn allows_create_on_update(kind: &Kind) -> bool {
+pub(super) fn allows_create_on_update(kind: &Kind) -> bool {
     matches!(
         (kind.group, kind.kind),
         ("coordination.k8s.io", "Lease")
@@ -103,7 +103,7 @@ pub fn allows_create_on_update(kind: &Kind) -> bool {
 }
 
 /// Whether a PUT may leave the resourceVersion out, and overwrite whatever is there.
-pub fn allows_unconditional_update(kind: &Kind) -> bool {
+pub(super) fn allows_unconditional_update(kind: &Kind) -> bool {
     (kind.group, kind.kind) != ("coordination.k8s.io", "Lease")
 }
 

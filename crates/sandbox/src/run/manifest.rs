@@ -66,7 +66,7 @@ impl fmt::Display for AppliedObject {
 }
 
 /// Applies every document of `text`, in order, as `kubectl apply` would.
-pub fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
+pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
         let document_number = index + 1;

@@ -8,7 +8,7 @@ use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 
 /// Whether every value is of the type that its field has.
-pub fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
+pub(crate) fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
     visit(&root, object, &mut DecodePath::default())
 }

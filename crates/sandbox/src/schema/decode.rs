@@ -47,7 +47,7 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
 }
 
 /// Those of an object that were not in it before: what is stored may hold fields that no struct has.
-pub fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
+pub(crate) fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
     let mut found = unknown_fields(kind, object);
     if !found.is_empty() {
         let known = unknown_fields(kind, before);

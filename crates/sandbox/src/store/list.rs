@@ -50,7 +50,7 @@ struct Position {
 }
 
 /// A page of `table` as `options` ask for it; `current` is the store's resourceVersion.
-pub fn list(
+pub(super) fn list(
     kind: &'static Kind,
     table: &Table,
     options: &ListOptions,

@@ -36,7 +36,7 @@ pub struct Expired {
 }
 
 #[derive(Debug)]
-pub struct ChangeLog {
+pub(super) struct ChangeLog {
     changes: VecDeque<Arc<Change>>,
     capacity: usize,
     /// One can start from this resourceVersion or a later one.
@@ -46,12 +46,12 @@ pub struct ChangeLog {
 impl ChangeLog {
     /// # Panics
     /// If `capacity` is 0.
-    pub fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a log keeps at least one change");
         Self { changes: VecDeque::new(), capacity, oldest: 0 }
     }
 
-    pub fn push(&mut self, change: Arc<Change>) {
+    pub(super) fn push(&mut self, change: Arc<Change>) {
         debug_assert!(
             self.changes.back().is_none_or(|last| last.resource_version < change.resource_version),
             "resourceVersions grow"
@@ -63,17 +63,21 @@ impl ChangeLog {
     }
 
     /// That of the last change, be it kept or forgotten.
-    pub fn newest(&self) -> u64 {
+    pub(super) fn newest(&self) -> u64 {
         self.changes.back().map_or(self.oldest, |change| change.resource_version)
     }
 
     /// At most `limit` changes after `resource_version`, oldest first.
-    pub fn since(&self, resource_version: u64, limit: usize) -> Result<Vec<Arc<Change>>, Expired> {
+    pub(super) fn since(
+        &self,
+        resource_version: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Change>>, Expired> {
         Ok(self.after(resource_version)?.take(limit).cloned().collect())
     }
 
     /// All changes after `resource_version`, oldest first.
-    pub fn after(
+    pub(super) fn after(
         &self,
         resource_version: u64,
     ) -> Result<impl Iterator<Item = &Arc<Change>>, Expired> {
@@ -86,7 +90,7 @@ impl ChangeLog {
     }
 
     /// Forgets all changes up to and with `resource_version`.
-    pub fn compact(&mut self, resource_version: u64) {
+    pub(super) fn compact(&mut self, resource_version: u64) {
         while self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
         {
             self.drop_first();
@@ -94,7 +98,7 @@ impl ChangeLog {
     }
 
     /// Keeps the change that is `age` changes old as bytes alone. Returns its object so kept, for the table to share.
-    pub fn drop_tree(&mut self, age: usize) -> Option<Arc<Object>> {
+    pub(super) fn drop_tree(&mut self, age: usize) -> Option<Arc<Object>> {
         let index = self.changes.len().checked_sub(age + 1)?;
         let change = self.changes.get_mut(index)?;
         let bare =
@@ -112,7 +116,7 @@ impl ChangeLog {
     }
 
     /// The resourceVersion of the change that is `age` changes old; 0 if there are not so many.
-    pub fn tree_since(&self, age: usize) -> u64 {
+    pub(super) fn tree_since(&self, age: usize) -> u64 {
         let index = self.changes.len().checked_sub(age + 1);
         index.and_then(|index| self.changes.get(index)).map_or(0, |change| change.resource_version)
     }

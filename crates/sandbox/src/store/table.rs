@@ -9,10 +9,10 @@ use crate::kind::{Kind, Strategy};
 use crate::object::Object;
 
 /// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
-pub const TREE_CHANGES: usize = 1_000;
+pub(super) const TREE_CHANGES: usize = 1_000;
 
 #[derive(Debug)]
-pub struct Table {
+pub(super) struct Table {
     kind: &'static Kind,
     objects: BTreeMap<String, Arc<Object>>,
     /// Keys of pods by the node that they are bound to; empty for other kinds.
@@ -23,12 +23,12 @@ pub struct Table {
 }
 
 /// `NAMESPACE/NAME`, or `NAME` of a cluster-scoped object: the order of lists, as etcd has it.
-pub fn key(namespace: &str, name: &str) -> String {
+pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") }
 }
 
 impl Table {
-    pub fn new(kind: &'static Kind, capacity: usize) -> Self {
+    pub(super) fn new(kind: &'static Kind, capacity: usize) -> Self {
         Self {
             kind,
             objects: BTreeMap::new(),
@@ -38,26 +38,26 @@ impl Table {
         }
     }
 
-    pub fn kind(&self) -> &'static Kind {
+    pub(super) fn kind(&self) -> &'static Kind {
         self.kind
     }
 
     /// Whether objects of this kind are kept here, in whichever version they are served.
-    pub fn stores(&self, kind: &'static Kind) -> bool {
+    pub(super) fn stores(&self, kind: &'static Kind) -> bool {
         let stored = kind.storage();
         self.kind.kind == stored.kind && self.kind.group == stored.group
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    pub fn find(&self, key: &str) -> Option<&Arc<Object>> {
+    pub(super) fn find(&self, key: &str) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
     /// The objects of a namespace (None: of all), from the first key after `after`.
-    pub fn range(
+    pub(super) fn range(
         &self,
         namespace: Option<&str>,
         after: Option<&str>,
@@ -74,12 +74,12 @@ impl Table {
     }
 
     /// The pods bound to a node, in the order of their keys.
-    pub fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
+    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
         self.by_node.get(node).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }
 
     /// Writes a change down: the object, the indexes, the log.
-    pub fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
+    pub(super) fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
         let previous = match action {
             Action::Added | Action::Modified => self.objects.insert(key.clone(), object.clone()),
             Action::Deleted => self.objects.remove(&key),

@@ -27,12 +27,12 @@ enum PathElement<'a> {
 
 impl<'a> Field<'a> {
     /// The object itself, whose path is empty.
-    pub fn root(object: &'a Value) -> Self {
+    pub(super) fn root(object: &'a Value) -> Self {
         Field { parent: None, element: PathElement::Root, value: object }
     }
 
     /// A field of this struct; null if it is not there.
-    pub fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
+    pub(super) fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
             element: PathElement::Child(name),
@@ -41,7 +41,7 @@ impl<'a> Field<'a> {
     }
 
     /// An entry of this map.
-    pub fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
+    pub(super) fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
             element: PathElement::Key(key),
@@ -50,7 +50,7 @@ impl<'a> Field<'a> {
     }
 
     /// An element of this list.
-    pub fn index(&self, index: usize) -> Field<'_> {
+    pub(super) fn index(&self, index: usize) -> Field<'_> {
         Field {
             parent: Some(self),
             element: PathElement::Index(index),
@@ -59,7 +59,7 @@ impl<'a> Field<'a> {
     }
 
     /// This path with another value: upstream reports some values under paths that are not theirs.
-    pub fn with_value<'b>(&self, value: &'b Value) -> Field<'b>
+    pub(super) fn with_value<'b>(&self, value: &'b Value) -> Field<'b>
     where
         'a: 'b,
     {
@@ -67,42 +67,42 @@ impl<'a> Field<'a> {
     }
 
     /// The elements of this list.
-    pub fn items(&self) -> impl Iterator<Item = Field<'_>> {
+    pub(super) fn items(&self) -> impl Iterator<Item = Field<'_>> {
         (0..self.len()).map(|index| self.index(index))
     }
 
     /// The entries of this map, ordered by key.
-    pub fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
         let mut keys: Vec<&'a str> =
             self.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
         keys.sort_unstable();
         keys.into_iter().map(|key| (key, self.key(key)))
     }
 
-    pub fn value(&self) -> &'a Value {
+    pub(super) fn value(&self) -> &'a Value {
         self.value
     }
 
     /// The string that this is, or "".
-    pub fn text(&self) -> &'a str {
+    pub(super) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or("")
     }
 
     /// The integer that this is, or 0.
-    pub fn int(&self) -> i64 {
+    pub(super) fn int(&self) -> i64 {
         self.value.as_i64().unwrap_or(0)
     }
 
-    pub fn is_true(&self) -> bool {
+    pub(super) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
-    pub fn is_set(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
     /// The number of elements of a list or entries of a map.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self.value {
             Value::Array(items) => items.len(),
             Value::Object(entries) => entries.len(),
@@ -110,11 +110,11 @@ impl<'a> Field<'a> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub fn path(&self) -> String {
+    pub(super) fn path(&self) -> String {
         let mut text = self.parent.map(Field::path).unwrap_or_default();
         match self.element {
             PathElement::Root => {}
@@ -135,48 +135,48 @@ impl<'a> Field<'a> {
 pub(super) struct Causes(pub Vec<Cause>);
 
 impl Causes {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn append(&mut self, other: Self) {
+    pub(super) fn append(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    pub fn required(&mut self, field: &Field, detail: &str) {
+    pub(super) fn required(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Required, field, None, detail);
     }
 
-    pub fn forbidden(&mut self, field: &Field, detail: &str) {
+    pub(super) fn forbidden(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Forbidden, field, None, detail);
     }
 
     /// The field's own value is invalid.
-    pub fn invalid(&mut self, field: &Field, detail: &str) {
+    pub(super) fn invalid(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Invalid, field, Some(go_value(field.value)), detail);
     }
 
     /// One cause for each of `details`.
-    pub fn invalid_each(&mut self, field: &Field, details: Vec<String>) {
+    pub(super) fn invalid_each(&mut self, field: &Field, details: Vec<String>) {
         for detail in details {
             self.invalid(field, &detail);
         }
     }
 
     /// `value`, as Go renders it, is reported as what is invalid.
-    pub fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
+    pub(super) fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
         self.add(Reason::Invalid, field, Some(value), detail);
     }
 
     /// The field is missing or the empty string.
-    pub fn required_text(&mut self, field: &Field) {
+    pub(super) fn required_text(&mut self, field: &Field) {
         if field.text().is_empty() {
             self.required(field, "");
         }
     }
 
     /// The field is missing, or its value is not in the closed list `supported`.
-    pub fn required_choice(&mut self, field: &Field, supported: &[&str]) {
+    pub(super) fn required_choice(&mut self, field: &Field, supported: &[&str]) {
         match field.text() {
             "" => self.required(field, ""),
             text if supported.contains(&text) => {}
@@ -185,35 +185,40 @@ impl Causes {
     }
 
     /// The field is set, and its value is not in the closed list `supported`.
-    pub fn optional_choice(&mut self, field: &Field, supported: &[&str]) {
+    pub(super) fn optional_choice(&mut self, field: &Field, supported: &[&str]) {
         if field.is_set() && !supported.contains(&field.text()) {
             self.not_supported(field, supported);
         }
     }
 
-    pub fn not_supported(&mut self, field: &Field, supported: &[&str]) {
+    pub(super) fn not_supported(&mut self, field: &Field, supported: &[&str]) {
         self.not_supported_rendered(field, go_value(field.value), supported);
     }
 
-    pub fn not_supported_rendered(&mut self, field: &Field, value: String, supported: &[&str]) {
+    pub(super) fn not_supported_rendered(
+        &mut self,
+        field: &Field,
+        value: String,
+        supported: &[&str],
+    ) {
         let supported: Vec<String> = supported.iter().map(|value| go_quote(value)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
         self.add(Reason::NotSupported, field, Some(value), &detail);
     }
 
-    pub fn duplicate(&mut self, field: &Field) {
+    pub(super) fn duplicate(&mut self, field: &Field) {
         self.duplicate_rendered(field, go_value(field.value), "");
     }
 
-    pub fn duplicate_rendered(&mut self, field: &Field, value: String, detail: &str) {
+    pub(super) fn duplicate_rendered(&mut self, field: &Field, value: String, detail: &str) {
         self.add(Reason::Duplicate, field, Some(value), detail);
     }
 
-    pub fn not_found(&mut self, field: &Field, detail: &str) {
+    pub(super) fn not_found(&mut self, field: &Field, detail: &str) {
         self.add(Reason::NotFound, field, Some(go_value(field.value)), detail);
     }
 
-    pub fn too_long(&mut self, field: &Field, bytes_max: usize) {
+    pub(super) fn too_long(&mut self, field: &Field, bytes_max: usize) {
         self.add(Reason::TooLong, field, None, &format!("may not be more than {bytes_max} bytes"));
     }
 

@@ -13,12 +13,12 @@ struct Volume {
 }
 
 impl Volumes {
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.is_claim(name).is_some()
     }
 
     /// Whether the volume of this name is a claim; none if there is no such volume.
-    pub fn is_claim(&self, name: &str) -> Option<bool> {
+    pub(super) fn is_claim(&self, name: &str) -> Option<bool> {
         self.0.iter().find(|volume| volume.name == name).map(|volume| volume.claim)
     }
 }

@@ -7,7 +7,7 @@ use crate::api::discovery::{GIT_VERSION, GroupVersion};
 use crate::kind::{Kind, Kinds, Verb};
 
 /// The whole API as one OpenAPI v2 document.
-pub fn v2(kinds: &Kinds) -> Value {
+pub(super) fn v2(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     for kind in kinds.iter() {
         add_paths(&mut paths, kind, Version::V2);
@@ -21,7 +21,7 @@ pub fn v2(kinds: &Kinds) -> Value {
 }
 
 /// One group and version as an OpenAPI v3 document; `definitions` are those of all types.
-pub fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
+pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
     let mut paths = Map::new();
     for kind in kinds.iter().filter(|kind| kind.group == of.group && kind.version == of.version) {
         add_paths(&mut paths, kind, Version::V3);

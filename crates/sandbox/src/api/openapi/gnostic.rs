@@ -5,7 +5,7 @@ use prost::{Message, Oneof};
 use serde_json::{Map, Value};
 
 /// A document of ours as bytes.
-pub fn encode(document: &Value) -> Vec<u8> {
+pub(super) fn encode(document: &Value) -> Vec<u8> {
     Document {
         swagger: text(document, "swagger"),
         info: Some(Info {

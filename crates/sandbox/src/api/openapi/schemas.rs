@@ -63,7 +63,7 @@ static ROOTS: &[Root] = &[
 ];
 
 /// All definitions by name, with references of the form `#/definitions/NAME`.
-pub fn definitions() -> Map<String, Value> {
+pub(super) fn definitions() -> Map<String, Value> {
     let mut settings = SchemaSettings::draft07();
     settings.transforms.clear();
     let mut generator = settings.into_generator();
@@ -81,7 +81,10 @@ pub fn definitions() -> Map<String, Value> {
 }
 
 /// The definitions that `roots` reach, themselves included.
-pub fn reachable(definitions: &Map<String, Value>, roots: Vec<String>) -> Map<String, Value> {
+pub(super) fn reachable(
+    definitions: &Map<String, Value>,
+    roots: Vec<String>,
+) -> Map<String, Value> {
     let mut reached = Map::new();
     let mut pending = roots;
     while let Some(name) = pending.pop() {
@@ -94,7 +97,11 @@ pub fn reachable(definitions: &Map<String, Value>, roots: Vec<String>) -> Map<St
 }
 
 /// The names of the definitions of a group and version's kinds.
-pub fn roots_of(definitions: &Map<String, Value>, group: &str, version: &str) -> Vec<String> {
+pub(super) fn roots_of(
+    definitions: &Map<String, Value>,
+    group: &str,
+    version: &str,
+) -> Vec<String> {
     ROOTS
         .iter()
         .filter(|root| root.group == group && root.version == version)
@@ -104,7 +111,7 @@ pub fn roots_of(definitions: &Map<String, Value>, group: &str, version: &str) ->
 }
 
 /// The name of the definition of a kind.
-pub fn name_of(
+pub(super) fn name_of(
     definitions: &Map<String, Value>,
     group: &str,
     version: &str,

@@ -17,7 +17,7 @@ use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
 use crate::store::{ListOptions, ResourceVersionMatch};
 
-pub fn get(
+pub(super) fn get(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     name: &str,
@@ -31,7 +31,7 @@ pub fn get(
     Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
 }
 
-pub fn list(
+pub(super) fn list(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     call: &Call,
@@ -43,7 +43,7 @@ pub fn list(
     Ok(render::list(target.kind, &list, form, call.parameters.include_object))
 }
 
-pub fn watch(
+pub(super) fn watch(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     call: &Call,
@@ -68,7 +68,7 @@ pub fn watch(
     )
 }
 
-pub fn list_options(
+pub(super) fn list_options(
     target: &ResourceTarget<'_>,
     parameters: &Parameters,
 ) -> Result<ListOptions, Status> {
@@ -125,7 +125,7 @@ fn check_match(
 }
 
 /// None if none is given.
-pub fn resource_version(text: &str) -> Result<Option<u64>, Status> {
+pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -136,7 +136,10 @@ pub fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     })
 }
 
-pub fn selector(target: &ResourceTarget<'_>, parameters: &Parameters) -> Result<Selector, Status> {
+pub(super) fn selector(
+    target: &ResourceTarget<'_>,
+    parameters: &Parameters,
+) -> Result<Selector, Status> {
     let refuse = |error: SelectorError| Status::bad_request(error.to_string());
     let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
     Ok(Selector {

@@ -24,13 +24,13 @@ use crate::validation;
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteEndpoint {
+pub(super) enum WriteEndpoint {
     Main,
     Status,
     Finalize,
 }
 
-pub fn create(
+pub(super) fn create(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     call: &Call,
@@ -45,7 +45,7 @@ pub fn create(
     answer(target.kind, &created, call, StatusCode::CREATED, &warnings)
 }
 
-pub fn update(
+pub(super) fn update(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     name: &str,
@@ -62,7 +62,7 @@ pub fn update(
     answer_change(kind, &changed, call, body.warnings)
 }
 
-pub fn patch(
+pub(super) fn patch(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     name: &str,
@@ -133,7 +133,7 @@ fn answer_change(
     answer(kind, &changed.after, call, StatusCode::OK, &warnings)
 }
 
-pub fn delete(
+pub(super) fn delete(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     name: &str,
@@ -148,7 +148,7 @@ pub fn delete(
     Ok(respond::json(StatusCode::OK, &deleted.response(kind)))
 }
 
-pub fn delete_collection(
+pub(super) fn delete_collection(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     call: &Call,
@@ -162,7 +162,7 @@ pub fn delete_collection(
     Ok(render::list(target.kind, &deleted, form, call.parameters.include_object))
 }
 
-pub fn bind(
+pub(super) fn bind(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     name: &str,
@@ -176,7 +176,7 @@ pub fn bind(
     Ok(success())
 }
 
-pub fn evict(
+pub(super) fn evict(
     shared: &Arc<SharedCluster>,
     target: &ResourceTarget<'_>,
     name: &str,

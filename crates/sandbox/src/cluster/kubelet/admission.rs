@@ -8,10 +8,10 @@ use crate::cluster::placement::placement;
 use everynode_k8s::fit::{Misfit, Usage, matches_affinity};
 
 /// The reason and the message of a pod that is turned away.
-pub type Rejection = (String, String);
+pub(super) type Rejection = (String, String);
 
 /// Checks resources, affinity, ports and NoExecute taints, in upstream's order.
-pub fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(), Rejection> {
+pub(super) fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(), Rejection> {
     let misfits = machine.room.admission_misfits(usage);
     for misfit in &misfits {
         if let Misfit::Insufficient(shortage) = misfit

@@ -18,7 +18,7 @@ const BACK_OFF_RESET_MS: i64 = 600_000;
 
 /// What part a container has in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainerRole {
+pub(crate) enum ContainerRole {
     Init,
     /// An init container with restartPolicy Always: goes first, and stays.
     Sidecar,
@@ -27,14 +27,14 @@ pub enum ContainerRole {
 
 /// `restartPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestartPolicy {
+pub(crate) enum RestartPolicy {
     Always,
     OnFailure,
     Never,
 }
 
 #[derive(Clone, Debug)]
-pub struct Container {
+pub(crate) struct Container {
     pub name: Arc<str>,
     pub image: Arc<str>,
     /// imagePullPolicy Always.
@@ -53,7 +53,7 @@ pub struct Container {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ContainerState {
+pub(crate) enum ContainerState {
     /// Its turn has not come.
     Waiting,
     Pulling {
@@ -80,7 +80,7 @@ pub enum ContainerState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+pub(crate) struct Running {
     pub id: u64,
     pub since: Timestamp,
     /// None: it never gets ready.
@@ -90,7 +90,7 @@ pub struct Running {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
+pub(crate) struct Exit {
     pub id: u64,
     pub code: i32,
     pub reason: String,
@@ -100,7 +100,7 @@ pub struct Exit {
 
 /// What a status shows of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VisibleState {
+pub(crate) enum VisibleState {
     Creating,
     PullError,
     PullBackOff,
@@ -117,7 +117,7 @@ pub enum VisibleState {
 
 /// Something that the kubelet reports as an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ContainerEvent {
+pub(crate) enum ContainerEvent {
     Pulling,
     Pulled { took_ms: i64 },
     AlreadyPresent,
@@ -132,13 +132,13 @@ pub enum ContainerEvent {
 }
 
 /// The node's side of a container's life.
-pub struct Runtime<'a> {
+pub(crate) struct Runtime<'a> {
     pub images: &'a mut std::collections::BTreeSet<Arc<str>>,
     pub rng: &'a mut Pcg64Mcg,
 }
 
 impl Container {
-    pub fn new(
+    pub(crate) fn new(
         name: Arc<str>,
         image: Arc<str>,
         role: ContainerRole,
@@ -162,14 +162,14 @@ impl Container {
         }
     }
 
-    pub fn running(&self) -> Option<&Running> {
+    pub(crate) fn running(&self) -> Option<&Running> {
         match &self.state {
             ContainerState::Running(running) => Some(running),
             _ => None,
         }
     }
 
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         match (&self.state, self.role) {
             (ContainerState::Running(running), _) => running.ready,
             (ContainerState::Exited(exit), ContainerRole::Init) => exit.code == 0,
@@ -177,7 +177,7 @@ impl Container {
         }
     }
 
-    pub fn visible_state(&self) -> VisibleState {
+    pub(crate) fn visible_state(&self) -> VisibleState {
         match &self.state {
             ContainerState::Waiting
             | ContainerState::Pulling { .. }
@@ -201,12 +201,12 @@ impl Container {
     }
 
     /// What last went wrong with its image or its start; empty if nothing has.
-    pub fn error(&self) -> &str {
+    pub(crate) fn error(&self) -> &str {
         &self.error
     }
 
     /// How it ended, if it does not run.
-    pub fn exit(&self) -> Option<&Exit> {
+    pub(crate) fn exit(&self) -> Option<&Exit> {
         match &self.state {
             ContainerState::Exited(exit) => Some(exit),
             ContainerState::Running(_) => None,
@@ -215,7 +215,7 @@ impl Container {
     }
 
     /// Whether the containers after this init container may start.
-    pub fn allows_next_to_start(&self) -> bool {
+    pub(crate) fn allows_next_to_start(&self) -> bool {
         match self.role {
             ContainerRole::Init => {
                 matches!(&self.state, ContainerState::Exited(exit) if exit.code == 0)
@@ -229,7 +229,7 @@ impl Container {
     }
 
     /// When something happens next of itself.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match &self.state {
             ContainerState::Waiting | ContainerState::Exited(_) => None,
             ContainerState::Pulling { until, .. }
@@ -245,7 +245,7 @@ impl Container {
     }
 
     /// Its turn has come: pulls the image, unless the node has it.
-    pub fn pull_or_start(
+    pub(crate) fn pull_or_start(
         &mut self,
         now: Timestamp,
         runtime: &mut Runtime<'_>,
@@ -263,7 +263,7 @@ impl Container {
     }
 
     /// Takes one step that is due at `now`, if any. Returns whether it did.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         now: Timestamp,
         runtime: &mut Runtime<'_>,
@@ -390,7 +390,7 @@ impl Container {
     }
 
     /// Lives on by another lifecycle from now.
-    pub fn change_lifecycle(
+    pub(crate) fn change_lifecycle(
         &mut self,
         to: &Arc<Lifecycle>,
         now: Timestamp,
@@ -442,12 +442,12 @@ impl Container {
     }
 
     /// How long the present or last wait before a restart is.
-    pub fn back_off_ms(&self) -> i64 {
+    pub(crate) fn back_off_ms(&self) -> i64 {
         self.back_offs.checked_sub(2).map_or(0, back_off)
     }
 
     /// How long it takes to stop when told to, at most `grace_ms`; 0 if it does not run.
-    pub fn stop_time(&self, grace_ms: i64, rng: &mut Pcg64Mcg) -> i64 {
+    pub(crate) fn stop_time(&self, grace_ms: i64, rng: &mut Pcg64Mcg) -> i64 {
         match (self.running(), &self.lifecycle.stop) {
             (None, _) => 0,
             (Some(_), Stop::After(span)) => span.draw(rng).min(grace_ms),
@@ -456,7 +456,7 @@ impl Container {
     }
 
     /// The pod's spec names another image now: stops, and starts over with that.
-    pub fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
+    pub(crate) fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
         self.image = to;
         self.lifecycle = lifecycle;
         self.failed_pulls = 0;
@@ -472,7 +472,7 @@ impl Container {
     }
 
     /// Plans nothing more: the pod is being stopped.
-    pub fn cancel_deadlines(&mut self) {
+    pub(crate) fn cancel_deadlines(&mut self) {
         if let ContainerState::Running(running) = self.state {
             self.state =
                 ContainerState::Running(Running { ready_at: None, exit_at: None, ..running });
@@ -480,7 +480,7 @@ impl Container {
     }
 
     /// Ends it: the pod is gone or going.
-    pub fn stop(&mut self, now: Timestamp) {
+    pub(crate) fn stop(&mut self, now: Timestamp) {
         let Some(running) = self.running().copied() else { return };
         let (code, reason) = match self.lifecycle.stop {
             Stop::After(_) => (0, "Completed"),

@@ -7,7 +7,7 @@ use crate::cluster::event::EventSubject;
 use crate::object::Object;
 
 /// One container's event as the event that upstream's kubelet records.
-pub fn report_event(
+pub(super) fn report_event(
     context: &mut ComponentContext<'_>,
     node: &str,
     pod: &Object,

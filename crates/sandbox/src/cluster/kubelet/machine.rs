@@ -24,7 +24,7 @@ const HEARTBEAT_SLOTS: u32 = 100;
 const HEARTBEATS_PER_REPORT: u32 = 30;
 
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     pub name: Arc<str>,
     uid: Arc<str>,
     pub down: bool,
@@ -48,7 +48,7 @@ impl Machine {
     }
 
     /// The next free address for a pod; `None` if there is none left.
-    pub fn address(&mut self, host_network: bool) -> Option<Arc<str>> {
+    pub(super) fn address(&mut self, host_network: bool) -> Option<Arc<str>> {
         if host_network {
             return Some(self.host_ip.clone());
         }
@@ -57,7 +57,7 @@ impl Machine {
         Some(format!("{}{host}", self.pod_network).into())
     }
 
-    pub fn free_address(&mut self, ip: &str) {
+    pub(super) fn free_address(&mut self, ip: &str) {
         if let Some(host) = ip.strip_prefix(&self.pod_network).and_then(|host| host.parse().ok()) {
             self.pod_hosts.remove(&host);
         }
@@ -66,24 +66,24 @@ impl Machine {
 
 /// All machines, by node name.
 #[derive(Debug, Default)]
-pub struct Machines {
+pub(super) struct Machines {
     machines: BTreeMap<Arc<str>, Machine>,
     slots: BTreeMap<u32, BTreeSet<Arc<str>>>,
     registered: u32,
 }
 
 impl Machines {
-    pub fn on(&mut self, name: &str) -> Option<&mut Machine> {
+    pub(super) fn on(&mut self, name: &str) -> Option<&mut Machine> {
         self.machines.get_mut(name)
     }
 
     /// Whether a node of this name is known that is not this one.
-    pub fn is_recreated(&self, node: &Object) -> bool {
+    pub(super) fn is_recreated(&self, node: &Object) -> bool {
         self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
     }
 
     /// Takes a node as it is now. Returns whether its kubelet has just started.
-    pub fn apply(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) -> bool {
+    pub(super) fn apply(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) -> bool {
         let down = node.annotation(DOWN_ANNOTATION) == Some("true");
         let starts = match self.machines.get_mut(node.name()) {
             Some(machine) if *machine.uid == *node.uid() => {
@@ -141,7 +141,7 @@ impl Machines {
         self.machines.insert(machine.name.clone(), machine);
     }
 
-    pub fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         if let Some(machine) = self.machines.remove(name)
             && let Some(slot) = self.slots.get_mut(&machine.slot)
         {
@@ -151,7 +151,11 @@ impl Machines {
 
     /// Renews the leases of one slot's nodes. Returns those whose kubelets had to register again, because the cluster
     /// took them for silent.
-    pub fn heartbeat(&mut self, context: &mut ComponentContext<'_>, slot: u32) -> Vec<Arc<str>> {
+    pub(super) fn heartbeat(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        slot: u32,
+    ) -> Vec<Arc<str>> {
         let Some(members) = self.slots.get(&slot).filter(|members| !members.is_empty()) else {
             self.slots.remove(&slot);
             return Vec::new();

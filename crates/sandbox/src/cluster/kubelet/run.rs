@@ -10,7 +10,7 @@ use super::container::{
 
 /// The containers of one pod.
 #[derive(Clone, Debug)]
-pub struct PodRun {
+pub(crate) struct PodRun {
     /// Init containers first, each list in the pod's order.
     pub containers: Vec<Container>,
     pub started_at: Timestamp,
@@ -19,14 +19,14 @@ pub struct PodRun {
 
 /// An event of one of the containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodEvent {
+pub(crate) struct PodEvent {
     pub container: usize,
     pub event: ContainerEvent,
 }
 
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodPhase {
+pub(crate) enum PodPhase {
     Pending,
     Running,
     Succeeded,
@@ -34,7 +34,7 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
             Self::Running => "Running",
@@ -43,7 +43,7 @@ impl PodPhase {
         }
     }
 
-    pub fn is_terminal(self) -> bool {
+    pub(crate) fn is_terminal(self) -> bool {
         match self {
             Self::Pending | Self::Running => false,
             Self::Succeeded | Self::Failed => true,
@@ -53,7 +53,7 @@ impl PodPhase {
 
 impl PodRun {
     /// Does everything that is due by `now`.
-    pub fn advance(
+    pub(crate) fn advance(
         &mut self,
         now: Timestamp,
         runtime: &mut Runtime<'_>,
@@ -88,19 +88,19 @@ impl PodRun {
     }
 
     /// What a status shows of the run: two runs that look alike need no second report.
-    pub fn visible_states(&self) -> Vec<VisibleState> {
+    pub(crate) fn visible_states(&self) -> Vec<VisibleState> {
         self.containers.iter().map(Container::visible_state).collect()
     }
 
     /// When something happens next of itself.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
         if self.phase().is_terminal() {
             return None;
         }
         self.containers.iter().filter_map(Container::deadline).min()
     }
 
-    pub fn initialized(&self) -> bool {
+    pub(crate) fn initialized(&self) -> bool {
         self.containers.iter().all(Container::allows_next_to_start)
     }
 
@@ -108,7 +108,7 @@ impl PodRun {
         self.containers.iter().filter(move |container| container.role == role)
     }
 
-    pub fn phase(&self) -> PodPhase {
+    pub(crate) fn phase(&self) -> PodPhase {
         let exit_code = |container: &Container| match &container.state {
             ContainerState::Exited(exit) => Some(exit.code),
             _ => None,
@@ -134,11 +134,11 @@ impl PodRun {
     }
 
     /// How long the pod takes to stop, at most `grace_ms`.
-    pub fn stop_time(&self, grace_ms: i64, runtime: &mut Runtime<'_>) -> i64 {
+    pub(crate) fn stop_time(&self, grace_ms: i64, runtime: &mut Runtime<'_>) -> i64 {
         self.containers.iter().map(|c| c.stop_time(grace_ms, runtime.rng)).max().unwrap_or(0)
     }
 
-    pub fn stop(&mut self, now: Timestamp) {
+    pub(crate) fn stop(&mut self, now: Timestamp) {
         self.containers.iter_mut().for_each(|container| container.stop(now));
     }
 }

@@ -10,12 +10,12 @@ use crate::value::text;
 
 /// The node's addresses, as statuses name them.
 #[derive(Clone, Debug)]
-pub struct HostAddress<'a> {
+pub(super) struct HostAddress<'a> {
     pub host_ip: &'a str,
 }
 
 /// The status of an admitted pod. What is not the kubelet's in `old` (conditions of others, qosClass) stays.
-pub fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
+pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
     let old = &pod["status"];
     let phase = run.phase();
     let mut status = Map::new();
@@ -50,7 +50,7 @@ pub fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp)
 }
 
 /// The status of a pod that the kubelet turned away.
-pub fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
+pub(super) fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
     let old = &pod["status"];
     let mut status = json!({
         "phase": "Failed",

@@ -9,7 +9,7 @@ use crate::duration::Duration;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub(super) struct File {
     #[serde(default)]
     pub lifecycles: Vec<Lifecycle>,
     #[serde(default)]
@@ -18,7 +18,7 @@ pub struct File {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct SelectionRule {
+pub(super) struct SelectionRule {
     pub image: Option<String>,
     #[serde(default)]
     pub node_labels: BTreeMap<String, String>,
@@ -27,14 +27,14 @@ pub struct SelectionRule {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lifecycle {
+pub(super) struct Lifecycle {
     pub name: String,
     pub stages: Vec<Stage>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "stage", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Stage {
+pub(super) enum Stage {
     Admit {
         outcome: AdmitOutcome,
         reason: Option<String>,
@@ -94,7 +94,7 @@ macro_rules! outcomes {
     ($($name:ident { $default:ident, $other:ident })*) => {$(
         #[derive(Clone, Copy, Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
-        pub enum $name { #[default] $default, $other }
+        pub(super) enum $name { #[default] $default, $other }
     )*};
 }
 
@@ -122,7 +122,7 @@ impl Stage {
 
 impl Lifecycle {
     /// This lifecycle, with `base` (none for the very first) where it says nothing.
-    pub fn with_defaults_of(
+    pub(super) fn with_defaults_of(
         &self,
         base: Option<&super::Lifecycle>,
     ) -> Result<super::Lifecycle, Error> {

@@ -10,7 +10,7 @@ use crate::condition;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
 /// The least important pods of a node without which the pod fits; `None` if it does not fit without them all.
-pub fn victims(
+pub(super) fn victims(
     room: &Room,
     needs: &PodNeeds,
     queue_key: &QueueKey,
@@ -40,7 +40,12 @@ pub fn victims(
 }
 
 /// Deletes a pod so that another one finds room. Returns whether it had not been deleted already.
-pub fn evict(context: &mut ComponentContext<'_>, victim: &QueueKey, by: &str, node: &str) -> bool {
+pub(super) fn evict(
+    context: &mut ComponentContext<'_>,
+    victim: &QueueKey,
+    by: &str,
+    node: &str,
+) -> bool {
     let Some(pod) = context.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
         return false;
     };
