@@ -1,8 +1,9 @@
-//! Who may do what: upstream's RBAC authorizer, as a pure function of the stored roles and bindings. It authenticates nobody,
-//! and writes nothing but the roles that every cluster has.
+//! RBAC: upstream's authorizer, as a pure function of the stored roles and bindings. It does not
+//! authenticate.
 //!
-//! Simpler than upstream: nobody is kept from granting more than they have (`escalate`, `bind`), and a role that aggregates
-//! others has their rules whenever it is asked, not written into it.
+//! Simpler than upstream: users may grant rights that they don't have (`escalate` and `bind` are
+//! not checked), and the rules of an aggregated role are computed for each request instead of
+//! written into the role.
 
 mod rule;
 #[cfg(test)]
@@ -22,11 +23,11 @@ use crate::value::{array, string};
 
 pub(crate) use rule::{Attributes, PolicyRule, RequestTarget};
 
-/// Members may do anything, whatever the roles say.
+/// The group whose members may do anything.
 pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub name: String,
@@ -35,7 +36,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// A service account as upstream names it, with the groups that it is in.
+    /// The user of a service account, with upstream's name and groups.
     pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
             name: service_account_name(namespace, name),
@@ -53,19 +54,20 @@ impl User {
     }
 }
 
-/// `system:serviceaccount:NAMESPACE:NAME`
+/// `system:serviceaccount:NAMESPACE:NAME`.
 fn service_account_name(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
-/// Whether a request may go on, and why: which binding allows it, or which role a binding names in vain.
+/// Whether a request is allowed, and the reason: the binding that allows it, or the missing role of
+/// a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed { reason: String },
     Refused { reason: String },
 }
 
-/// The first binding that allows the request decides; nothing forbids.
+/// Decides about a request. The first binding that allows it counts; there are no denying rules.
 pub(crate) fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decision {
     if user.is_master() {
         return Decision::Allowed { reason: String::new() };
@@ -89,7 +91,7 @@ pub(crate) fn authorize(store: &Store, user: &User, request: &Attributes<'_>) ->
     }
 }
 
-/// All rules that hold for the user in a namespace, in the order in which they are looked at.
+/// All rules that apply to the user in a namespace, in the order in which they are evaluated.
 pub(crate) fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
     if user.is_master() {
         return vec![PolicyRule::any_resource(), PolicyRule::any_path()];
@@ -100,7 +102,7 @@ pub(crate) fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRu
         .collect()
 }
 
-/// Writes the roles that every cluster has, and who has them.
+/// Creates the roles and bindings that every cluster has.
 pub(crate) fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
     let documents: Vec<Value> = crate::yaml::documents(include_str!("authorization/roles.yaml"))
         .expect("the roles of every cluster are YAML");
@@ -114,13 +116,13 @@ pub(crate) fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status
     Ok(())
 }
 
-/// A binding that names the user, by the first subject that does.
+/// A binding of the user, with the first matching subject.
 struct Binding<'a> {
     object: &'a Object,
     subject: &'a Value,
 }
 
-/// Bindings of the whole cluster first, then those of the namespace.
+/// The bindings of a user: those of the cluster first, then those of the namespace.
 fn bindings<'a>(
     store: &'a Store,
     user: &'a User,
@@ -152,7 +154,7 @@ fn is_subject(subject: &Value, user: &User, namespace_of_binding: &str) -> bool 
     }
 }
 
-/// The rules of the role that a binding names, or that there is none.
+/// The rules of the role that a binding refers to, or the error that there is no such role.
 fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<PolicyRule>, String> {
     let reference = &binding.object.value()["roleRef"];
     let name = string(reference, "/name");
@@ -165,14 +167,15 @@ fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<PolicyRule>, Str
     Ok(aggregated(store, role).into_iter().flat_map(own_rules).collect())
 }
 
-/// A cluster role and all that it aggregates, each once: `admin` has the rules of `edit`, which has those of `view`.
+/// A cluster role and all roles that it aggregates, without duplicates: `admin` includes `edit`,
+/// which includes `view`.
 fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
     let mut roles = vec![role];
     let mut looked_at = 0;
     while let Some(role) = roles.get(looked_at).copied() {
         looked_at += 1;
         for selector in array(role.value(), "/aggregationRule/clusterRoleSelectors") {
-            // Validation has refused a selector that does not parse.
+            // Validation has refused selectors that don't parse.
             let Some(selector) = label_selector(selector) else { continue };
             for other in store.iter(&CLUSTER_ROLE, None) {
                 let is_new = roles.iter().all(|known| known.name() != other.name());

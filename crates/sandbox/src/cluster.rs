@@ -1,7 +1,9 @@
-//! The simulated cluster: the store, and the components that step over it as a real cluster's components do.
+//! The simulated cluster: the registry, and the components that step over it like those of a real
+//! cluster.
 //!
-//! No I/O and no clock: the caller says what time it is and gets told when to call again. The components read the store's
-//! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
+//! There is no I/O and no clock: the caller passes the time and gets the time of the next step. The
+//! components read the store's change log like any watcher, so that their work is proportional to
+//! the changes. All randomness comes from one seed (S24).
 
 mod component_context;
 mod event;
@@ -47,12 +49,14 @@ use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::{Action, Change, Store, WriteOptions};
 
-/// The most that one step does of each thing: whoever shares the store gets a turn in between.
+/// Maximum number of items of each sort in one step, so that others get access to the store between
+/// steps.
 const STEP_MAX: usize = 32;
 
-/// So many nodes are added before the components look at them.
+/// Number of nodes that are created before the components process them.
 const NODES_PER_BATCH: usize = 256;
 
+/// A simulated cluster.
 #[derive(Debug)]
 pub struct Cluster {
     registry: Registry,
@@ -78,7 +82,7 @@ struct Components {
 }
 
 impl Cluster {
-    /// A cluster over what is in the store already.
+    /// A cluster over the objects that the registry has already.
     pub fn new(
         registry: Registry,
         settings: Settings,
@@ -111,21 +115,26 @@ impl Cluster {
         cluster
     }
 
+    /// The store, for reads.
     pub fn store(&self) -> &Store {
         self.registry.store()
     }
 
-    /// Clients' writes go here; call [`step`](Cluster::step) soon after.
+    /// The registry, for the writes of clients. Call [`step`](Cluster::step) soon after a write.
     pub fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
     }
 
-    /// Adds nodes that are healthy from the start.
+    /// Adds nodes that are ready from the start.
+    ///
+    /// # Errors
+    ///
+    /// The first node that the registry refuses.
     pub fn add_nodes(&mut self, nodes: Vec<Value>, now: Timestamp) -> Result<(), Status> {
         for (count, mut node) in (1..).zip(nodes) {
             nodes::set_healthy(&mut node, now);
             self.registry.create(&NODE, "", node, &WriteOptions::at(now))?;
-            // The components see each node while the store still has its tree at hand.
+            // Process the nodes in batches, while the store still has their trees.
             if count % NODES_PER_BATCH == 0 {
                 self.settle(now);
             }
@@ -133,7 +142,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Does a part of what is due. Returns when to call again: `now` if there is more to do at once.
+    /// Does a part of the due work. Returns the time of the next step, which is `now` if more work
+    /// is due; `None` if no work is scheduled.
     pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
         let nodes = self.follow_nodes(now);
         let pods = self.follow_pods(now);
@@ -141,14 +151,14 @@ impl Cluster {
         let bindings = components.scheduler.step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
         let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
-        // What this step wrote is read in the next one.
+        // The next step reads what this step wrote.
         if nodes || pods || bindings || timers || garbage || self.has_unread() {
             return Some(now);
         }
         self.timers.next()
     }
 
-    /// Steps until nothing is left to do at this instant; returns when something is due next.
+    /// Steps until no work is due at `now`. Returns the time at which work is due next.
     pub fn settle(&mut self, now: Timestamp) -> Option<Timestamp> {
         loop {
             match self.step(now) {
@@ -177,7 +187,7 @@ impl Cluster {
         (&mut self.components, context)
     }
 
-    /// Returns whether there may be more.
+    /// Processes changes of nodes; returns whether there may be more.
     fn follow_nodes(&mut self, now: Timestamp) -> bool {
         let Ok(changes) = self.store().changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
             self.list_nodes(now);
@@ -218,7 +228,7 @@ impl Cluster {
         changes.len() == STEP_MAX
     }
 
-    /// Starts from what there is: at first, and when changes were missed.
+    /// Processes all nodes: at the start, and when changes were missed.
     fn list_nodes(&mut self, now: Timestamp) {
         self.nodes_seen = self.store().resource_version();
         let nodes: Vec<Arc<Object>> = self.store().iter(&NODE, None).cloned().collect();
@@ -267,10 +277,11 @@ impl Cluster {
     }
 }
 
-/// How often old events are looked for.
+/// Interval at which old events are deleted.
 const EXPIRE_EVENTS_MS: i64 = 60_000;
 
-/// Whether no later change of the object is on its way: components act on states, so the last one is enough.
+/// Whether the change is the latest one of its object. Components act on states, so they skip all
+/// others.
 fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
     let object = &change.object;
     store
@@ -285,7 +296,7 @@ impl Components {
         }
         self.kubelets.apply_node(context, node);
         if context.node_version(node.name()).is_some_and(|now| now != node.resource_version()) {
-            // Its kubelet has just completed it: that change is the one to look at.
+            // Its kubelet has just updated the node; that change follows.
             return;
         }
         self.scheduler.apply_node(node);

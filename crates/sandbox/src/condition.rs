@@ -1,4 +1,4 @@
-//! Conditions in an object's status, as every writer of one sets them.
+//! Conditions in the status of objects.
 
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ pub(crate) fn set(status: &mut Value, condition: Value) {
     }
 }
 
-/// The status of a pod that is to be deleted for something that is no fault of its own.
+/// The status of a pod with the condition DisruptionTarget, because it is about to be deleted by
+/// the control plane.
 pub(crate) fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestamp) -> Value {
     let generation = pod.value()["metadata"].get("generation").cloned();
     let condition = json!({

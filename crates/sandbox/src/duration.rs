@@ -1,16 +1,16 @@
-//! Durations as people write them in files: `300ms`, `1.5s`, `2m`, `1h`.
+//! Durations in files: `300ms`, `1.5s`, `2m`, `1h`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A duration in milliseconds, at most a million of the unit that it is written in.
+/// A duration in milliseconds, written as a number with a unit. The number is at most a million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Duration(pub i64);
 
 impl Duration {
-    /// The same as the standard library's type.
+    /// The duration as the standard library's type.
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0).unwrap_or(0))
     }
@@ -45,7 +45,7 @@ impl From<Duration> for String {
     }
 }
 
-/// In the largest unit that leaves no fraction.
+/// Prints the largest unit that needs no fraction.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit_ms, unit) = [(3_600_000, "h"), (60_000, "m"), (1000, "s")]
@@ -60,7 +60,7 @@ impl fmt::Display for Duration {
 mod tests {
     use super::*;
 
-    /// S22: a duration is printed in a form that reads as the same duration.
+    /// S22: a printed duration parses to the same duration.
     #[test]
     fn what_is_printed_reads_as_the_same_duration() {
         for (text, ms, printed) in [

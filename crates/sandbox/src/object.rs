@@ -1,8 +1,8 @@
-//! One version of one stored object: immutable, shared by every reader.
+//! An immutable version of a stored object, shared by all readers.
 //!
-//! A tree takes seven times the memory of its bytes. So an object that nobody has written for a while is kept as bytes
-//! alone (`cold`), with the metadata that selectors, indexes and garbage collection read beside them; its tree is made
-//! again when someone asks for it.
+//! A JSON tree needs seven times the memory of its bytes. So an object that was not written for a
+//! while is kept as bytes only, with the metadata for selectors, indexes and garbage collection;
+//! its tree is parsed again when it is read.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -12,20 +12,21 @@ use serde_json::{Map, Value};
 
 use crate::value::text;
 
-/// Trees that nest deeper than this are kept as they are: the parser has a limit of its own. So are those with fractions
-/// (Kubernetes' types have none), whose last digit the parser may miss.
+/// Maximum nesting of a tree that may be dropped, because the parser has a limit. Trees with
+/// fractions are kept as well: Kubernetes' types have none, and the parser may round the last
+/// digit.
 const PARSED_DEPTH_MAX: usize = 100;
 
-/// A JSON tree in canonical form (apiVersion and kind set), with what is asked for often kept beside it.
+/// A JSON tree with apiVersion and kind, and the fields that are read often.
 #[derive(Debug)]
 pub struct Object {
     metadata: Arc<Metadata>,
-    /// At least one of the two is there.
+    /// At least one of `value` and `json` is set.
     value: OnceLock<Value>,
     json: OnceLock<Bytes>,
 }
 
-/// What is read of every object again and again.
+/// The fields that are read often.
 #[derive(Debug)]
 struct Metadata {
     resource_version: u64,
@@ -49,18 +50,25 @@ struct StoredOwner {
     block_owner_deletion: bool,
 }
 
-/// A reference to an owner, as garbage collection reads it.
+/// An owner reference, as the garbage collector reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerReference<'a> {
+    /// The API version of the owner.
     pub api_version: &'a str,
+    /// The kind of the owner.
     pub kind: &'a str,
+    /// The name of the owner.
     pub name: &'a str,
+    /// The UID of the owner.
     pub uid: &'a str,
+    /// Whether the owner is the managing controller.
     pub controller: bool,
+    /// Whether the reference blocks the foreground deletion of the owner.
     pub block_owner_deletion: bool,
 }
 
 impl Object {
+    /// An object with this JSON tree.
     pub fn new(value: Value) -> Self {
         Self {
             metadata: Arc::new(Metadata::of(&value)),
@@ -69,6 +77,8 @@ impl Object {
         }
     }
 
+    /// The JSON tree. If it was dropped, it is parsed and kept; prefer [`read`](Self::read) for a
+    /// single use.
     pub fn value(&self) -> &Value {
         self.value.get_or_init(|| {
             let json = self.json.get().expect("an object without a tree has its bytes");
@@ -76,7 +86,7 @@ impl Object {
         })
     }
 
-    /// The tree for one look: of an object that is kept as bytes it is made, and not kept. For those who look at many.
+    /// The JSON tree for a single use: if it was dropped, it is parsed and not kept.
     pub fn read(&self) -> Cow<'_, Value> {
         match (self.value.get(), self.json.get()) {
             (None, Some(json)) => Cow::Owned(parse(json)),
@@ -84,8 +94,8 @@ impl Object {
         }
     }
 
-    /// An object whose tree may be read freely. One that is kept as bytes alone stays so: what is read is a copy, not a
-    /// tree that the store and its log would then keep.
+    /// The object with its tree, for repeated use. If the tree was dropped, this is a copy, so that
+    /// the stored object stays without.
     pub fn with_tree(self: &Arc<Self>) -> Arc<Self> {
         match self.read() {
             Cow::Borrowed(_) => self.clone(),
@@ -93,7 +103,7 @@ impl Object {
         }
     }
 
-    /// The object as bytes, serialised at the first call and shared from then on.
+    /// The JSON text, serialised at the first call and shared from then on.
     pub fn json(&self) -> Bytes {
         self.json
             .get_or_init(|| {
@@ -102,12 +112,12 @@ impl Object {
             .clone()
     }
 
-    /// Whether its tree is in memory.
+    /// Whether the tree is in memory.
     pub(crate) fn has_tree(&self) -> bool {
         self.value.get().is_some()
     }
 
-    /// The same object as bytes alone; None if it could come back another.
+    /// The same object without its tree; `None` if parsing might yield another tree.
     pub(crate) fn without_tree(&self) -> Option<Self> {
         if self.value.get().is_some_and(|value| !survives_parsing(value, PARSED_DEPTH_MAX)) {
             return None;
@@ -119,50 +129,59 @@ impl Object {
         })
     }
 
+    /// The resourceVersion of this version.
     pub fn resource_version(&self) -> u64 {
         self.metadata.resource_version
     }
 
+    /// The name.
     pub fn name(&self) -> &str {
         &self.metadata.name
     }
 
-    /// Empty if the kind is cluster-scoped.
+    /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         &self.metadata.namespace
     }
 
+    /// The UID.
     pub fn uid(&self) -> &str {
         &self.metadata.uid
     }
 
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         let labels = &self.metadata.labels;
         let index = labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         Some(&labels[index].1)
     }
 
+    /// All labels.
     pub fn labels(&self) -> Option<&Map<String, Value>> {
         self.value()["metadata"]["labels"].as_object()
     }
 
+    /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.value()["metadata"]["annotations"].get(key)?.as_str()
     }
 
-    /// RFC 3339 text; None while the object is not being deleted.
+    /// The deletion timestamp in RFC 3339; `None` unless the object is being deleted.
     pub fn deletion_timestamp(&self) -> Option<&str> {
         self.metadata.deletion_timestamp.as_deref()
     }
 
+    /// Whether the object is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp().is_some()
     }
 
+    /// The finalizers in `metadata`.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
     }
 
+    /// The owner references.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.metadata.owners.iter().map(|owner| OwnerReference {
             api_version: &owner.api_version,
@@ -174,12 +193,12 @@ impl Object {
         })
     }
 
-    /// `spec.nodeName`; empty while a pod is not bound.
+    /// `spec.nodeName`; empty for an unbound pod.
     pub fn node_name(&self) -> &str {
         &self.metadata.node_name
     }
 
-    /// The string at a path, empty if it is absent or no string.
+    /// The string that a list of keys leads to; empty if there is none.
     pub fn text(&self, path: &[&str]) -> &str {
         text(self.value(), path)
     }
@@ -197,7 +216,7 @@ impl Metadata {
             uid: text(metadata, &["uid"]).into(),
             deletion_timestamp: metadata["deletionTimestamp"].as_str().map(Into::into),
             node_name: text(value, &["spec", "nodeName"]).into(),
-            // In the order of a JSON tree's keys, which is sorted.
+            // Sorted by key, because the keys of a JSON tree are.
             labels: labels
                 .filter_map(|(key, label)| Some((key.as_str().into(), label.as_str()?.into())))
                 .collect(),

@@ -1,4 +1,5 @@
-//! Starts and stops a sandbox: the one place where its clock, its randomness and its I/O meet.
+//! Starts and stops a sandbox. Only this module and the API server use the clock, random secrets
+//! and I/O.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -29,31 +30,43 @@ mod manifest;
 
 pub use manifest::{AppliedObject, ApplyError, ApplyOutcome};
 
-/// Where the simulated nodes come from (S20).
+/// The source of the simulated nodes (S20).
 #[derive(Clone, Debug)]
 pub enum NodeSource {
-    /// `node-0001` …, spread evenly over zones.
-    Generated { nodes: u32, zones: u32 },
-    /// What `kubectl get nodes -o yaml` (or `-o json`) printed of a cluster, and what errors call it.
-    Listed { name: String, text: String },
+    /// Generated nodes named `node-0001` and so on.
+    Generated {
+        /// The number of nodes.
+        nodes: u32,
+        /// The number of zones over which the nodes are spread.
+        zones: u32,
+    },
+    /// The output of `kubectl get nodes -o yaml` (or `-o json`) from another cluster.
+    Listed {
+        /// The name of the list in error messages.
+        name: String,
+        /// The list.
+        text: String,
+    },
 }
 
-/// What a sandbox is started with.
+/// The options of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The simulated nodes.
     pub nodes: NodeSource,
-    /// Port 0 picks a free one.
+    /// The address of the server; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Where the kubeconfig goes; a file in the temporary directory, removed at shutdown, if none.
+    /// The path of the kubeconfig. By default it is a temporary file that is removed at shutdown.
     pub kubeconfig_out: Option<PathBuf>,
-    /// All randomness but secrets comes from it (S24).
+    /// The seed of all randomness except secrets (S24).
     pub seed: u64,
-    /// Changes of a kind that a watch can go back (S7).
+    /// The number of changes that are kept for the watches of each kind (S7).
     pub watch_window: usize,
-    /// Kubelet lifecycles (YAML) that go before the built-in ones (S22).
+    /// A YAML file with lifecycles, which take precedence over the built-in ones (S22).
     pub lifecycles: Option<PathBuf>,
+    /// The limits of the server.
     pub limits: Limits,
-    /// Which requests go wrong, and how (S17).
+    /// The initial fault rules (S17).
     pub faults: Vec<fault::Rule>,
 }
 
@@ -72,32 +85,68 @@ impl Default for Options {
     }
 }
 
-/// Why a sandbox did not start.
+/// An error that prevents the start of a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The address is not available.
     #[error("listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    Listen {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The kubeconfig could not be written.
     #[error("write kubeconfig {}: {source}", path.display())]
-    Kubeconfig { path: PathBuf, source: std::io::Error },
+    Kubeconfig {
+        /// The path of the kubeconfig.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The certificates could not be generated.
     #[error(transparent)]
     Tls(#[from] tls::Error),
+    /// A file could not be read.
     #[error("read {}: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The number of nodes or zones is out of range.
     #[error(transparent)]
     Nodes(#[from] nodes::Error),
+    /// The list of nodes is invalid.
     #[error("{name}: {source}")]
-    NodesListed { name: String, source: nodes::Error },
+    NodesListed {
+        /// The name of the list.
+        name: String,
+        /// The error in the list.
+        source: nodes::Error,
+    },
+    /// The file of lifecycles is invalid.
     #[error("{}: {source}", path.display())]
-    Lifecycles { path: PathBuf, source: lifecycle::Error },
+    Lifecycles {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error in the file.
+        source: lifecycle::Error,
+    },
+    /// The default roles could not be created.
     #[error("create roles: {0}")]
     CreateRoles(Status),
+    /// The initial nodes could not be created.
     #[error("create nodes: {0}")]
     CreateNodes(Status),
+    /// There are too many fault rules.
     #[error(transparent)]
     Faults(#[from] fault::TooManyRules),
 }
 
-/// A running sandbox. Dropping it stops it; `shutdown` also waits for that.
+/// A running sandbox. Dropping it stops it; [`shutdown`](Self::shutdown) also waits until it has
+/// stopped.
 pub struct Sandbox {
     kubeconfig_path: PathBuf,
     kubeconfig_is_ours: bool,
@@ -107,7 +156,11 @@ pub struct Sandbox {
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-/// Starts a sandbox on the current tokio runtime. When it returns, the server answers.
+/// Starts a sandbox on the current tokio runtime. The server is reachable when this returns.
+///
+/// # Errors
+///
+/// The options are invalid, the address is in use, or the kubeconfig can't be written.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let stop = CancellationToken::new();
     let shared = Arc::new(SharedCluster::new(cluster(&options)?, stop.clone()));
@@ -144,7 +197,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     Ok(Sandbox { kubeconfig_path, kubeconfig_is_ours, server_url, shared, stop, tasks })
 }
 
-/// The cluster as it is before anyone has spoken to it.
+/// The initial cluster.
 fn cluster(options: &Options) -> Result<Cluster, Error> {
     let nodes = nodes(&options.nodes)?;
     let lifecycles = lifecycles(options.lifecycles.as_deref())?;
@@ -174,12 +227,12 @@ fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
     Lifecycles::parse(&text).map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
 }
 
-/// Steps the actors: after every write, and when something of theirs is due.
+/// Steps the components after every write, and when work is due.
 async fn run_components(shared: Arc<SharedCluster>) {
-    /// Nothing is due: look again then, in case the machine's clock was set.
+    /// Maximum sleep without due work, in case the system clock is changed.
     const IDLE: Duration = Duration::from_secs(60);
-    /// After so long requests get the lock for half of that, if there were any: each waits for one step at most, but
-    /// steps are longer than requests.
+    /// Time after which requests get the lock for half of that time, if there were any. Each
+    /// request waits for one step at most, but steps are longer than requests.
     const TURN: Duration = Duration::from_millis(10);
     let mut busy = Duration::ZERO;
     while !shared.stop.is_cancelled() {
@@ -211,21 +264,23 @@ async fn run_components(shared: Arc<SharedCluster>) {
 }
 
 impl Sandbox {
+    /// The path of the kubeconfig.
     pub fn kubeconfig_path(&self) -> &Path {
         &self.kubeconfig_path
     }
 
+    /// The URL of the server.
     pub fn server_url(&self) -> &str {
         &self.server_url
     }
 
-    /// Applies each document of a manifest (YAML or JSON, lists too), and tells of each what came
-    /// of it: one that is refused does not keep the others.
+    /// Applies all documents of a manifest, which can be YAML, JSON or lists. Returns the result
+    /// for each object; an error does not prevent the others.
     pub fn apply_manifest(&self, text: &str) -> Vec<AppliedObject> {
         manifest::apply(&self.shared, text)
     }
 
-    /// Stops serving and waits until everything has stopped.
+    /// Stops the sandbox and waits until it has stopped.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         for task in std::mem::take(&mut self.tasks) {
@@ -245,7 +300,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// An address that a client on this machine can dial: an unspecified one means loopback.
+/// An address that clients on this machine can connect to: loopback for an unspecified one.
 fn dialable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -255,7 +310,7 @@ fn dialable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Unique on this machine for as long as the server holds its port.
+/// A path that is unique on this machine as long as the server uses its port.
 fn default_kubeconfig_path(address: SocketAddr) -> PathBuf {
     let file = format!("everynode-sandbox-{}-{}.kubeconfig", std::process::id(), address.port());
     std::env::temp_dir().join(file)

@@ -1,65 +1,95 @@
-//! `metav1.Status`: how the server says no (and, on some deletes, yes), in upstream's words (S8, S12).
+//! `metav1.Status`: the errors of the server, with upstream's messages (S8, S12).
 
 use serde_json::{Map, Value, json};
 
 use crate::kind::Kind;
 
-/// A refusal. Boxed inside, because results carry it through every call.
+/// An error response. It is boxed because every result contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status(Box<StatusBody>);
 
+/// The content of a [`Status`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusBody {
+    /// The reason, which determines the HTTP status code.
     pub reason: Reason,
+    /// The message for people.
     pub message: String,
+    /// The details, if there are any.
     pub details: Option<Details>,
-    /// With which a list that has expired can go on; empty for all else.
+    /// The token with which an expired list can continue; empty otherwise.
     pub continue_token: String,
 }
 
+/// `metav1.StatusDetails`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
+    /// The name of the object.
     pub name: String,
+    /// The group of the resource.
     pub group: String,
-    /// The resource (`pods`) for most reasons, the kind (`Pod`) for Invalid, as upstream has it.
+    /// The resource (`pods`) for most reasons, the kind (`Pod`) for Invalid, as upstream.
     pub kind: String,
+    /// The UID of the object.
     pub uid: String,
+    /// The causes of an invalid object.
     pub causes: Vec<StatusCause>,
+    /// The number of seconds after which to retry; 0 if a retry is useless.
     pub retry_after_seconds: u32,
 }
 
-/// One entry of `details.causes`.
+/// An entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StatusCause {
+    /// The type of the cause.
     pub reason: String,
+    /// The path of the field.
     pub field: String,
+    /// The message for people.
     pub message: String,
 }
 
-/// `metav1.StatusReason`, with its HTTP code.
+/// `metav1.StatusReason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// 400: the request is malformed.
     BadRequest,
+    /// 401: the credentials are missing or invalid.
     Unauthorized,
+    /// 403: the user may not make the request, or admission refused it.
     Forbidden,
+    /// 404: the object or the resource does not exist.
     NotFound,
+    /// 409: an object with this name exists already.
     AlreadyExists,
+    /// 409: the object was changed, or a precondition does not hold.
     Conflict,
+    /// 410: the object is gone.
     Gone,
+    /// 410: the resourceVersion or continue token is too old.
     Expired,
+    /// 422: the object is invalid.
     Invalid,
+    /// 405: the resource does not support the method.
     MethodNotAllowed,
+    /// 406: the client accepts no supported form of the response.
     NotAcceptable,
+    /// 415: the body has an unsupported media type.
     UnsupportedMediaType,
+    /// 413: the body is too large.
     RequestEntityTooLarge,
+    /// 429: the client should retry later.
     TooManyRequests,
+    /// 500: the server failed.
     InternalError,
+    /// 504: the request took too long.
     Timeout,
-    /// An error that upstream lets through as it is: 500, and no reason is told.
+    /// 500 without a reason, for errors that upstream does not classify.
     Unknown,
 }
 
 impl Reason {
+    /// The name of the reason; empty for [`Unknown`](Self::Unknown).
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
@@ -82,6 +112,7 @@ impl Reason {
         }
     }
 
+    /// The HTTP status code.
     pub fn code(self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -119,35 +150,41 @@ impl std::fmt::Display for Status {
 impl std::error::Error for Status {}
 
 impl Status {
-    /// A failure without details.
+    /// An error without details.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         let (message, continue_token) = (message.into(), String::new());
         Self(Box::new(StatusBody { reason, message, details: None, continue_token }))
     }
 
+    /// The HTTP status code.
     pub fn code(&self) -> u16 {
         self.reason.code()
     }
 
+    /// Adds details.
     pub fn with_details(mut self, details: Details) -> Self {
         self.0.details = Some(details);
         self
     }
 
+    /// Adds the token with which an expired list can continue.
     pub fn with_continue_token(mut self, token: String) -> Self {
         self.0.continue_token = token;
         self
     }
 
+    /// 400 with a message.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Reason::BadRequest, message)
     }
 
+    /// 404 for an absent object.
     pub fn not_found(kind: &Kind, name: &str) -> Self {
         Self::new(Reason::NotFound, format!("{} \"{name}\" not found", kind.group_resource()))
             .with_details(Details::resource(kind, name))
     }
 
+    /// 409 for a name that is taken.
     pub fn already_exists(kind: &Kind, name: &str) -> Self {
         Self::new(
             Reason::AlreadyExists,
@@ -156,7 +193,7 @@ impl Status {
         .with_details(Details::resource(kind, name))
     }
 
-    /// A write refused because the object is not what the writer took it for.
+    /// 409 for an object that is not in the state that the write expects.
     pub fn conflict(kind: &Kind, name: &str, cause: &str) -> Self {
         Self::new(
             Reason::Conflict,
@@ -168,7 +205,7 @@ impl Status {
         .with_details(Details::resource(kind, name))
     }
 
-    /// The stale resourceVersion of optimistic locking (S8).
+    /// 409 for a stale resourceVersion (S8).
     pub fn modified(kind: &Kind, name: &str) -> Self {
         Self::conflict(
             kind,
@@ -177,6 +214,7 @@ impl Status {
         )
     }
 
+    /// 403 with a cause.
     pub fn forbidden(kind: &Kind, name: &str, cause: &str) -> Self {
         let resource = kind.group_resource();
         let message = if name.is_empty() {
@@ -187,7 +225,7 @@ impl Status {
         Self::new(Reason::Forbidden, message).with_details(Details::resource(kind, name))
     }
 
-    /// A create in a namespace that is being deleted; the cause is what controllers look for.
+    /// 403 for a create in a namespace that is being deleted. Controllers recognise the cause.
     pub fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let mut status = Self::forbidden(
             kind,
@@ -206,7 +244,7 @@ impl Status {
         status
     }
 
-    /// Failed validation: every cause is listed, and the message tells them all.
+    /// 422 with all causes, which the message repeats.
     pub fn invalid(kind: &Kind, name: &str, causes: Vec<StatusCause>) -> Self {
         let message = format!("{} \"{name}\" is invalid{}", kind.group_kind(), aggregate(&causes));
         Self::new(Reason::Invalid, message).with_details(Details {
@@ -218,12 +256,12 @@ impl Status {
         })
     }
 
-    /// The resourceVersion asked for lies before the window that is kept (S7).
+    /// 410 for a resourceVersion that is older than the log (S7).
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(Reason::Expired, message)
     }
 
-    /// A list or watch from a resourceVersion that has not been written yet.
+    /// 504 for a list or watch from a resourceVersion that does not exist yet.
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         Self::new(
             Reason::Timeout,
@@ -240,11 +278,12 @@ impl Status {
         })
     }
 
+    /// 415 with a message.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(Reason::UnsupportedMediaType, message)
     }
 
-    /// The body of the response.
+    /// The response body.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -268,6 +307,7 @@ impl Status {
 }
 
 impl Details {
+    /// The details of an error about an object.
     pub fn resource(kind: &Kind, name: &str) -> Self {
         Self {
             name: name.to_string(),
@@ -277,6 +317,7 @@ impl Details {
         }
     }
 
+    /// The details in JSON.
     pub fn to_value(&self) -> Value {
         let mut details = Map::new();
         for (key, text) in
@@ -311,7 +352,8 @@ impl StatusCause {
     }
 }
 
-/// One cause stands alone, several in brackets, a repeated one once: as upstream's aggregate of errors prints.
+/// Formats causes like upstream's error aggregate: one as it is, several in brackets without
+/// duplicates.
 fn aggregate(causes: &[StatusCause]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for cause in causes {

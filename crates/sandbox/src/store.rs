@@ -1,8 +1,9 @@
-//! The store: every object of the cluster, one growing resourceVersion, and a bounded log of changes per kind.
+//! The store: all objects of the cluster, a growing resourceVersion, and a bounded log of changes
+//! for each kind.
 //!
-//! It is what the HTTP front and the actors meet at, and they use the same calls. No I/O, no clock: `now` comes with each
-//! write, and names and UIDs come from a generator seeded at the start (S24). What a write may do is decided in
-//! `crate::registry`; this file keeps the state.
+//! The API server and the simulated components use the same methods. There is no I/O and no clock,
+//! and names and UIDs come from a seeded generator (S24). The store decides nothing about writes:
+//! the [registry](crate::registry) has the rules.
 
 mod event_form;
 mod list;
@@ -34,25 +35,29 @@ pub(crate) use table::TREE_CHANGES;
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 
+/// The objects of a cluster.
 #[derive(Debug)]
 pub struct Store {
     kinds: Kinds,
-    /// One for each group and kind of a stored form.
+    /// One for each group and kind of stored objects.
     tables: Vec<Table>,
     resource_version: u64,
     window: usize,
     rng: Pcg64,
-    /// Where each UID is. Never iterated.
+    /// The object with each UID; never iterated.
     by_uid: HashMap<Box<str>, ObjectReference>,
-    /// By the UID of an owner: what refers to it.
+    /// The dependents of each owner, by the owner's UID.
     dependents: BTreeMap<Box<str>, BTreeSet<ObjectReference>>,
 }
 
-/// The place of a stored object.
+/// Identifies a stored object.
 #[derive(Clone, Debug)]
 pub struct ObjectReference {
+    /// The kind.
     pub kind: &'static Kind,
+    /// The namespace; empty for a cluster-scoped object.
     pub namespace: Box<str>,
+    /// The name.
     pub name: Box<str>,
 }
 
@@ -75,11 +80,12 @@ impl Store {
         store
     }
 
+    /// The kinds that are served.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
 
-    /// Serves one more kind; false if its resource is served already (S2).
+    /// Adds a kind (S2). Returns false if its resource is served already.
     pub fn add_kind(&mut self, row: Kind) -> bool {
         let (group, version, plural) = (row.group, row.version, row.plural);
         let added = self.kinds.add(row);
@@ -89,11 +95,16 @@ impl Store {
         added
     }
 
-    /// That of the newest write.
+    /// The resourceVersion of the latest write.
     pub fn resource_version(&self) -> u64 {
         self.resource_version
     }
 
+    /// An object in the form of `kind`.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is no such object.
     pub fn get(
         &self,
         kind: &'static Kind,
@@ -106,12 +117,12 @@ impl Store {
         }
     }
 
-    /// The stored object, in its stored form.
+    /// An object in its stored form.
     pub fn find(&self, kind: &'static Kind, namespace: &str, name: &str) -> Option<&Arc<Object>> {
         self.table(kind).find(&table::key(namespace, name))
     }
 
-    /// The stored object for one who reads its tree.
+    /// An object in its stored form with its tree, for repeated reads.
     pub fn find_with_tree(
         &self,
         kind: &'static Kind,
@@ -121,13 +132,18 @@ impl Store {
         self.find(kind, namespace, name).map(Object::with_tree)
     }
 
-    /// One page, or all (S6). The namespace is the selector's.
+    /// A list, or a page of it (S6). The namespace is in the selector.
+    ///
+    /// # Errors
+    ///
+    /// 400 for an unsupported field selector or an invalid token, 410 if the state is too old, 504
+    /// for a resourceVersion that does not exist yet.
     pub fn list(&self, kind: &'static Kind, options: &ListOptions) -> Result<List, Status> {
         options.selector.fields.check(kind)?;
         list::list(kind, self.table(kind), options, self.resource_version)
     }
 
-    /// All objects of a kind in their stored form, in the order of their keys; None: of every namespace.
+    /// The objects of a kind in their stored form, ordered by key; `None` selects all namespaces.
     pub fn iter(
         &self,
         kind: &'static Kind,
@@ -136,7 +152,7 @@ impl Store {
         self.table(kind).range(namespace, None).map(|(_, object)| object)
     }
 
-    /// How many objects of the kind there are.
+    /// The number of objects of a kind.
     pub fn count(&self, kind: &'static Kind) -> usize {
         self.table(kind).len()
     }
@@ -146,18 +162,22 @@ impl Store {
         self.table(&crate::kind::POD).on_node(node)
     }
 
-    /// The object with this UID, whatever its kind.
+    /// The object with a UID.
     pub fn by_uid(&self, uid: &str) -> Option<&ObjectReference> {
         self.by_uid.get(uid)
     }
 
-    /// What names the object with this UID in its ownerReferences, in a fixed order.
+    /// The objects whose ownerReferences contain a UID, in a fixed order.
     pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &ObjectReference> {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// At most `limit` changes of a kind after a resourceVersion, oldest first. `watch_event` says what each means to a
-    /// watcher. [`Expired`]: the window has passed; list again (S7).
+    /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]
+    /// converts them for a watcher (S7).
+    ///
+    /// # Errors
+    ///
+    /// [`Expired`] if the log no longer goes back that far; the caller lists again.
     pub fn changes_since(
         &self,
         kind: &'static Kind,
@@ -171,7 +191,7 @@ impl Store {
         Ok(event_form::served_changes(kind, changes))
     }
 
-    /// The stored kinds of which there may be changes after a resourceVersion.
+    /// The stored kinds with changes after a resourceVersion.
     pub fn kinds_changed_since(
         &self,
         resource_version: u64,
@@ -180,7 +200,8 @@ impl Store {
         self.tables.iter().filter(changed).map(Table::kind)
     }
 
-    /// Forgets the changes of every kind up to and with a resourceVersion, as etcd's compaction does.
+    /// Removes the changes up to and including a resourceVersion from the log, as etcd's compaction
+    /// does.
     pub fn compact(&mut self, resource_version: u64) {
         for table in &mut self.tables {
             table.log.compact(resource_version);
@@ -198,7 +219,7 @@ impl Store {
         table.expect("a row of this store's kinds has a table")
     }
 
-    /// Writes a value down under the next resourceVersion. Decides nothing.
+    /// Stores an object under the next resourceVersion.
     pub(crate) fn commit(
         &mut self,
         kind: &'static Kind,
@@ -249,7 +270,7 @@ impl Store {
         }
     }
 
-    /// Five characters of the alphabet that Kubernetes makes names of.
+    /// Five random characters of the alphabet of generated names.
     pub(crate) fn name_suffix(&mut self) -> String {
         const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5)

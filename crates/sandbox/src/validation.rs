@@ -1,5 +1,6 @@
-//! Whether an object may be stored (S9), and if not, what is wrong with it: the reasons, paths and words of upstream's
-//! validation. Pure functions over JSON trees that have been decoded (`decode`) and defaulted (`defaults::apply`).
+//! Validation (S9): the errors in an object, with the paths and messages of upstream's validation.
+//! Pure functions over JSON trees that were decoded with [`decode`] and defaulted with
+//! [`defaults::apply`](crate::defaults::apply).
 
 mod affinity;
 #[cfg(test)]
@@ -39,7 +40,7 @@ use crate::kind::Kind;
 pub use crate::schema::{DecodeError, decode, unknown_fields};
 pub use cause::{Cause, Reason};
 
-/// What keeps `object` from being created.
+/// The errors that prevent the creation of `object`.
 pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     let root = Field::root(object);
@@ -67,7 +68,7 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
     causes.0
 }
 
-/// What keeps `new` from replacing `old` through the main endpoint.
+/// The errors that prevent `new` from replacing `old` through the main endpoint.
 pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     let (root, old) = (Field::root(new), Field::root(old));
@@ -90,7 +91,7 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         Validator::RoleBinding(scope) => {
             role::binding_on_update(&root, &old, scope, &mut causes);
         }
-        // None of the kinds that are only checked is ever there to be replaced.
+        // Objects of the kinds that are only checked are never stored, so they can't be replaced.
         Validator::Deployment
         | Validator::Service
         | Validator::DisruptionBudget
@@ -99,7 +100,7 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     causes.0
 }
 
-/// What keeps `new` from replacing `old` through the status subresource.
+/// The errors that prevent `new` from replacing `old` through the status subresource.
 pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     let (root, old) = (Field::root(new), Field::root(old));
@@ -125,8 +126,8 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     causes.0
 }
 
-/// What is allowed in `new`, but had better be otherwise: texts for `Warning` headers. `old` is what it replaces, if
-/// anything; a template or pod that stays as it was warns of nothing.
+/// Texts for `Warning` headers about discouraged but valid fields. An unchanged template or pod
+/// spec causes no warnings; `old` is the replaced object.
 pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let root = Field::root(new);
     let unchanged = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
@@ -139,7 +140,7 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Which rules an object is held to.
+/// The validator of a kind.
 enum Validator {
     Pod,
     Node,

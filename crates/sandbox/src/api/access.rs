@@ -173,7 +173,8 @@ mod tests {
     use super::*;
     use crate::api::{query, route};
 
-    /// S4, S12: each request is asked of RBAC as on a real server, and refused in its words.
+    /// S4, S12: requests have the attributes that they have on a real server, and are refused with
+    /// the same messages.
     #[test]
     fn requests_are_refused_in_upstreams_words() {
         let user = User { name: "bob".to_owned(), ..User::default() };

@@ -1,4 +1,5 @@
-//! Who asks: the one token of the kubeconfig, tokens of service accounts, and whom a request is made in the name of.
+//! Authentication: by the token in the kubeconfig or by the token of a service account, with
+//! impersonation.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -12,7 +13,7 @@ use crate::authorization::{AUTHENTICATED, Attributes, MASTERS, RequestTarget, Us
 use crate::kind::SERVICE_ACCOUNT;
 use crate::status::Status;
 
-/// Knows whom each token belongs to.
+/// Finds the user that a token belongs to.
 pub(crate) struct Authenticator {
     admin_token: String,
     pub tokens: Tokens,
@@ -23,7 +24,8 @@ impl Authenticator {
         Self { admin_token, tokens: Tokens::default() }
     }
 
-    /// None if the request says nothing of who makes it; what it says must be true.
+    /// The user of a request; `None` for a request without credentials. Invalid credentials are an
+    /// error.
     pub(crate) fn identify(
         &self,
         shared: &SharedCluster,
@@ -44,7 +46,8 @@ impl Authenticator {
             return Some(admin());
         }
         let account = self.tokens.find(token)?;
-        // A token ends with its account: one of the same name has tokens of its own.
+        // A token is valid as long as its account exists: an account that was created again under
+        // the same name has another UID.
         let uid = shared.read(|store| {
             let found = store.find(&SERVICE_ACCOUNT, &account.namespace, &account.name)?;
             Some(found.uid().to_owned())
@@ -62,7 +65,8 @@ fn admin() -> User {
     }
 }
 
-/// Impersonation: whoever may be somebody else is, for this request.
+/// Applies the impersonation headers to a user who may impersonate the user, groups and UIDs in
+/// them.
 fn impersonate(shared: &SharedCluster, user: User, headers: &HeaderMap) -> Result<User, Status> {
     let all = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
@@ -103,7 +107,7 @@ fn impersonate(shared: &SharedCluster, user: User, headers: &HeaderMap) -> Resul
     Ok(impersonated)
 }
 
-/// The namespace and name in `system:serviceaccount:NAMESPACE:NAME`.
+/// The namespace and the name in `system:serviceaccount:NAMESPACE:NAME`.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))

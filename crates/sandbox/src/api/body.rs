@@ -1,4 +1,4 @@
-//! Reads request bodies, within their bounds of size and time.
+//! Reads request bodies within limits of size and time.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -9,8 +9,8 @@ use hyper::body::Incoming;
 use super::serve::Limits;
 use crate::status::{Reason, Status};
 
-/// The whole body. 413 as soon as it is known to be too large, 408's sense as a 504 if it does not
-/// come.
+/// The whole body. Fails with 413 once the body is known to be too large, and with 504 if it does
+/// not arrive in time.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Incoming,

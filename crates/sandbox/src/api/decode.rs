@@ -1,5 +1,5 @@
-//! Request bodies into JSON trees, with every field that was named twice. Depth is bounded by the
-//! parsers: an endless nest of brackets is an error, not a stack overflow.
+//! Decodes request bodies into JSON trees and finds duplicate fields. The parsers limit the depth,
+//! so that a deeply nested body is an error and not a stack overflow.
 
 use std::fmt;
 
@@ -9,15 +9,16 @@ use serde_json::{Map, Value};
 use super::negotiate::Syntax;
 use super::protobuf;
 
-/// A body, and what a strict reader would say about it.
+/// A decoded body and the findings of strict decoding.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Decoded {
     pub value: Value,
-    /// `duplicate field "spec.selector"`: in upstream's words, in the order of the body.
+    /// Duplicate fields in the order of the body, in upstream's words:
+    /// `duplicate field "spec.selector"`.
     pub duplicates: Vec<String>,
 }
 
-/// Reads a body. The error is the parser's, with the place that it stopped at.
+/// Decodes a body. The error is that of the parser, with its position.
 pub(crate) fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
     let mut duplicates = Vec::new();
     let value = match syntax {
@@ -36,8 +37,8 @@ fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
     Ok(value)
 }
 
-/// What Go's reader says of it: the character that it stopped at, and where it stood. For the rest, such as bad numbers
-/// and escapes, the parser's own words.
+/// The message of Go's decoder for a syntax error: the unexpected character and its context. For
+/// other errors, such as bad numbers and escapes, the message of our parser.
 fn go_message(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
@@ -66,13 +67,13 @@ fn go_message(bytes: &[u8], error: &serde_json::Error) -> String {
     format!("invalid character '{quoted}' {place}")
 }
 
-/// YAML's parser refuses duplicate keys itself, as upstream's strict one does.
+/// The YAML parser itself refuses duplicate keys, as upstream's strict decoder does.
 fn yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     crate::yaml::document(text).map_err(|error| error.to_string())
 }
 
-/// More findings than anyone reads; the rest of them is not kept.
+/// Maximum number of duplicate fields that are reported.
 const DUPLICATES_MAX: usize = 100;
 
 struct Seed<'a> {
@@ -165,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// S4: a field named twice is found wherever it is; the last one counts.
+    /// S4: a duplicate field is found at any depth; the last value counts.
     #[test]
     fn duplicate_fields_are_found_with_their_path() {
         let body = br#"{"a":1,"b":[{"c":1,"c":2}],"a":3,"d":{"e":null,"e":[]}}"#;
@@ -177,7 +178,7 @@ mod tests {
         );
     }
 
-    /// S12: bodies that nest without end, stop short or are no text are errors.
+    /// S12: bodies that are nested too deep, truncated or not text are errors.
     #[test]
     fn hostile_bodies_are_errors() {
         let deep_json = "[".repeat(100_000);
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// S8: what is no JSON is told in the words of Go's reader.
+    /// S8: syntax errors have the messages of Go's decoder.
     #[test]
     fn bad_json_is_told_as_go_tells_it() {
         for (body, expected) in [

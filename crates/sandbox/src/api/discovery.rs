@@ -1,13 +1,14 @@
-//! Discovery documents, made from the kind table (S3).
+//! Discovery documents, generated from the table of kinds (S3).
 
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, Kinds, Subresource, Verb};
 
-/// What the server says it is: a Kubernetes version that clients parse, with our name behind it.
+/// The version of the server: a Kubernetes version that clients can parse, with a suffix of our
+/// own.
 pub(crate) const GIT_VERSION: &str = "v1.36.2+everynode";
 
-/// A group and version with its resources, in the order of the table.
+/// A group and version of the API.
 pub(crate) struct GroupVersion {
     pub group: String,
     pub version: String,
@@ -28,7 +29,7 @@ impl GroupVersion {
     }
 }
 
-/// Resources that are answered without being stored: reviews of who may do what.
+/// A resource that is answered and never stored: a review of the user and its rights.
 pub(crate) struct ReviewResource {
     pub group: &'static str,
     pub version: &'static str,
@@ -65,11 +66,11 @@ pub(crate) static REVIEWS: &[ReviewResource] = &[
     },
 ];
 
-/// A group of nothing but the body of `pods/eviction`: where it is missing, `kubectl drain` deletes
-/// pods instead of evicting them.
+/// The group of the body of `pods/eviction`. Without it in discovery, `kubectl drain` deletes pods
+/// instead of evicting them.
 const POLICY: (&str, &str) = ("policy", "v1");
 
-/// All groups and versions, the core group first, each once.
+/// All groups and versions without duplicates, the core group first.
 pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     let mut all: Vec<GroupVersion> = Vec::new();
     let rows = kinds.iter().map(|kind| (kind.group, kind.version));
@@ -82,7 +83,7 @@ pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     all
 }
 
-/// `/version`
+/// The document at `/version`.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1",
@@ -97,7 +98,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// The architecture as Go calls it.
+/// Go's name of the architecture.
 fn platform() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -106,7 +107,7 @@ fn platform() -> &'static str {
     }
 }
 
-/// `/api`
+/// The document at `/api`.
 pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
     let versions: Vec<String> = group_versions(kinds)
         .into_iter()
@@ -121,7 +122,7 @@ pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
     })
 }
 
-/// `/apis`
+/// The document at `/apis`.
 pub(crate) fn groups(kinds: &Kinds) -> Value {
     let all = group_versions(kinds);
     let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
@@ -134,7 +135,7 @@ pub(crate) fn groups(kinds: &Kinds) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`; None if there is no such group.
+/// The document at `/apis/GROUP`; `None` if there is no such group.
 pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     let all = group_versions(kinds);
     if name.is_empty() || !all.iter().any(|known| known.group == name) {
@@ -155,7 +156,7 @@ fn group_entry(all: &[GroupVersion], name: &str) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
 }
 
-/// `/api/v1`, `/apis/GROUP/VERSION`; None if there is no such version.
+/// The document at `/api/v1` or `/apis/GROUP/VERSION`; `None` if there is no such version.
 pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let wanted = GroupVersion { group: group.to_owned(), version: version.to_owned() };
     let mut resources = Vec::new();
@@ -199,7 +200,7 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
     kind.verbs.iter().copied().map(Verb::name).collect()
 }
 
-/// A subresource, and the kind that its bodies are of.
+/// The type of a subresource's bodies, and its verbs.
 struct SubresourceType {
     group: &'static str,
     version: &'static str,
@@ -256,8 +257,8 @@ fn review(row: &ReviewResource) -> Value {
     })
 }
 
-/// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one
-/// document, of `apidiscovery.k8s.io/VERSION`.
+/// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one document
+/// of `apidiscovery.k8s.io/VERSION`.
 pub(crate) fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
     let all = group_versions(kinds);
     let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
@@ -288,7 +289,7 @@ fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
             json!({"version": known.version, "freshness": "Current", "resources": resources})
         })
         .collect();
-    // The core group has no name, and then no metadata.name either.
+    // The core group has neither a name nor a `metadata.name`.
     let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
     json!({"metadata": metadata, "versions": versions})
 }
@@ -339,7 +340,7 @@ fn scope(namespaced: bool) -> &'static str {
     if namespaced { "Namespaced" } else { "Cluster" }
 }
 
-/// Eight bytes of FNV-1a over `text`, in base64: a storage version hash that never changes.
+/// A storage version hash that never changes: the FNV-1a hash of `text` in base64.
 pub(crate) fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,11 +1,11 @@
-//! Which form of an answer a client asks for, and which form of body it sends.
+//! Content negotiation: the form of the response and the syntax of the request's body.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
 use crate::status::{Reason, Status};
 
-/// The shape of a JSON answer (S4).
+/// The form of a JSON response (S4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The object or list itself.
@@ -14,7 +14,7 @@ pub(crate) enum Form {
     PartialObjectMetadata(MetaVersion),
 }
 
-/// Versions of `meta.k8s.io` that tables and partial objects come in.
+/// The versions of `meta.k8s.io` for tables and partial objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetaVersion {
     V1,
@@ -41,7 +41,7 @@ impl MetaVersion {
 /// One entry of an Accept header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MediaRange {
-    /// `application/json`, in lower case, without parameters.
+    /// `application/json`, in lower case and without parameters.
     pub essence: String,
     parameters: Vec<(String, String)>,
     quality: f32,
@@ -60,10 +60,10 @@ impl MediaRange {
     }
 }
 
-/// More entries than any client sends.
+/// Maximum number of entries that are read from the Accept header.
 const RANGES_MAX: usize = 64;
 
-/// The entries of the Accept header, best first; `*/*` if there is none.
+/// The entries of the Accept header, the preferred ones first; `*/*` if there is no such header.
 pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
     let mut ranges: Vec<MediaRange> = headers
         .get_all(ACCEPT)
@@ -78,7 +78,7 @@ pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
     if !headers.contains_key(ACCEPT) {
         ranges.push(range("*/*"));
     }
-    // Stable: among equals the client's order counts.
+    // A stable sort: entries of the same quality keep the client's order.
     ranges.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     ranges
 }
@@ -98,8 +98,8 @@ fn range(entry: &str) -> MediaRange {
     MediaRange { essence, parameters, quality }
 }
 
-/// The form of an answer about resources, of what the sandbox offers: JSON, as object, table or
-/// partial metadata.
+/// The form of a response with objects: the first entry of the Accept header that the sandbox
+/// supports.
 pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
     accepted(headers).iter().find_map(offer).ok_or_else(not_acceptable)
 }
@@ -122,7 +122,7 @@ fn offer(range: &MediaRange) -> Option<Form> {
     }
 }
 
-/// Refuses a client that does not take plain JSON.
+/// Refuses a client that does not accept plain JSON.
 pub(crate) fn require_json(headers: &HeaderMap) -> Result<(), Status> {
     let is_plain = |range: &MediaRange| range.is("application/json");
     if accepted(headers).iter().any(is_plain) { Ok(()) } else { Err(not_acceptable()) }
@@ -137,7 +137,7 @@ pub(crate) fn not_acceptable() -> Status {
     )
 }
 
-/// How a request's body is written.
+/// The syntax of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     Json,
@@ -145,7 +145,7 @@ pub(crate) enum Syntax {
     Protobuf,
 }
 
-/// The syntax of the body of a create, update or delete. An absent content type is JSON.
+/// The syntax of the body of a create, update or delete. Without a content type it is JSON.
 pub(crate) fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
     match content_type(headers).as_str() {
         "" | "application/json" => Ok(Syntax::Json),
@@ -158,7 +158,7 @@ pub(crate) fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
     }
 }
 
-/// The essence of the Content-Type header, in lower case; empty if there is none.
+/// The media type in the Content-Type header, in lower case; empty if there is none.
 pub(crate) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -174,7 +174,8 @@ mod tests {
         form(&headers).map_err(|status| status.code())
     }
 
-    /// S4: the first form that a client likes best, of those there are; 406 if there is none.
+    /// S4: the response has the client's most preferred form that the sandbox supports; without any
+    /// it is 406.
     #[test]
     fn the_best_form_on_offer_is_taken() {
         use Form::{Object, PartialObjectMetadata, Table};

@@ -1,7 +1,7 @@
-//! Percent-decoding that refuses what it can't read, instead of guessing.
+//! Percent-decoding that fails on invalid input.
 
-/// Decodes `%XX`, and `+` as a blank if this is part of a query. None: a broken escape, no UTF-8,
-/// or a NUL.
+/// Decodes `%XX`, and in a query `+` as a space. `None` for an invalid escape, for text that is not
+/// UTF-8, and for a NUL character.
 pub(crate) fn decode(text: &str, is_query: bool) -> Option<String> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+' | 0)) {
         return Some(text.to_owned());

@@ -1,6 +1,5 @@
-//! Kubernetes' protobuf form of objects, read into the JSON that they are in otherwise. kubectl
-//! since 1.32 creates in this form, and so do Kubernetes' own components. It is read only: answers
-//! are JSON, which all of them take.
+//! Decodes Kubernetes' protobuf encoding of objects into JSON. kubectl since 1.32 and Kubernetes'
+//! own components send it. Responses are always JSON, which all of these clients accept.
 
 mod wire;
 
@@ -11,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use wire::{Field, Reader};
 
-/// What every body starts with.
+/// The first bytes of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// No type nests this deep.
+/// Maximum nesting; all types of the API are shallower.
 const DEPTH_MAX: u32 = 64;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Type {
     Text,
@@ -26,10 +25,10 @@ enum Type {
     Integer,
     Time,
     MicroTime,
-    /// A message of one string.
+    /// A message with one string.
     Quantity,
     IntOrString,
-    /// JSON as it is.
+    /// A JSON document.
     Raw,
     Message(String),
     List(Box<Self>),
@@ -39,7 +38,7 @@ enum Type {
 #[derive(Debug)]
 struct FieldType {
     name: String,
-    /// Go's `omitempty`: on the wire an empty value can't be told from none.
+    /// Go's `omitempty`: the wire format does not distinguish an empty value from an absent one.
     omits_empty: bool,
     of: Type,
 }
@@ -77,7 +76,7 @@ fn type_of(text: &str) -> Type {
         "quantity" => Type::Quantity,
         "intorstring" => Type::IntOrString,
         "raw" => Type::Raw,
-        // A named list, which JSON shows as the list that it is.
+        // These are named list types, which are plain lists in JSON.
         "authentication.v1.ExtraValue" | "authorization.v1.ExtraValue" => {
             Type::Message(text.to_owned())
         }
@@ -89,8 +88,8 @@ fn type_of(text: &str) -> Type {
     }
 }
 
-/// Reads an object, with its apiVersion and kind. The error says what is wrong with the bytes, or
-/// which kind is not known in this form.
+/// Decodes an object with its apiVersion and kind. The error describes the malformed bytes, or
+/// names a kind without a protobuf schema.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let body =
         bytes.strip_prefix(MAGIC).ok_or("the body does not start as Kubernetes' protobuf")?;
@@ -145,7 +144,7 @@ fn read_message(name: &str, bytes: &[u8], depth: u32) -> Result<Map<String, Valu
     let mut object = Map::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, field)) = reader.next()? {
-        // A field of a newer client, which the schema could not name either.
+        // Fields of newer clients are skipped: the schema has no name for them.
         let Some(known) = message.get(&number) else { continue };
         add(&mut object, known, field, depth)?;
     }
@@ -182,7 +181,7 @@ fn add(
     Ok(())
 }
 
-/// What Go's encoder leaves out; a struct it never does.
+/// Whether Go's encoder omits the value. It never omits a struct.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -197,7 +196,7 @@ fn read(of: &Type, field: Field<'_>, depth: u32) -> Result<Value, String> {
         Type::Text => text(field.bytes()?)?.into(),
         Type::Bytes => super::kubeconfig::base64(field.bytes()?).into(),
         Type::Boolean => (field.number()? != 0).into(),
-        // Negative numbers are sent as their two's complement.
+        // Negative numbers are encoded in two's complement.
         Type::Integer => field.number()?.cast_signed().into(),
         Type::Time => read_time(field.bytes()?, 0)?,
         Type::MicroTime => read_time(field.bytes()?, 6)?,
@@ -240,7 +239,8 @@ fn read_entry(of: &Type, field: Field<'_>, depth: u32) -> Result<(String, Value)
     Ok((key, value))
 }
 
-/// Seconds and nanoseconds; none of either is Go's zero time, null in JSON.
+/// A time in seconds and nanoseconds. If both are absent it is Go's zero time, which is null in
+/// JSON.
 fn read_time(bytes: &[u8], digits: u8) -> Result<Value, String> {
     let (mut seconds, mut nanoseconds) = (None, 0);
     let mut reader = Reader::new(bytes);
@@ -308,7 +308,7 @@ mod tests {
         [MAGIC.to_vec(), field(1, &type_meta), field(2, raw), field(3, b""), field(4, b"")].concat()
     }
 
-    /// S4: an object in protobuf is the object that it is in JSON.
+    /// S4: an object has the same JSON tree whether it is sent as protobuf or as JSON.
     #[test]
     fn an_object_reads_as_it_does_in_json() {
         let entry = field(2, &[field(1, b"a"), field(2, b"b")].concat());
@@ -323,7 +323,7 @@ mod tests {
         );
     }
 
-    /// S4: structs that Go embeds, lists, numbers and times land where JSON has them.
+    /// S4: embedded structs, lists, numbers and times are decoded to their JSON fields.
     #[test]
     fn embedded_structs_lists_and_numbers_land_in_place() {
         let path = field(1, &field(1, b"/var/log"));
@@ -345,7 +345,7 @@ mod tests {
         );
     }
 
-    /// S4, S12: what is no object of a known kind is refused by name.
+    /// S4, S12: a body that is not an object of a known kind is refused by name.
     #[test]
     fn what_is_not_known_is_refused_by_name() {
         let refused = decode(&object("apps/v1", "Deployment", b""));
@@ -354,7 +354,7 @@ mod tests {
         assert!(decode(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").is_err());
     }
 
-    /// S4: every message that a field names is there.
+    /// S4: every message type that a field refers to is defined.
     #[test]
     fn every_named_message_is_known() {
         for message in MESSAGES.values() {

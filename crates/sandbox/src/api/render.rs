@@ -1,4 +1,4 @@
-//! Objects and lists in the form that the client asked for (S4).
+//! Renders objects and lists in the form that the client negotiated (S4).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use everynode_core::time::Timestamp;
@@ -58,14 +58,14 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
     }
 }
 
-/// Whether a table says what its columns are: a watch says it once.
+/// Whether a table includes its column definitions: a watch sends them with the first event only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnHeaders {
     Included,
     Omitted,
 }
 
-/// One object as a watch event carries it.
+/// An object in a watch event.
 pub(crate) fn event_object(
     kind: &Kind,
     object: &Object,
@@ -84,7 +84,7 @@ pub(crate) fn event_object(
     }
 }
 
-/// A bookmark's object: nothing but where the watch is.
+/// The object of a bookmark, which has a resourceVersion only.
 pub(crate) fn bookmark(
     kind: &Kind,
     form: Form,
@@ -100,7 +100,8 @@ pub(crate) fn bookmark(
             json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
         }
         Form::Table(version) => {
-            // The row carries the annotation: a table's own metadata has no room for it.
+            // The annotation is on the row's object, because the metadata of a table has no
+            // annotations.
             let object = json!({
                 "kind": "PartialObjectMetadata",
                 "apiVersion": version.api_version(),
@@ -129,7 +130,7 @@ fn list_metadata(list: &List) -> Value {
     metadata
 }
 
-/// Strings the objects' own bytes together: they are serialised once, not per list.
+/// Concatenates the serialised objects, which are shared by all lists.
 fn whole_list(kind: &Kind, list: &List, metadata: &Value) -> Bytes {
     let items: Vec<Bytes> = list.items.iter().map(|item| item.json()).collect();
     let size: usize = items.iter().map(|item| item.len() + 1).sum();

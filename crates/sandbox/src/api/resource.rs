@@ -1,4 +1,4 @@
-//! Requests about stored objects: one way for every kind, by the kind table (S2, S4).
+//! Requests for stored objects, the same for every kind in the table of kinds (S2, S4).
 
 mod read;
 mod write;
@@ -14,16 +14,16 @@ use super::shared::SharedCluster;
 use crate::kind::{Kind, Subresource, Verb};
 use crate::status::Status;
 
-/// What a request is about.
+/// The kind, namespace and name of a request.
 pub(super) struct ResourceTarget<'a> {
     pub kind: &'static Kind,
-    /// Empty if the kind is cluster-scoped; None for all namespaces.
+    /// Empty for a cluster-scoped kind; `None` for all namespaces.
     pub namespace: Option<&'a str>,
     pub name: Option<&'a str>,
 }
 
 impl ResourceTarget<'_> {
-    /// The namespace of one object.
+    /// The namespace of a single object.
     fn namespace(&self) -> &str {
         self.namespace.unwrap_or_default()
     }
@@ -77,7 +77,7 @@ fn resource_name(path: &ResourcePath) -> String {
     }
 }
 
-/// Subresources that real clusters have and this one lacks say why (S12).
+/// 404 for a subresource that the sandbox lacks, with the reason if real clusters have it (S12).
 fn no_subresource(kind: &Kind, name: &str) -> Status {
     let resource = format!("{}/{name}", kind.plural);
     match name {
@@ -106,7 +106,7 @@ fn on_collection(
     match verb {
         Verb::Watch => read::watch(shared, target, call),
         Verb::List => read::list(shared, target, call),
-        // Of all namespaces at once one may only read.
+        // Writes need a namespace; only reads work on all namespaces.
         _ if target.namespace.is_none() => Err(method_not_allowed()),
         Verb::Create => write::create(shared, target, call),
         _ => write::delete_collection(shared, target, call),

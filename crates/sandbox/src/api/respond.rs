@@ -13,7 +13,7 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 pub(crate) const JSON: &str = "application/json";
 
-/// A whole body, sent with its length.
+/// A response with a body of known length.
 pub(crate) fn full(
     status: StatusCode,
     content_type: &str,
@@ -27,7 +27,7 @@ pub(crate) fn full(
     response
 }
 
-/// `value` as JSON, with the new line that Go's encoder ends its documents with.
+/// A response with `value` as JSON and the final newline that Go's encoder writes.
 pub(crate) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
     let mut bytes = serde_json::to_vec(value).expect("our documents have string keys only");
     bytes.push(b'\n');
@@ -38,7 +38,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response<Body
     full(status, "text/plain; charset=utf-8", text.into())
 }
 
-/// A refusal, as a `Status` document.
+/// A response with an error as a `Status` document.
 pub(crate) fn status(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, &status.to_value());
@@ -49,9 +49,9 @@ pub(crate) fn status(status: &Status) -> Response<Body> {
     response
 }
 
-/// Adds a `Warning` header for each text (RFC 7234's form, as Kubernetes' clients print it).
+/// Adds a `Warning` header for each text, in the form of RFC 7234, which Kubernetes' clients print.
 pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    /// Clients read no more than a few kilobytes of headers.
+    /// Clients limit the size of all headers to a few kilobytes.
     const WARNINGS_MAX: usize = 20;
     for warning in warnings.iter().take(WARNINGS_MAX) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");

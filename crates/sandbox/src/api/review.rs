@@ -1,4 +1,4 @@
-//! Reviews: who am I, and what may I do. Nothing is stored.
+//! Self-subject reviews: the user's identity and rights. Nothing is stored.
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::authorization::{self, Attributes, Decision, PolicyRule, RequestTarget
 use crate::status::Status;
 use crate::value::{is_set, string};
 
-/// The review that a path names.
+/// The review resource that a path names.
 pub(crate) fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
     REVIEWS.iter().find(|row| {
         row.group == path.group

@@ -1,5 +1,5 @@
-//! The door: accepts connections, shakes hands, and hands requests to a handler. Knows limits and
-//! deadlines, and nothing of Kubernetes.
+//! Accepts connections, does the TLS handshake and passes requests to a handler, within limits and
+//! deadlines.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,20 +21,26 @@ use super::connection::{Connection, ConnectionState};
 use super::respond::Body;
 use super::stall::StallGuard;
 
-/// What a client may cost. Every wait has an end, every buffer a size.
+/// Limits on what a client can consume.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections beyond these wait in the kernel's backlog.
+    /// Maximum number of connections; further ones wait in the kernel's backlog.
     pub connections: usize,
+    /// Maximum duration of a TLS handshake.
     pub tls_handshake: Duration,
-    /// From the end of one request to the end of the next one's head. Longer than the 90 s that
-    /// HTTP clients commonly pool an idle connection for, so that theirs, not ours, closes it.
+    /// Maximum time from the end of one request to the end of the next one's head. It exceeds the
+    /// 90 s for which HTTP clients commonly keep an idle connection, so that the client closes it
+    /// first.
     pub request_head: Duration,
+    /// Maximum time for the arrival of a request's body.
     pub request_body: Duration,
+    /// Maximum size of a request's body in bytes.
     pub request_body_bytes: usize,
+    /// Maximum size of a request's head in bytes.
     pub request_head_bytes: u32,
+    /// Maximum number of concurrent HTTP/2 streams per connection.
     pub concurrent_streams: u32,
-    /// How long a client may read nothing of what is written to it.
+    /// Maximum time without progress while data is written to a client.
     pub stalled_write: Duration,
 }
 
@@ -53,13 +59,13 @@ impl Default for Limits {
     }
 }
 
-/// A connection that carries nothing any more is let go then.
+/// Time after which a frozen connection is closed.
 const FROZEN_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Serves until `shutdown`, then lets requests that are under way end for a moment.
+/// Serves until `shutdown`, then gives running requests a moment to end.
 ///
-/// `handle` answers every request, errors included. Each new value of `outages` closes all connections at once, and
-/// refuses new ones until then.
+/// `handle` responds to every request, with an error if need be. Each new value of `outages` closes
+/// all connections at once and refuses new ones until that time.
 pub(crate) async fn serve<H, F>(
     mut listener: TcpListener,
     tls: TlsAcceptor,
@@ -101,16 +107,17 @@ pub(crate) async fn serve<H, F>(
     let _ = tokio::time::timeout(Duration::from_secs(1), connections.wait()).await;
 }
 
-/// What signals a connection from our side.
+/// Signals that end a connection.
 #[derive(Clone)]
 struct StopSignals {
-    /// Requests that are under way may end.
+    /// Running requests may end first.
     shutdown: CancellationToken,
-    /// At once, as if the process had been killed.
+    /// The connection closes at once, as if the process had been killed.
     outage: CancellationToken,
 }
 
-/// Closes the listener, and opens one at the same address at that moment. None: it is not wanted any more.
+/// Closes the listener and opens another one with the same address at the time `at`. `None` if the
+/// server is shut down meanwhile.
 async fn reopen(
     listener: TcpListener,
     at: Instant,
@@ -137,7 +144,7 @@ async fn reopen(
     }
 }
 
-/// The next connection, and the slot that it holds for as long as it lives.
+/// Accepts the next connection, with the permit that it has until it closes.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
@@ -146,7 +153,8 @@ async fn accept(
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, slot)),
         Err(error) => {
-            // Out of file descriptors, or a peer gone already: neither may spin nor stop us.
+            // The process has no file descriptors left, or the peer is gone already: retry after a
+            // pause.
             tracing::warn!(%error, "accept connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             None
@@ -165,7 +173,7 @@ where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    // Small frames must not wait for an acknowledgement: watches consist of them.
+    // Send small frames without waiting for an acknowledgement, because watches consist of them.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let handshake = tokio::time::timeout(limits.tls_handshake, tls.accept(stream));
     let stream = tokio::select! {
@@ -202,7 +210,7 @@ where
     result.map_err(|error| error.to_string())
 }
 
-/// For as long as this lasts nobody works on the connection, and it stays open.
+/// Keeps a frozen connection open without reading from it or writing to it.
 async fn frozen(client: &Connection, signals: &StopSignals) {
     tokio::select! {
         () = signals.shutdown.cancelled() => {}

@@ -1,4 +1,4 @@
-//! The cluster behind its one lock, and who is notified when it changed.
+//! The cluster behind a lock, and the notification of watchers after a change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +13,14 @@ use crate::kind::Kind;
 use crate::registry::Registry;
 use crate::store::Store;
 
-/// One lock around everything: requests hold it for one call of the store, the actors for one
-/// bounded step. Nothing waits while it is held, and nothing is serialised under it. Who waits longest gets it next:
-/// actors that have much to do would else take it again and again.
+/// The cluster behind one lock. A request has the lock for one call of the store or registry, the
+/// components for one bounded step; nothing waits or serialises while it has the lock. The lock is
+/// fair, because components with much work would otherwise take it again and again.
 pub(crate) struct SharedCluster {
     state: FairMutex<State>,
-    /// Whether a request has requested the lock since this was last asked.
+    /// Whether a request has requested the lock since the last call of `was_requested`.
     requested: AtomicBool,
-    /// Wakes the actors after a request's write.
+    /// Wakes the components after a write of a request.
     pub written: Notify,
     /// Ends watches when the server stops.
     pub stop: CancellationToken,
@@ -56,7 +56,7 @@ impl SharedCluster {
         read(self.lock().cluster.store())
     }
 
-    /// Writes to the store, and tells watchers and actors if something came of it.
+    /// Writes to the registry, and notifies watchers and components if the store changed.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
         let mut state = self.lock();
         let result = write(state.cluster.registry_mut(), now());
@@ -66,7 +66,7 @@ impl SharedCluster {
         result
     }
 
-    /// Lets the actors do a part of what is due; returns when to call again.
+    /// Lets the components do a part of the due work; returns the time of the next step.
     pub(crate) fn step(&self) -> Option<Timestamp> {
         let mut state = self.state.lock();
         let next = state.cluster.step(now());
@@ -74,12 +74,12 @@ impl SharedCluster {
         next
     }
 
-    /// Whether a request has requested the lock since this was last asked.
+    /// Whether a request has requested the lock since the last call.
     pub(crate) fn was_requested(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)
     }
 
-    /// A receiver that wakes at each write to `kind`.
+    /// A receiver that is notified of each write to `kind`.
     pub(crate) fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
         let kind = kind.storage();
         let mut state = self.lock();
@@ -98,7 +98,7 @@ impl SharedCluster {
 }
 
 impl State {
-    /// Wakes the watchers of each kind that was written to; false if there was no write.
+    /// Notifies the watchers of each kind that changed; returns whether there was a write.
     fn notify_watchers(&mut self) -> bool {
         let store = self.cluster.store();
         let newest = store.resource_version();
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// The one clock of the sandbox.
+/// The current time: the sandbox's only clock.
 pub(crate) fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -1,4 +1,4 @@
-//! A connection that gives up on a peer that never starts to speak, or stops reading.
+//! Closes a connection whose peer does not start to send, or stops reading.
 
 use std::future::Future;
 use std::io;
@@ -9,20 +9,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Fails with `TimedOut` once a write or flush has made no progress for `limit`. A client that is
-/// closed or frozen then frees what it holds, however long its request was to last. It fails too
-/// if the peer does not say within `preface` which version of HTTP it speaks: hyper-util waits
-/// for that without an end.
+/// Fails with `TimedOut` once a write or flush has made no progress for `limit`, so that a closed
+/// or frozen client does not keep its resources. It also fails if the peer does not send enough to
+/// identify its HTTP version within `preface`, for which hyper-util waits forever.
 pub(crate) struct StallGuard<S> {
     inner: S,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Until enough has been read to tell.
+    /// Until enough bytes have been read.
     preface: Option<Pin<Box<Sleep>>>,
     read: usize,
 }
 
-/// The length of HTTP/2's preface; no request of HTTP/1 is much shorter.
+/// The length of the HTTP/2 preface; few HTTP/1 requests are shorter.
 const PREFACE_BYTES: usize = 24;
 
 impl<S> StallGuard<S> {

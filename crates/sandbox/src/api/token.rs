@@ -1,5 +1,5 @@
-//! Tokens of service accounts: `serviceaccounts/token`, which `kubectl create token` asks for. They are no JWTs but random
-//! numbers that this server remembers until they expire; they end with it.
+//! Tokens of service accounts, which `kubectl create token` requests from `serviceaccounts/token`.
+//! They are random numbers instead of JWTs, and the server keeps them in memory until they expire.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,14 +21,14 @@ use crate::kind::SERVICE_ACCOUNT;
 use crate::status::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};
 
-/// What tokens are for, unless asked otherwise: this server.
+/// The default audience of a token: this server.
 const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 const SECONDS_DEFAULT: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
-/// Whom a token belongs to.
+/// The account that a token belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenAccount {
     pub namespace: String,
@@ -53,9 +53,10 @@ struct Token {
 }
 
 impl Tokens {
-    /// Whom a token belongs to; none if it is not one of ours, or has expired.
+    /// The account of a token; `None` if the token is unknown or expired.
     pub(crate) fn find(&self, token: &str) -> Option<TokenAccount> {
-        // The number finds it, the secret proves it: no comparison tells by its time how much was right.
+        // The number selects the token, and the secret is compared in constant time, so that the
+        // duration of the search reveals nothing about the secret.
         let (number, secret) = token.split_once('.')?;
         let issued = self.lock();
         let known = issued.by_number.get(&number.parse().ok()?)?;
@@ -81,7 +82,7 @@ impl Tokens {
     }
 }
 
-/// Whether a path asks for a token.
+/// Whether a path requests a token.
 pub(crate) fn is_request(path: &ResourcePath) -> bool {
     path.group == SERVICE_ACCOUNT.group
         && path.version == SERVICE_ACCOUNT.version
@@ -117,7 +118,8 @@ pub(crate) fn answer(
     let expires = Timestamp::from_seconds(issued_at.as_millis().div_euclid(1000) + seconds);
     let audiences = audiences(&request);
     let is_for_us = audiences.iter().any(|audience| audience == AUDIENCE);
-    // One for others, who could not ask this server about it, opens nothing from the start.
+    // A token for other audiences is expired from the start, because these can't have it reviewed
+    // by this server.
     let token = tokens.issue(account, if is_for_us { expires } else { issued_at })?;
     let document = json!({
         "kind": "TokenRequest",

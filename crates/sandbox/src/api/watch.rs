@@ -1,8 +1,8 @@
-//! Watches: streams of changes over the store's shared log (S7).
+//! Watches: streams of changes from the store's log (S7).
 //!
-//! A watcher is a position in the log and nothing more: no buffer fills up behind a slow one. It
-//! reads on when its client has taken what it was sent; one that the log's window has passed is
-//! told so (410) and cut off.
+//! A watcher is a position in the log and has no buffer of its own. It reads the next changes when
+//! its client has received the earlier ones. A watcher whose position is older than the log gets
+//! 410 and ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::selector::Selector;
 use crate::status::{Details, Reason, Status, StatusCause};
 use crate::store::{Action, ListOptions, watch_event};
 
-/// A watch as it was asked for.
+/// The parameters of a watch.
 pub(crate) struct WatchRequest {
     pub kind: &'static Kind,
     pub selector: Selector,
@@ -40,28 +40,29 @@ pub(crate) struct WatchRequest {
     pub read_faults: ReadFaults,
 }
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// After this resourceVersion.
     After(u64),
-    /// With what there is, as ADDED events; then, if `with_bookmark`, a bookmark that says so.
+    /// From the current objects, as ADDED events, and a bookmark after them if `with_bookmark` is
+    /// set.
     InitialEvents { with_bookmark: bool },
-    /// With the next write.
+    /// From the next write.
     Now,
 }
 
-/// A watch that says nothing about it ends after this, as upstream's do after half an hour or more.
+/// Default duration of a watch. Upstream's is random, at least half an hour.
 const TIMEOUT_SECONDS: u64 = 45 * 60;
-/// Longer than anyone waits, and short enough to add to an instant.
+/// Maximum duration; it can be added to an instant without overflow.
 const TIMEOUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// What one read of the log takes.
+/// Maximum number of changes that one read of the log returns.
 const CHANGES_PER_READ: usize = 256;
-/// A chunk is sent off when it has grown to this.
+/// Size at which a chunk is sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Where the parameters say that the watch begins.
+/// The start of a watch with these parameters.
 pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
     let asked = match parameters.resource_version.as_str() {
         "" => None,
@@ -91,7 +92,7 @@ pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
     }
 }
 
-/// 422 about the options of a list or watch; the cause is `FIELD: MESSAGE`.
+/// 422 for invalid options of a list or watch; the cause is `FIELD: MESSAGE`.
 pub(crate) fn invalid_options(cause: &str) -> Status {
     let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
     let reason = match message.split_once(':').map_or(message, |(word, _)| word) {
@@ -112,7 +113,7 @@ pub(crate) fn invalid_options(cause: &str) -> Status {
     })
 }
 
-/// The stream that answers a watch.
+/// The streaming response of a watch.
 pub(crate) fn response(
     shared: &Arc<SharedCluster>,
     request: WatchRequest,
@@ -127,16 +128,16 @@ pub(crate) fn response(
     Ok(response)
 }
 
-/// One client's watch.
+/// The watch of one client.
 pub(crate) struct Watcher {
     shared: Arc<SharedCluster>,
     request: WatchRequest,
     updates: tokio::sync::watch::Receiver<u64>,
-    /// What there was at the start and has not been sent yet.
+    /// Initial objects that have not been sent yet.
     initial: VecDeque<Arc<Object>>,
-    /// When the bookmark after the initial events is to be sent, if it is still to be.
+    /// The time of the bookmark after the initial events, until it is sent.
     initial_end_at: Option<Instant>,
-    /// Everything up to this resourceVersion has been seen.
+    /// The resourceVersion up to which all changes have been read.
     position: u64,
     headers: ColumnHeaders,
     deadline: Instant,
@@ -146,7 +147,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     pub(crate) fn new(shared: &Arc<SharedCluster>, request: WatchRequest) -> Result<Self, Status> {
-        // Before the position is read, so that no write falls in between.
+        // Subscribe before reading the position, so that no write is missed.
         let updates = shared.subscribe(request.kind);
         let (position, initial) = match request.start {
             Start::After(position) => (position, VecDeque::new()),
@@ -179,7 +180,7 @@ impl Watcher {
         })
     }
 
-    /// The next piece of the stream; None when the watch is over.
+    /// The next chunk of the stream; `None` when the watch ends.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         loop {
@@ -192,7 +193,7 @@ impl Watcher {
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
-                // The sender lives as long as the server: an error means that it stops.
+                // The sender lives as long as the server: an error means that the server stops.
                 changed = self.updates.changed() => changed.ok()?,
                 () = shared.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
@@ -205,7 +206,7 @@ impl Watcher {
         }
     }
 
-    /// Writes what there is to send; true once the chunk should go.
+    /// Appends pending events to the chunk; returns true if the chunk should be sent at once.
     fn fill(&mut self, chunk: &mut BytesMut) -> bool {
         while let Some(object) = self.initial.pop_front() {
             self.event(chunk, Action::Added, &object);

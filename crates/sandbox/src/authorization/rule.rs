@@ -1,21 +1,21 @@
-//! One rule of a role, and whether it allows a request.
+//! A policy rule of a role.
 
 use serde_json::{Value, json};
 
 use crate::value::array;
 
-/// What somebody wants to do.
+/// The attributes of a request that rules match, as upstream's `authorizer.Attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attributes<'a> {
-    /// `get`, `list`, `impersonate` …; of a path the HTTP method in small letters.
+    /// `get`, `list`, `impersonate` …; for a path the HTTP method in lower case.
     pub verb: &'a str,
     pub target: RequestTarget<'a>,
 }
 
-/// What it is to be done to.
+/// The resource or path of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestTarget<'a> {
-    /// Parts that are absent are empty.
+    /// Absent parts are empty.
     Resource {
         group: &'a str,
         resource: &'a str,
@@ -23,7 +23,7 @@ pub(crate) enum RequestTarget<'a> {
         namespace: &'a str,
         name: &'a str,
     },
-    /// Anything that is no resource: `/version`.
+    /// A path that is not a resource: `/version`.
     Path(&'a str),
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct PolicyRule {
 }
 
 impl<'a> RequestTarget<'a> {
-    /// Empty for what is in none.
+    /// Empty for a cluster-scoped resource and for a path.
     pub(crate) fn namespace(&self) -> &'a str {
         match self {
             RequestTarget::Resource { namespace, .. } => namespace,
@@ -48,7 +48,7 @@ impl<'a> RequestTarget<'a> {
 }
 
 impl PolicyRule {
-    /// What cannot be read is left out, and so allows nothing.
+    /// Reads a rule. Malformed entries are left out, and so allow nothing.
     pub(crate) fn of_json(rule: &Value) -> Self {
         let list = |path: &str| -> Vec<String> {
             array(rule, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -100,7 +100,7 @@ impl PolicyRule {
         })
     }
 
-    /// As a SelfSubjectRulesReview lists it.
+    /// The rule as a SelfSubjectRulesReview lists it.
     pub(crate) fn to_json(&self) -> Value {
         let mut rule = json!({"verbs": self.verbs});
         for (field, list) in [
@@ -121,7 +121,7 @@ fn has(known: &[String], wanted: &str) -> bool {
     known.iter().any(|known| known == "*" || known == wanted)
 }
 
-/// A star stands for any rest.
+/// Whether a path matches; a trailing `*` matches any suffix.
 fn is_path(known: &str, path: &str) -> bool {
     match known.strip_suffix('*') {
         Some(start) => path.starts_with(start),

@@ -1,4 +1,4 @@
-//! A table of who may do what, over the roles that every cluster has and a few more.
+//! A table of authorization decisions, for the default roles and a few more.
 
 use everynode_core::time::Timestamp;
 use serde_json::Value;
@@ -35,7 +35,7 @@ const OBJECTS: &str = r#"
   roleRef: {kind: Role, name: gone}, subjects: [{kind: Group, name: "system:serviceaccounts:default"}]}
 "#;
 
-/// Who, verb, resource as kubectl names it, namespace/name; and whether that is allowed.
+/// User, verb, resource as kubectl names it, `NAMESPACE/NAME`, and whether the request is allowed.
 type Case = (&'static str, &'static str, &'static str, &'static str, bool);
 
 const CASES: &[Case] = &[
@@ -62,11 +62,11 @@ const CASES: &[Case] = &[
     ("agent", "create", "daemonsets.apps", "kube-system/", true),
     ("agent", "create", "roles.rbac.authorization.k8s.io", "kube-system/", true),
     ("agent", "list", "nodes", "/", false),
-    // Everybody who is somebody.
+    // Every authenticated user.
     ("agent", "create", "selfsubjectaccessreviews.authorization.k8s.io", "/", true),
 ];
 
-/// `daemonsets.apps/status`, `default/d`
+/// `daemonsets.apps/status`, `default/d`.
 fn target<'a>(resource: &'a str, place: &'a str) -> RequestTarget<'a> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
@@ -108,7 +108,7 @@ fn decide(store: &Store, who: &str, verb: &str, target: RequestTarget<'_>) -> De
     authorize(store, &user(who), &Attributes { verb, target })
 }
 
-/// S4: roles and bindings allow what they allow upstream, and nothing else.
+/// S4: roles and bindings allow the same as upstream.
 #[test]
 fn rules_allow_what_they_say() {
     let registry = registry();
@@ -129,7 +129,7 @@ fn rules_allow_what_they_say() {
     }
 }
 
-/// S4: a decision says which binding allowed it, or which role is missing, as upstream's does.
+/// S4: a decision names the binding that allows it or the missing role, as upstream's does.
 #[test]
 fn decisions_give_their_reasons() {
     let registry = registry();
@@ -169,7 +169,7 @@ fn decisions_give_their_reasons() {
     }
 }
 
-/// S4: what is listed as allowed is what is allowed.
+/// S4: the listed rules are those that are applied.
 #[test]
 fn the_rules_of_a_user_are_those_that_decide() {
     let registry = registry();

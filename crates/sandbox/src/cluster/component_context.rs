@@ -1,7 +1,7 @@
-//! What an actor sees of the cluster and may do to it, at one instant.
+//! The interface of the simulated components to the cluster, for one step.
 //!
-//! Actors write as any client does. A write that fails because someone was faster is no error: the change that made it
-//! fail is on its way to the actor.
+//! Components write as clients do. A write that fails because of a concurrent change is no error:
+//! the component will see that change.
 
 use std::sync::Arc;
 
@@ -46,12 +46,12 @@ impl ComponentContext<'_> {
         self.registry.store().find(&NODE, "", name).map(|node| node.resource_version())
     }
 
-    /// The pods that are bound to a node, whether or not there is such a node.
+    /// The pods that are bound to a node, whether or not the node exists.
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
         self.registry.store().pods_on_node(node).map(Object::with_tree)
     }
 
-    /// Replaces the status of a pod; `None` if it has changed or gone meanwhile.
+    /// Replaces the status of a pod; `None` if the pod has changed or is gone.
     pub(super) fn set_pod_status(&mut self, pod: &Object, status: Value) -> Option<Arc<Object>> {
         let mut updated = pod.value().clone();
         updated["status"] = status;
@@ -60,7 +60,7 @@ impl ComponentContext<'_> {
         self.settle("pod status", name, written)
     }
 
-    /// Binds a pod to a node; returns whether it did.
+    /// Binds a pod to a node; returns whether it succeeded.
     pub(super) fn bind(&mut self, pod: &Object, node: &str) -> bool {
         let (namespace, name) = (pod.namespace(), pod.name());
         let binding = json!({
@@ -73,12 +73,12 @@ impl ComponentContext<'_> {
         self.settle("binding", name, bound).is_some()
     }
 
-    /// Deletes a pod with its own grace period.
+    /// Deletes a pod with the grace period in its spec.
     pub(super) fn delete_pod(&mut self, pod: &Object) {
         self.delete(pod, &DeleteOptions::default().with_uid(pod.uid()));
     }
 
-    /// Removes a pod at once: it has stopped, or nobody is left to stop it.
+    /// Deletes a pod without a grace period: it has stopped, or its kubelet is gone.
     pub(super) fn remove_pod(&mut self, pod: &Object) {
         self.delete(pod, &DeleteOptions::now().with_uid(pod.uid()));
     }
@@ -101,7 +101,7 @@ impl ComponentContext<'_> {
         self.settle("node status", &name, written)
     }
 
-    /// Renews a node's lease, or takes it.
+    /// Renews a node's lease, or creates it.
     pub(super) fn renew_lease(&mut self, name: &str, uid: &str) {
         let time = json!(rfc3339_micro(self.now));
         let written = match self.registry.store().find(&LEASE, LEASE_NAMESPACE, name) {
@@ -134,13 +134,13 @@ impl ComponentContext<'_> {
         })
     }
 
-    /// When a node's lease was last renewed; `None` if it has none.
+    /// The time at which a node's lease was last renewed; `None` if it has none.
     pub(super) fn lease_renewed_at(&self, node: &str) -> Option<Timestamp> {
         let lease = self.registry.store().find(&LEASE, LEASE_NAMESPACE, node)?;
         clock::parse(text(&lease.read(), &["spec", "renewTime"]))
     }
 
-    /// Records an event of a node's kubelet.
+    /// Records an event of a kubelet.
     pub(super) fn event(
         &mut self,
         subject: EventSubject<'_>,
@@ -187,14 +187,14 @@ impl ComponentContext<'_> {
         WriteOptions::at(self.now)
     }
 
-    /// Tells apart what goes wrong every day from what must not.
+    /// The result of a write. Logs the errors that concurrent changes don't explain.
     fn settle<T>(&self, what: &str, name: &str, written: Result<T, Status>) -> Option<T> {
         match written {
             Ok(written) => Some(written),
             Err(status) => {
                 match status.reason {
                     Reason::Conflict | Reason::NotFound | Reason::AlreadyExists => {}
-                    // Nothing is created in a namespace that is being deleted.
+                    // A namespace that is being deleted refuses new objects.
                     Reason::Forbidden => tracing::debug!(what, name, %status, "refused"),
                     _ => tracing::warn!(what, name, %status, "an actor's write was refused"),
                 }

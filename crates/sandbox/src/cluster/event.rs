@@ -1,6 +1,6 @@
-//! Events that the actors record, aggregated and bounded as client-go's recorder does it.
+//! Events of the components, aggregated and rate-limited as by client-go's recorder.
 //!
-//! Pure: makes Event objects; the [component context](super::component_context) stores them.
+//! Pure: it makes Event objects, and the [component context](super::component_context) stores them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::clock::{rfc3339, rfc3339_micro};
 use crate::object::Object;
 
-/// Repetitions are counted up in one Event as long as it is among the last so many.
+/// Number of recent events whose repetitions are counted in the same Event.
 const REMEMBERED_MAX: usize = 4096;
-/// Normal events beyond this many at once, and this many a second, are not recorded: ten thousand nodes that all
-/// start a pod would bury everything else. Warnings always are.
+/// Limits on normal events, as a burst and a rate per second: ten thousand nodes that start a pod
+/// would hide all other events. Warnings are not limited.
 const NORMAL_BURST: i64 = 4000;
 const NORMAL_PER_SECOND: i64 = 200;
 
-/// What an event is subject.
+/// The object that an event is about.
 #[derive(Clone, Debug)]
 pub(super) struct EventSubject<'a> {
     pub object: &'a Object,
@@ -39,7 +39,7 @@ impl<'a> EventSubject<'a> {
         EventSubject { field_path: Some(field_path), ..self }
     }
 
-    /// Events of cluster-scoped objects are in `default`.
+    /// The namespace of the event: `default` for cluster-scoped objects.
     pub(super) fn namespace(&self) -> &str {
         match self.object.namespace() {
             "" => "default",
@@ -53,7 +53,7 @@ impl<'a> EventSubject<'a> {
             "apiVersion": "v1",
             "kind": self.kind,
             "name": object.name(),
-            // Upstream's node events carry the name here, and kubectl describe looks for it.
+            // Upstream's node events have the name here, and `kubectl describe` selects them by it.
             "uid": if self.kind == "Node" { object.name() } else { object.uid() },
         });
         if !object.namespace().is_empty() {
@@ -67,22 +67,22 @@ impl<'a> EventSubject<'a> {
     }
 }
 
-/// Who text it, and what.
+/// The reporter and the content of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventText<'a> {
     pub component: &'a str,
-    /// The node on which the component runs, empty if it is none of a node.
+    /// The node of a kubelet; empty for other components.
     pub host: &'a str,
     pub is_warning: bool,
     pub reason: &'a str,
     pub message: &'a str,
 }
 
-/// What to write.
+/// A write that records an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum EventWrite {
     Create(Value),
-    /// The Event of this name happened again.
+    /// The Event with this name occurred again.
     Repeat {
         name: Arc<str>,
         count: u32,
@@ -125,7 +125,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// What to write for this event; `None` if there are too many.
+    /// The write that records an event; `None` if the rate limit is exceeded.
     pub(super) fn record(
         &mut self,
         subject: &EventSubject<'_>,
@@ -152,7 +152,7 @@ impl Recorder {
         Some(EventWrite::Create(event(subject, text, &name, now)))
     }
 
-    /// The Event of a repetition whose Event someone has deleted.
+    /// A new Event for a repetition whose Event has been deleted.
     pub(super) fn create(
         subject: &EventSubject<'_>,
         text: EventText<'_>,
@@ -162,7 +162,8 @@ impl Recorder {
         event(subject, text, name, now)
     }
 
-    /// client-go names events after the object and the time; the count keeps those of one instant apart.
+    /// As in client-go, the name consists of the object's name and the time; the count
+    /// distinguishes events at the same time.
     fn name(&self, subject: &EventSubject<'_>, now: Timestamp) -> String {
         let nanoseconds = i128::from(now.0) * 1_000_000 + i128::from(self.named % 1_000_000);
         format!("{}.{nanoseconds:x}", subject.object.name())
@@ -208,7 +209,7 @@ fn event(subject: &EventSubject<'_>, text: EventText<'_>, name: &str, now: Times
         "count": 1,
     });
     if text.component == "default-scheduler" {
-        // The scheduler writes the newer form.
+        // kube-scheduler records Events in the newer form.
         event["source"] = json!({});
         event["reportingInstance"] = json!("default-scheduler-sandbox");
         event["eventTime"] = json!(rfc3339_micro(now));
@@ -228,7 +229,7 @@ fn event(subject: &EventSubject<'_>, text: EventText<'_>, name: &str, now: Times
     event
 }
 
-/// An Event that happened again.
+/// An Event with another occurrence.
 pub(super) fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
     let mut event = event.clone();
     if event["eventTime"].is_null() {
@@ -254,7 +255,7 @@ mod tests {
         EventText { component: "kubelet", host: "node-0001", is_warning, reason, message: "m" }
     }
 
-    /// S22: what happens again is counted in the same Event.
+    /// S22: repetitions are counted in the same Event.
     #[test]
     fn what_happens_again_is_counted() {
         let mut recorder = Recorder::default();
@@ -273,7 +274,8 @@ mod tests {
         );
     }
 
-    /// S22, S25: a flood of normal events is cut, warnings are not, and time lets more through.
+    /// S22, S25: a burst of normal events is limited, warnings are not, and the limit recovers with
+    /// time.
     #[test]
     fn a_flood_of_normal_events_is_cut() {
         let mut recorder = Recorder::default();

@@ -1,4 +1,4 @@
-//! Deletes old events, as etcd's leases do on a real cluster.
+//! Deletes old events, as the leases of etcd do in a real cluster.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use crate::object::Object;
 use crate::registry::Registry;
 use crate::store::{DeleteOptions, WriteOptions};
 
-/// How old events are, told by the resourceVersion of their last write alone: no event has to be read.
+/// The age of events, derived from their resourceVersions alone, so that no event has to be
+/// decoded.
 #[derive(Debug, Default)]
 pub(super) struct EventExpiry {
-    /// The newest resourceVersion at each look.
+    /// The newest resourceVersion at each earlier call.
     samples: VecDeque<(Timestamp, u64)>,
 }
 
 impl EventExpiry {
-    /// Deletes the events that have not been written for `age_ms`, as far as earlier looks tell.
+    /// Deletes the events whose last write is at least `age_ms` old.
     pub(super) fn expire(&mut self, registry: &mut Registry, now: Timestamp, age_ms: i64) {
         self.samples.push_back((now, registry.store().resource_version()));
         let mut limit = 0;

@@ -1,7 +1,8 @@
-//! The garbage collector and the namespace controller (S11): deletes what has lost its owners, works off the finalizers of
-//! foreground and orphan deletion, and empties namespaces that are being deleted.
+//! The garbage collector and the namespace controller (S11): deletes objects without owners,
+//! completes foreground and orphan deletion, and empties namespaces that are being deleted.
 //!
-//! It reads the change logs of all kinds and costs what changed. It never judges an owner whose kind is not served.
+//! It reads the change logs of all kinds, so that its work is proportional to the changes. It takes
+//! an owner of an unknown kind to exist.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,36 +19,37 @@ use crate::store::{
     Action, Change, DeleteOptions, Preconditions, PropagationPolicy, Store, WriteOptions,
 };
 
+/// The garbage collector and the namespace controller.
 #[derive(Debug, Default)]
 pub struct GarbageCollector {
-    /// All changes up to this resourceVersion have been looked at.
+    /// The resourceVersion up to which all changes have been read.
     seen: u64,
     queue: VecDeque<WorkItem>,
     queued: BTreeSet<WorkItem>,
-    /// UIDs of owners and namespaces whose dependents have all been queued: from then on only the last one matters.
+    /// UIDs of owners and namespaces all of whose dependents have been queued.
     expanded: BTreeSet<Box<str>>,
 }
 
-/// What may have to be done about the object with this UID.
+/// An object to process, by its UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum WorkItem {
     Examine(Box<str>),
     Delete(Box<str>),
 }
 
-/// What an owner reference leads to.
+/// The state of an owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnerState {
-    /// It is there, or it can't be told.
+    /// The owner exists, or its kind is unknown.
     Present,
     Absent,
-    /// It is being deleted in the foreground: after its dependents.
+    /// The owner is in foreground deletion, which waits for its dependents.
     DeletingDependents,
 }
 
 impl GarbageCollector {
-    /// Looks at what changed, and does at most about `limit` writes. True if there is more to do at once; else there is
-    /// nothing to do before the next change.
+    /// Processes changes with about `limit` writes at most. Returns true if more work is due;
+    /// otherwise there is none before the next change.
     pub fn step(&mut self, registry: &mut Registry, now: Timestamp, limit: usize) -> bool {
         let mut writes = WriteBudget { registry, options: WriteOptions::at(now), remaining: limit };
         loop {
@@ -94,7 +96,8 @@ impl GarbageCollector {
         self.seen = newest;
     }
 
-    /// The window of some kind has passed: every object is looked at. An owner that went unseen shows by its dependents.
+    /// Queues all objects, because changes were lost. Their owner references reveal owners that
+    /// have been deleted meanwhile.
     fn observe_all(&mut self, store: &Store) {
         self.expanded.clear();
         let kinds = store.kinds().iter().filter(|kind| kind.stored_as.is_none());
@@ -149,7 +152,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Something that is being deleted and waits for us.
+    /// Processes an object that is being deleted.
     fn finish(
         &mut self,
         writes: &mut WriteBudget,
@@ -168,7 +171,7 @@ impl GarbageCollector {
         Ok(())
     }
 
-    /// Takes the owner out of its dependents' references, then lets it go.
+    /// Removes the owner from its dependents' references, then removes the finalizer.
     fn orphan(
         &mut self,
         writes: &mut WriteBudget,
@@ -193,7 +196,7 @@ impl GarbageCollector {
         writes.remove_finalizer(kind, object, ORPHAN)
     }
 
-    /// Deletes the dependents of an owner, and lets it go once none blocks it.
+    /// Deletes the dependents of an owner, and removes the finalizer once none blocks the deletion.
     fn foreground(
         &mut self,
         writes: &mut WriteBudget,
@@ -245,7 +248,7 @@ impl GarbageCollector {
     }
 }
 
-/// Whether a change can mean work: new owners, or a deletion that begins or loses a finalizer.
+/// Whether a change can require work: another owner, or progress of a deletion.
 fn needs_examination(change: &Change) -> bool {
     let object = &change.object;
     if object.is_terminating() {
@@ -259,7 +262,7 @@ fn blocks(dependent: &Object, owner_uid: &str) -> bool {
     dependent.owner_references().any(|owner| owner.uid == owner_uid && owner.block_owner_deletion)
 }
 
-/// Deletes an object that has owners, none of which is left; or takes those out that are gone.
+/// Deletes an object whose owners are all gone, or removes the references to owners that are gone.
 fn collect(
     writes: &mut WriteBudget,
     kind: &'static Kind,
@@ -308,7 +311,7 @@ fn state(store: &Store, object: &Object, owner: OwnerReference<'_>) -> OwnerStat
     }
 }
 
-/// The store, with what is left of the step's writes.
+/// The registry, with the remaining number of writes in this step.
 struct WriteBudget<'a> {
     registry: &'a mut Registry,
     options: WriteOptions,
@@ -320,7 +323,7 @@ impl WriteBudget<'_> {
         self.registry.store()
     }
 
-    /// Deletes the object that was looked at, no other of its name.
+    /// Deletes the object with this UID, not another one with the same name.
     fn delete(
         &mut self,
         kind: &'static Kind,
@@ -351,7 +354,7 @@ impl WriteBudget<'_> {
         self.patch(kind, object, "finalizers", json!(kept))
     }
 
-    /// Removes the owner references that `is_removed` picks.
+    /// Removes the owner references for which `is_removed` returns true.
     fn remove_owner_references(
         &mut self,
         kind: &'static Kind,

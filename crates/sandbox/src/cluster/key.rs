@@ -1,4 +1,4 @@
-//! Which pod.
+//! Identifies a pod.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! The kubelets of all simulated nodes (S22, S23): they register their node, renew its lease, admit the pods that are
-//! bound to it, live their lifecycles and report how they do.
+//! The kubelets of all simulated nodes (S22, S23): they register their nodes, renew leases, admit
+//! the pods that are bound to the nodes, simulate their lifecycles and report their status.
 //!
-//! Costs what changed: a pod that runs costs nothing until its next deadline. A node that is told to be down
-//! (annotation) does nothing at all; what it missed is done when it comes back.
+//! The work is proportional to the changes: a running pod costs nothing until its next deadline. A
+//! kubelet whose node has the down annotation does nothing, and catches up when the annotation is
+//! removed.
 
 mod admission;
 pub(super) mod container;
@@ -46,24 +47,24 @@ struct PodRecord {
     key: PodKey,
     node: Arc<str>,
     usage: Usage,
-    /// The annotation that chose the lifecycle.
+    /// The annotation that selected the lifecycle.
     annotation: Option<Box<str>>,
     stage: PodStage,
-    /// The one timer that counts.
+    /// The time of the only valid timer.
     timer: Option<Timestamp>,
 }
 
-/// How far a kubelet is with a pod.
+/// The stage of a pod in its kubelet.
 #[derive(Debug)]
 enum PodStage {
-    /// Not looked at yet.
+    /// Not processed yet.
     Bound,
     Running(PodRun),
     Stopping {
         run: PodRun,
         until: Timestamp,
     },
-    /// Turned away, or all its containers have exited.
+    /// Rejected, or all containers have exited.
     Finished,
 }
 
@@ -72,10 +73,10 @@ impl Kubelets {
         Self { machines: Machines::default(), pods: BTreeMap::new(), lifecycles }
     }
 
-    /// A node was added or has changed.
+    /// Processes a node that was added or changed.
     pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if self.machines.is_recreated(node) {
-            // The deletion of the one before went unseen.
+            // A node was deleted and created again, and the deletion was not observed.
             self.delete_node(context, node.name());
         }
         if self.machines.apply(context, node) {
@@ -83,7 +84,7 @@ impl Kubelets {
         }
     }
 
-    /// The node is gone, and its kubelet with it: its pods are nobody's until pod GC removes them.
+    /// Removes the node's kubelet. Its pods stay until pod garbage collection removes them.
     pub(super) fn delete_node(&mut self, context: &ComponentContext<'_>, name: &str) {
         self.machines.remove(name);
         for uid in self.uids_on(context, name) {
@@ -93,7 +94,7 @@ impl Kubelets {
         }
     }
 
-    /// A kubelet (re)starts: it looks at every pod of its node.
+    /// Processes every pod of a node whose kubelet starts.
     fn sync_node(&mut self, context: &mut ComponentContext<'_>, node: &str) {
         for uid in self.uids_on(context, node) {
             self.sync_pod(context, &uid, true);
@@ -104,7 +105,7 @@ impl Kubelets {
         context.pods_on(node).map(|pod| Arc::from(pod.uid())).collect()
     }
 
-    /// A pod was added or has changed.
+    /// Processes a pod that was added or changed.
     pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         if pod.node_name().is_empty() {
             return;
@@ -131,7 +132,7 @@ impl Kubelets {
         self.sync_pod(context, pod.uid(), false);
     }
 
-    /// The pod is gone from the API server.
+    /// Processes a pod that was removed from the API server.
     pub(super) fn delete_pod(&mut self, uid: &str) {
         if let Some(pod) = self.pods.remove(uid)
             && let Some(machine) = self.machines.on(&pod.node)
@@ -140,7 +141,7 @@ impl Kubelets {
         }
     }
 
-    /// Forgets all pods but these.
+    /// Forgets all pods except these.
     pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
         let gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
@@ -169,7 +170,7 @@ impl Kubelets {
         }
     }
 
-    /// Does what is due for one pod. `report` writes the status even if nothing has happened.
+    /// Does the due work for one pod. `report` writes the status even if nothing has changed.
     fn sync_pod(&mut self, context: &mut ComponentContext<'_>, uid: &str, report: bool) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
@@ -241,7 +242,7 @@ fn release(machine: &mut Machine, pod: &PodRecord) {
     }
 }
 
-/// One node's kubelet at work.
+/// The kubelet of one node, for one call.
 struct Kubelet<'a, 'w> {
     machine: &'a mut Machine,
     context: &'a mut ComponentContext<'w>,
@@ -268,7 +269,7 @@ impl Kubelet<'_, '_> {
         }
     }
 
-    /// A pod that the kubelet sees for the first time.
+    /// Processes a pod for the first time.
     fn start_pod(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
         if matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed") {
             pod.stage = PodStage::Finished;
@@ -288,7 +289,7 @@ impl Kubelet<'_, '_> {
         }
     }
 
-    /// The containers of a pod that fits, or the reason and the message for which it is turned away.
+    /// The containers of an admitted pod, or the reason and the message of its rejection.
     fn admit(&mut self, pod: &PodRecord, object: &Object) -> Result<PodRun, (String, String)> {
         admission::check(self.machine, object.value(), &pod.usage)?;
         let run = self.new_run(pod, object)?;
@@ -331,7 +332,8 @@ impl Kubelet<'_, '_> {
         policy: RestartPolicy,
     ) -> Result<Container, (String, String)> {
         let image = text(container, &["image"]);
-        // An annotation is about the containers that stay: init containers complete, else none of them would start.
+        // The annotation applies to regular and sidecar containers: init containers must complete,
+        // or none of the others would start.
         let annotation = pod.annotation.as_deref().filter(|_| role != ContainerRole::Init);
         let lifecycle = self
             .lifecycles
@@ -354,7 +356,8 @@ impl Kubelet<'_, '_> {
         self.context.set_pod_status(object, status);
     }
 
-    /// Containers whose image was changed in the pod's spec start over. Returns whether there are any.
+    /// Restarts the containers whose image was changed in the pod's spec. Returns whether there are
+    /// any.
     fn change_images(&mut self, pod: &mut PodRecord, object: &Arc<Object>) -> bool {
         if !pod.images_changed(object) {
             return false;
@@ -364,7 +367,7 @@ impl Kubelet<'_, '_> {
         for index in 0..run.containers.len() {
             let container = &mut run.containers[index];
             let Some(image) = image_of(object, container) else { continue };
-            // An init container has done its work.
+            // An init container has completed already.
             if image == &*container.image || container.role == ContainerRole::Init {
                 container.image = image.into();
                 continue;
@@ -432,7 +435,7 @@ impl Kubelet<'_, '_> {
         }
     }
 
-    /// The containers have stopped: reports how they ended, then removes the pod.
+    /// Reports the exit of the containers, then removes the pod.
     fn finish_stop(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
         release(self.machine, pod);
         let PodStage::Stopping { mut run, .. } =
@@ -460,7 +463,7 @@ fn rejects(admit: &&Admission) -> bool {
     }
 }
 
-/// A kubelet that takes a running pod over starts its containers again, and counts that.
+/// The restart count of a container whose pod was started by an earlier kubelet.
 fn earlier_restarts(pod: &Value, name: &str, role: ContainerRole) -> u32 {
     let field =
         if role == ContainerRole::Main { "containerStatuses" } else { "initContainerStatuses" };

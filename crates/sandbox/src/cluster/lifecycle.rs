@@ -1,6 +1,6 @@
-//! What simulated containers do with their lives (S22), read from YAML.
+//! The lifecycles of simulated containers (S22), read from YAML.
 //!
-//! Only data: which stage takes how long and how it ends. The [kubelet](super::kubelet) lives it.
+//! A lifecycle is data: the duration and the outcome of each stage. The kubelets carry it out.
 
 mod wire;
 
@@ -12,94 +12,143 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
-/// The annotation by which a pod chooses its lifecycle.
+/// The annotation with which a pod selects its lifecycle.
 pub const LIFECYCLE_ANNOTATION: &str = "sandbox.everynode.dev/lifecycle";
 
 const BUILT_IN: &str = include_str!("lifecycles.yaml");
 const DEFAULT: &str = "default";
 
-/// Why a file of lifecycles can't be used.
+/// An error in a file of lifecycles.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
+    /// The text is not YAML of the expected form.
     #[error("lifecycles: {0}")]
     Syntax(String),
+    /// A lifecycle lists a stage twice.
     #[error("lifecycle {name}: the stage {stage} is listed twice")]
-    DuplicateStage { name: String, stage: &'static str },
+    DuplicateStage {
+        /// The name of the lifecycle.
+        name: String,
+        /// The name of the stage.
+        stage: &'static str,
+    },
+    /// A rule refers to a lifecycle that is not defined.
     #[error("choose: there is no lifecycle {0}")]
     UnknownLifecycle(String),
 }
 
-/// A container's whole life.
+/// The lifecycle of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
+    /// Whether the kubelet admits the pod.
     pub admit: Admission,
+    /// The pull of the image.
     pub pull: Pull,
+    /// The start of the container.
     pub start: Start,
+    /// When the container becomes ready.
     pub ready: Readiness,
+    /// Whether and when the container exits.
     pub run: Run,
+    /// The reaction to the stop signal.
     pub stop: Stop,
 }
 
-/// Whether the kubelet takes the pod.
+/// The kubelet's decision about the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
+    /// The kubelet admits the pod.
     Admit,
-    Reject { reason: String, message: String },
+    /// The kubelet rejects the pod.
+    Reject {
+        /// The reason in the pod's status.
+        reason: String,
+        /// The message in the pod's status.
+        message: String,
+    },
 }
 
+/// The pull of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull {
+    /// The duration of the pull.
     pub time: JitteredDelay,
+    /// The failure of the pull; `None` if it succeeds.
     pub failure: Option<Failure>,
 }
 
+/// The start of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
+    /// The time from the pull to the start.
     pub time: JitteredDelay,
+    /// The failure of the start; `None` if it succeeds.
     pub failure: Option<Failure>,
 }
 
-/// A stage that fails, always or the first few times.
+/// A stage that fails, always or for the first attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// The error message; `None` for a default.
     pub message: Option<String>,
+    /// The number of attempts that fail; `None` for all.
     pub times: Option<u32>,
 }
 
 impl Failure {
-    /// Whether the attempt after `attempts` earlier ones fails.
+    /// Whether an attempt fails after a number of earlier ones.
     pub fn fails(&self, attempts: u32) -> bool {
         self.times.is_none_or(|times| attempts < times)
     }
 }
 
+/// When a container becomes ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
+    /// Ready a time after the start.
     After(JitteredDelay),
+    /// Never ready.
     Never,
 }
 
+/// Whether and when a container exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
+    /// It runs until it is stopped.
     Forever,
-    Exit { after: JitteredDelay, exit_code: i32, reason: String, times: Option<u32> },
+    /// It exits after a time, and may be restarted.
+    Exit {
+        /// The time from the start to the exit.
+        after: JitteredDelay,
+        /// The exit code.
+        exit_code: i32,
+        /// The reason in the container's status.
+        reason: String,
+        /// The number of exits, after which the container keeps running; `None` for no limit.
+        times: Option<u32>,
+    },
 }
 
+/// The reaction of a container to the stop signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
+    /// It exits after a time, with exit code 0.
     After(JitteredDelay),
-    /// Runs on until the grace period is over and it is killed.
+    /// It runs until the grace period is over, and is killed.
     Ignores,
 }
 
-/// A time and the most that chance adds to it, in milliseconds.
+/// A delay with a random addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JitteredDelay {
+    /// The fixed part in milliseconds.
     pub delay_ms: i64,
+    /// The maximum of the random part in milliseconds.
     pub jitter_ms: i64,
 }
 
 impl JitteredDelay {
+    /// Draws a delay in milliseconds.
     pub fn draw(self, rng: &mut Pcg64Mcg) -> i64 {
         match self.jitter_ms {
             0 => self.delay_ms,
@@ -108,13 +157,13 @@ impl JitteredDelay {
     }
 }
 
-/// All lifecycles and the rules that choose among them.
+/// All lifecycles, and the rules that select one for a container.
 #[derive(Clone, Debug)]
 pub struct Lifecycles {
     by_name: BTreeMap<String, Arc<Lifecycle>>,
     rules: Vec<SelectionRule>,
     default: Arc<Lifecycle>,
-    /// Lifecycles that pods spelt out in their annotation; bounded.
+    /// Parsed lifecycles from annotations; limited to [`INLINE_MAX`].
     inline: BTreeMap<String, Result<Arc<Lifecycle>, String>>,
 }
 
@@ -128,12 +177,16 @@ struct SelectionRule {
 }
 
 impl Lifecycles {
-    /// The built-in lifecycles.
+    /// The built-in lifecycles and rules.
     pub fn built_in() -> Self {
         Self::with(None).expect("the built-in lifecycles are right, a test reads them")
     }
 
-    /// The built-in lifecycles under those of `text`, whose rules go first.
+    /// The built-in lifecycles and rules, with those in `text` added before them.
+    ///
+    /// # Errors
+    ///
+    /// The text has another form, a stage is listed twice, or a rule names an unknown lifecycle.
     pub fn parse(text: &str) -> Result<Self, Error> {
         Self::with(Some(text))
     }
@@ -162,7 +215,11 @@ impl Lifecycles {
         Ok(Self { by_name, rules, default, inline: BTreeMap::new() })
     }
 
-    /// The lifecycle of a container; an error if the pod's annotation names none.
+    /// The lifecycle of a container.
+    ///
+    /// # Errors
+    ///
+    /// The annotation names an unknown lifecycle, or its inline stages are invalid.
     pub fn choose(
         &mut self,
         annotation: Option<&str>,
@@ -213,7 +270,7 @@ impl SelectionRule {
     }
 }
 
-/// Whether a pattern, in which `*` stands for anything, matches all of the text.
+/// Whether a pattern matches the whole text; `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -260,7 +317,7 @@ mod tests {
         Lifecycle::clone(&lifecycle)
     }
 
-    /// S22: the built-in lifecycles parse, and take from `default` what they don't say.
+    /// S22: the built-in lifecycles parse, and inherit from `default`.
     #[test]
     fn built_in_lifecycles_build_on_the_default_one() {
         let mut lifecycles = Lifecycles::built_in();
@@ -275,7 +332,7 @@ mod tests {
         assert!(slowest < 200, "pods of a demo are up at once");
     }
 
-    /// S22: annotation, image and node label choose, in this order.
+    /// S22: the annotation takes precedence over the image, and the image over the node label.
     #[test]
     fn annotation_goes_before_image_and_node_label() {
         let own = "
@@ -297,7 +354,7 @@ choose:
         assert!(chosen(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
     }
 
-    /// S22: an annotation may spell its stages out.
+    /// S22: an annotation can define its stages inline.
     #[test]
     fn an_annotation_may_spell_its_stages_out() {
         let mut lifecycles = Lifecycles::built_in();
@@ -314,7 +371,7 @@ choose:
         assert!(lifecycles.choose(Some("[{stage: dance}]"), "nginx", &none).is_err());
     }
 
-    /// S22: what is wrong with a file is said.
+    /// S22: errors in a file are reported.
     #[test]
     fn a_wrong_file_is_refused() {
         for (text, expected) in [
@@ -336,7 +393,7 @@ choose:
         }
     }
 
-    /// S22: `*` stands for anything.
+    /// S22: `*` matches any text.
     #[test]
     fn patterns_match_whole_images() {
         for (pattern, text, expected) in [

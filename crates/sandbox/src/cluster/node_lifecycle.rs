@@ -1,5 +1,5 @@
-//! The node lifecycle controller (S23): notices nodes whose lease runs out, marks them and their pods, and keeps the
-//! taints that follow from conditions and from cordoning.
+//! The node lifecycle controller (S23): detects expired leases, marks the nodes and their pods as
+//! not ready, and manages the taints that represent conditions and cordoning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::value::text;
 
 #[derive(Debug, Default)]
 pub(super) struct NodeLifecycle {
-    /// The nodes that are watched, by name, with what was last known of them.
+    /// The known nodes by name.
     nodes: BTreeMap<Arc<str>, KnownNode>,
 }
 
@@ -28,7 +28,7 @@ struct KnownNode {
     ready: NodeReadiness,
 }
 
-/// The node's condition NodeReadiness.
+/// The node's condition Ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeReadiness {
     True,
@@ -83,10 +83,11 @@ impl NodeLifecycle {
         self.nodes.remove(name);
     }
 
-    /// The time after which the node's lease counts as run out may have come.
+    /// Checks whether a node's lease has expired.
     ///
-    /// What counts is the time for which this look was set, not when the machine got to it: all heartbeats that were due
-    /// by then have been sent, however late. A lease is never found run out because the actors are behind.
+    /// The lease is compared with the time for which this check was scheduled, not with the current
+    /// time: all heartbeats that were due by then have been sent. So a lease never expires because
+    /// the process is slow.
     pub(super) fn fire(
         &mut self,
         context: &mut ComponentContext<'_>,
@@ -106,7 +107,8 @@ impl NodeLifecycle {
             if known.ready == NodeReadiness::True {
                 mark_unknown(context, &node);
             }
-            // Its recovery is the kubelet's to report; a lease that runs out again is noticed within the grace.
+            // The kubelet reports the recovery; if the lease expires again, it is noticed within
+            // the grace period.
             context.now.0 + grace
         };
         context.timers.set(Timestamp(next), Timer::Lease { node: name.clone() });
@@ -119,7 +121,7 @@ fn record(context: &mut ComponentContext<'_>, node: &Arc<Object>, reason: &str, 
     context.record(EventSubject::node(node), text);
 }
 
-/// The kubelet text nothing any more: nobody knows how the node is.
+/// Sets the conditions to Unknown, because the kubelet no longer reports.
 fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
     let now = rfc3339(context.now);
     let mut updated = node.value().clone();
@@ -140,7 +142,7 @@ fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
     context.update_node_status(updated);
 }
 
-/// Nobody can rely on the pods of a node that is not ready.
+/// Sets the pods of a node that is not ready to not ready.
 fn mark_pods_not_ready(context: &mut ComponentContext<'_>, node: &str) {
     for pod in context.pods_on(node).collect::<Vec<_>>() {
         let conditions = pod.value()["status"]["conditions"].as_array().into_iter().flatten();
@@ -163,7 +165,7 @@ fn mark_pods_not_ready(context: &mut ComponentContext<'_>, node: &str) {
     }
 }
 
-/// Sets the taints that follow from the node's state, and clears those that don't.
+/// Sets the taints that represent the node's state, and removes outdated ones.
 fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: NodeReadiness) {
     let value = node.value();
     let wanted = wanted_taints(value, ready);

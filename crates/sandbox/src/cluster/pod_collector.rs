@@ -1,4 +1,4 @@
-//! Pod garbage collection (S23): removes the pods of nodes that are gone.
+//! Pod garbage collection (S23): removes the pods of deleted nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::object::Object;
 
 #[derive(Debug, Default)]
 pub(super) struct PodCollector {
-    /// The nodes for which a timer runs.
+    /// The nodes with a pending timer.
     waiting: BTreeSet<Arc<str>>,
 }
 
@@ -38,7 +38,7 @@ impl PodCollector {
         }
     }
 
-    /// The node has been gone for a while; unless it is back, its pods go with it.
+    /// Removes the pods of a node that was deleted some time ago, unless the node exists again.
     pub(super) fn fire(&mut self, context: &mut ComponentContext<'_>, node: &str) {
         self.waiting.remove(node);
         if context.node_version(node).is_some() {
@@ -50,7 +50,7 @@ impl PodCollector {
     }
 }
 
-/// Marks the pod as failed, for those who count pods, then removes it for good.
+/// Sets the pod to Failed, so that its controllers see why it ended, then removes it.
 fn collect(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
     let mut current = pod.clone();
     if !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed") {

@@ -1,8 +1,9 @@
-//! The scheduler (S21): binds each pending pod to a node that it fits, the most important first.
+//! The scheduler (S21): binds pending pods to nodes in the order of their priority.
 //!
-//! Costs what changed: a pod that a DaemonSet aims at one node is tried on that node alone, and one that fits nowhere is
-//! tried again only when its node changes or a pod leaves it. Such a pod preempts less important ones there; any other
-//! that does not fit waits.
+//! The work is proportional to the changes: a pod that is pinned to one node, as those of a
+//! DaemonSet are, is tried on that node only, and an unschedulable pod is retried only when a node
+//! changes or a pod leaves it. A pinned pod preempts pods with a lower priority; other
+//! unschedulable pods wait.
 
 mod preemption;
 
@@ -26,20 +27,20 @@ const NAME: &str = "default-scheduler";
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
     nodes: BTreeMap<Arc<str>, NodeState>,
-    /// How many of `nodes` exist.
+    /// Number of the nodes that exist.
     nodes_known: usize,
     pods: BTreeMap<Arc<str>, PodState>,
     queue: BTreeSet<QueueKey>,
-    /// Pods that fit nowhere and that are aimed at no single node.
+    /// Unschedulable pods that are not pinned to a node.
     waiting: BTreeSet<Arc<str>>,
 }
 
-/// A node, or what is known of one that does not exist.
+/// A node; without `room` it does not exist, and pods refer to it.
 #[derive(Debug, Default)]
 struct NodeState {
     room: Option<Room>,
     bound: BTreeSet<Arc<str>>,
-    /// Pods that are aimed at this node alone and don't fit.
+    /// Unschedulable pods that are pinned to this node.
     waiting: BTreeSet<Arc<str>>,
 }
 
@@ -49,7 +50,7 @@ enum PodState {
     Bound { node: Arc<str>, usage: Usage, queue_key: QueueKey },
 }
 
-/// By priority, then first come, first served.
+/// The position in the queue: by priority, then by age.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct QueueKey {
     priority: Reverse<i64>,
@@ -131,7 +132,7 @@ impl Scheduler {
         self.pods.insert(queue_key.uid.clone(), PodState::Bound { node: name, usage, queue_key });
     }
 
-    /// The pod is gone, or uses nothing any more.
+    /// The pod is gone or has ended, and uses no resources any more.
     pub(super) fn delete_pod(&mut self, uid: &str) {
         match self.pods.remove(uid) {
             None => {}
@@ -158,7 +159,7 @@ impl Scheduler {
         }
     }
 
-    /// Forgets all pods but these.
+    /// Forgets all pods except these.
     pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
         let gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
@@ -176,7 +177,7 @@ impl Scheduler {
         }
     }
 
-    /// Something changed on a node: those that wait for it get another queue_key.
+    /// Retries the waiting pods, because a node has changed.
     fn requeue_waiting(&mut self, name: &str) {
         let pinned = self.nodes.get_mut(name).map(|node| std::mem::take(&mut node.waiting));
         let free = std::mem::take(&mut self.waiting);
@@ -187,7 +188,7 @@ impl Scheduler {
         }
     }
 
-    /// Tries up to `limit` pods. Returns whether more are waiting for their queue_key.
+    /// Tries up to `limit` pods. Returns whether the queue has more.
     pub(super) fn step(&mut self, context: &mut ComponentContext<'_>, limit: usize) -> bool {
         for _ in 0..limit {
             let Some(queue_key) = self.queue.pop_first() else { return false };
@@ -238,7 +239,7 @@ impl Scheduler {
         }
     }
 
-    /// Makes room on the one node that the pod may go to.
+    /// Preempts pods with a lower priority on the node that the pod is pinned to.
     fn preempt(
         &self,
         context: &mut ComponentContext<'_>,
@@ -268,7 +269,7 @@ impl Scheduler {
         if evicted { PreemptionResult::Evicted } else { PreemptionResult::AlreadyEvicted }
     }
 
-    /// The node for a pod, or why there is none.
+    /// The node for a pod, or the reasons that it fits none.
     fn choose(
         &self,
         needs: &PodNeeds,
@@ -305,12 +306,12 @@ impl Scheduler {
     }
 }
 
-/// Whether other pods go so that one finds room.
+/// The result of an attempt to preempt pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PreemptionResult {
     NoVictims,
     Evicted,
-    /// They have been told to go and are going.
+    /// All victims are terminating already.
     AlreadyEvicted,
 }
 
@@ -323,7 +324,7 @@ fn queue_key(pod: &Object) -> QueueKey {
     }
 }
 
-/// Whether a pod is to be scheduled, and by us.
+/// Whether this scheduler should schedule the pod.
 fn is_ours(pod: &Object) -> bool {
     let spec = &pod.value()["spec"];
     let gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
@@ -337,7 +338,8 @@ fn event_text<'a>(is_warning: bool, reason: &'a str, message: &'a str) -> EventT
     EventText { component: NAME, host: "", is_warning, reason, message }
 }
 
-/// EventText why a pod is not scheduled; `nominated` is the node on which room is being made for it.
+/// Reports why a pod is not scheduled; `nominated` is the node on which pods are being preempted
+/// for it.
 fn report_unschedulable(
     context: &mut ComponentContext<'_>,
     pod: &Arc<Object>,
@@ -369,7 +371,7 @@ fn report_unschedulable(
     context.record(EventSubject::pod(pod), event_text(true, "FailedScheduling", message));
 }
 
-/// Why a pod fits none of the nodes, counted.
+/// The reasons that a pod fits no node, with the number of nodes for each.
 #[derive(Debug, Default)]
 struct UnschedulableReasons {
     nodes: usize,
@@ -387,7 +389,7 @@ impl UnschedulableReasons {
         }
     }
 
-    /// The nodes that the pod's affinity rules out by name, which are not looked at.
+    /// Counts the nodes that are ruled out because the pod is pinned to another one.
     fn add_others(&mut self) {
         let others = self.nodes - self.examined;
         if others > 0 {
@@ -396,12 +398,12 @@ impl UnschedulableReasons {
         }
     }
 
-    /// Why it does not fit the nodes as they are.
+    /// The reasons alone.
     fn nodes_message(&self) -> String {
         self.count(&self.counts)
     }
 
-    /// kube-scheduler's words, as of 1.36, where nobody can be preempted.
+    /// The message of kube-scheduler 1.36 if there is no one to preempt.
     fn message(&self) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();

@@ -1,5 +1,5 @@
-//! The taint eviction controller (S23): a pod that does not tolerate a NoExecute taint of its node is deleted, one that
-//! tolerates it for some time after that time.
+//! The taint eviction controller (S23): deletes pods that don't tolerate a NoExecute taint of their
+//! node, at once or after their tolerationSeconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::object::Object;
 
 #[derive(Debug, Default)]
 pub(super) struct TaintEviction {
-    /// The NoExecute taints of the nodes that have any.
+    /// The NoExecute taints of each node that has any.
     taints: BTreeMap<Arc<str>, Vec<Taint>>,
-    /// Pods that are to go, with their UID, and when.
+    /// Scheduled evictions, with the pod's UID and the time.
     planned: BTreeMap<PodKey, (Arc<str>, Timestamp)>,
 }
 
-/// For how long a pod stays.
+/// The time for which a pod tolerates the taints of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TolerationTime {
     Forever,
@@ -75,7 +75,7 @@ impl TaintEviction {
             }
             TolerationTime::For { ms } => {
                 let at = Timestamp(context.now.0 + ms);
-                // A plan that is there goes on: time that has passed counts, unless less is left now.
+                // An earlier eviction time stays: time that has passed counts.
                 let planned = self.planned.get(&key).filter(|(uid, _)| **uid == *pod.uid());
                 if planned.is_none_or(|(_, planned)| at < *planned) {
                     self.planned.insert(key.clone(), (pod.uid().into(), at));
@@ -104,7 +104,7 @@ impl TaintEviction {
     }
 }
 
-/// The shortest time for which the pod tolerates all the taints.
+/// The shortest time for which the pod tolerates all taints.
 fn toleration_time(pod: &Value, taints: &[Taint]) -> TolerationTime {
     let tolerations: Vec<(Toleration, Option<i64>)> = pod["spec"]["tolerations"]
         .as_array()
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// S23: a pod stays as long as its tolerations of all taints say, the shortest counts.
+    /// S23: the shortest tolerationSeconds over all taints applies.
     #[test]
     fn the_shortest_toleration_counts() {
         let taint =

@@ -1,4 +1,4 @@
-//! The cluster with a virtual clock: the tests say what time it is.
+//! The cluster with a virtual clock that the tests control.
 
 mod lifecycle;
 mod node;
@@ -18,7 +18,7 @@ use crate::store::{DeleteOptions, Options, WriteOptions};
 
 const START: i64 = 1_767_225_600_000;
 
-/// A cluster, and what time it is.
+/// A cluster and its current time.
 struct Sim {
     cluster: Cluster,
     now: Timestamp,
@@ -101,7 +101,7 @@ impl Sim {
         });
     }
 
-    /// Jumps from deadline to deadline.
+    /// Advances the time from deadline to deadline.
     fn run_for(&mut self, ms: i64) {
         self.run_for_and(ms, |_| ());
     }
@@ -138,7 +138,7 @@ impl Sim {
             .collect()
     }
 
-    /// A pod in one line, as kubectl get shows it.
+    /// A pod in one line, as `kubectl get` shows it.
     fn line(&self, name: &str) -> String {
         match self.pod(name) {
             None => "gone".to_owned(),
@@ -146,7 +146,7 @@ impl Sim {
         }
     }
 
-    /// What becomes of a pod: a line each time that it looks different.
+    /// The history of a pod: a line for each change of its visible state.
     fn transcript(&mut self, name: &str, ms: i64) -> String {
         let start = self.now.0;
         let mut last = String::new();
@@ -200,7 +200,7 @@ fn describe_container(container: &Value) -> String {
     format!("{}[{said}{restarts}]", container["name"].as_str().unwrap_or("?"))
 }
 
-/// A pod of one container that asks for nothing.
+/// A pod with one container and no requests.
 fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -210,14 +210,14 @@ fn pod(name: &str) -> Value {
     })
 }
 
-/// A pod with that lifecycle.
+/// A pod with the given lifecycle.
 fn pod_that(lifecycle: &str) -> Value {
     let mut pod = pod("p");
     pod["metadata"]["annotations"]["sandbox.everynode.dev/lifecycle"] = json!(lifecycle);
     pod
 }
 
-/// A pod that is aimed at one node, as a DaemonSet's pods are.
+/// A pod that is pinned to one node, as those of a DaemonSet are.
 fn pinned(name: &str, node: &str) -> Value {
     let mut pod = pod(name);
     pod["spec"]["affinity"] = json!({"nodeAffinity": {

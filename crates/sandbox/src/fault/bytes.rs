@@ -1,4 +1,4 @@
-//! The objects in the bytes of an answer: where each ends, and how one of them is spoilt.
+//! The objects in the bytes of a response: where each ends, and how to make one invalid.
 
 use std::ops::Range;
 
@@ -31,12 +31,14 @@ struct Metadata {
     name: String,
 }
 
-/// Where the objects of a piece end: the lines of a watch, the items of a list, or the one object that it is.
+/// The offsets in a chunk at which objects end: the lines of a watch, the items of a list, or a
+/// single object.
 pub fn object_ends(bytes: &[u8], is_watch: bool) -> Vec<usize> {
     objects(bytes, is_watch).into_iter().map(|object| object.end).collect()
 }
 
-/// The piece with the object made invalid; `None` if the object, or its text, is not in it.
+/// A copy of the chunk with the object made invalid; `None` if the chunk does not contain the
+/// object and its text.
 pub fn invalidate(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> Option<Vec<u8>> {
     let text = fault.text.as_bytes();
     let mut spoilt = None;
@@ -99,7 +101,7 @@ mod tests {
         InvalidUtf8 { namespace: "n".to_owned(), name: name.to_owned(), text: "pause".to_owned() }
     }
 
-    /// S17: the items of a list and the lines of a watch end where they end.
+    /// S17: the ends of list items and of watch events are found.
     #[test]
     fn objects_end_where_they_end() {
         for end in object_ends(LIST, false) {
@@ -112,7 +114,7 @@ mod tests {
         assert_eq!(object_ends(b"", true), [0; 0]);
     }
 
-    /// S17: one object is made invalid, wherever it is served; what is beside it stays as it is.
+    /// S17: one object is made invalid in any response, and the others stay unchanged.
     #[test]
     fn one_object_is_made_invalid() {
         for (bytes, is_watch) in [(LIST, false), (WATCH, true)] {

@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// S17: a rule matches in the words of RBAC; what it does not name matches whatever it is.
+    /// S17: a rule matches RBAC attributes; an absent condition matches everything.
     #[test]
     fn a_rule_matches_what_it_names() {
         let pods_of =
@@ -209,7 +209,8 @@ mod tests {
         }
     }
 
-    /// S17: subresources, streaming lists, pages and paths that name no resource are told apart.
+    /// S17: a rule distinguishes subresources, streaming lists, pages, and paths that name no
+    /// resource.
     #[test]
     fn what_looks_alike_is_told_apart() {
         let status = RequestInfo { subresource: "status", ..pod_deletion() };

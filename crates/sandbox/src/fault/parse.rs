@@ -157,7 +157,7 @@ mod tests {
         parse(&text).expect_err(rule).to_string()
     }
 
-    /// S17: every fault has a form in YAML; what is left out has a default.
+    /// S17: every fault can be written in YAML, with defaults for absent fields.
     #[test]
     fn every_fault_can_be_written() {
         let text = "
@@ -189,7 +189,7 @@ faults:
         }
     }
 
-    /// Rules, and how their errors begin.
+    /// Invalid rules, and the start of their errors.
     const REFUSED: &[(&str, &str)] = &[
         (
             "{fault: {error: {code: abc}}}",
@@ -260,7 +260,7 @@ faults:
         ("{}", "faults[1]: missing field `fault`"),
     ];
 
-    /// S17: what is wrong with a rule is named by its index and field.
+    /// S17: an error names the index and the field of the rule.
     #[test]
     fn what_is_wrong_is_named_by_rule_and_field() {
         for (rule, expected) in REFUSED {
@@ -279,7 +279,8 @@ faults:
         }
     }
 
-    /// S17: a file of rules is bounded, in its length and in what it can stand for.
+    /// S17: the length of a file of rules is limited, and so is its content after the expansion of
+    /// YAML aliases.
     #[test]
     fn hostile_rules_are_refused() {
         let long = format!("faults: [] #{}", "x".repeat(TEXT_BYTES_MAX));

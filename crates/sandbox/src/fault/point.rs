@@ -87,7 +87,8 @@ mod tests {
         pieces.iter().map(|(length, ends)| progress.take(*length, ends)).collect()
     }
 
-    /// S17: the point is found in whichever piece of the answer it lies, by bytes, by objects, or whichever is first.
+    /// S17: the point is found in any chunk of the response, by bytes, by objects, or by the first
+    /// of the two.
     #[test]
     fn the_point_is_found_across_pieces() {
         let answer: [(usize, &[usize]); 3] = [(10, &[4, 10]), (10, &[10]), (10, &[5, 10])];

@@ -147,7 +147,8 @@ mod tests {
         RequestInfo { verb, resource: "pods", ..RequestInfo::default() }
     }
 
-    /// The codes of so many requests, one each 100 ms; 0 for one that is served.
+    /// The response codes of a number of requests, one every 100 ms; 0 for a request that is
+    /// served.
     fn codes(table: &mut RuleTable, verb: &str, count: i64) -> Vec<u16> {
         let code = |at: i64| match table.decide(&pods(verb), Timestamp(START.0 + at * 100)) {
             Some(Fault::Error(error)) => error.code,
@@ -157,7 +158,7 @@ mod tests {
         (0..count).map(code).collect()
     }
 
-    /// S17: a rule fires so many times, at every so many requests, and between two moments.
+    /// S17: a rule fires a number of times, for every n-th request, and during a period.
     #[test]
     fn a_rule_fires_as_often_as_it_says() {
         let of = |when: &str| {
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(codes(&mut of("{}"), "get", 3), [500; 3]);
     }
 
-    /// S17, S24: what is left to chance comes from the seed.
+    /// S17, S24: probabilities are drawn from the seed.
     #[test]
     fn chance_comes_from_the_seed() {
         let text = "faults: [{when: {probability: 0.5}, fault: {error: {code: 500}}}]";
@@ -181,7 +182,8 @@ mod tests {
         assert!(first.contains(&0) && first.contains(&500));
     }
 
-    /// S17: the first rule that fires decides; one that does not fire leaves the request to the next.
+    /// S17: the first rule that fires decides; a rule that does not fire leaves the request to the
+    /// next.
     #[test]
     fn the_first_rule_that_fires_decides() {
         let mut table = table(
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(counts, [(2, 1), (2, 2), (0, 0)]);
     }
 
-    /// S17: a fault that can't happen to a request is not tried on it.
+    /// S17: a fault that can't be applied to a request does not count for it.
     #[test]
     fn what_cannot_happen_does_not_use_a_rule_up() {
         let mut table =
@@ -206,7 +208,8 @@ mod tests {
         assert_eq!(codes(&mut table, "create", 2), [504, 0]);
     }
 
-    /// S17: after a restart every request is answered 403 for a while, until the rules are cleared.
+    /// S17: after a restart every request is answered with 403 for a time, or until the rules are
+    /// cleared.
     #[test]
     fn a_restarted_server_refuses_for_a_while() {
         let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: 3s, forbidden: 1s}}}]";
@@ -225,7 +228,7 @@ mod tests {
         assert!(table.is_idle(at(0)));
     }
 
-    /// S17: what is printed of the rules can be set again; the number of rules is bounded.
+    /// S17: printed rules can be set again, and the number of rules is limited.
     #[test]
     fn rules_are_printed_as_they_are_read() {
         let mut table = table(

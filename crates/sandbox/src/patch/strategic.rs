@@ -1,7 +1,8 @@
-//! Strategic merge patch: a merge patch that knows the types. Lists that the schema marks merge element by element, and
-//! directives in the patch (`$patch`, `$retainKeys`, `$setElementOrder/LIST`, `$deleteFromPrimitiveList/LIST`) say what
-//! JSON alone can't. Semantics, order and refusals are those of upstream's `strategicpatch` package; no list operation
-//! costs more than n log n, so that a hostile patch can't hold the store.
+//! Strategic merge patch: a merge patch that depends on the types. Marked lists are merged element
+//! by element, and directives in the patch (`$patch`, `$retainKeys`, `$setElementOrder/LIST`,
+//! `$deleteFromPrimitiveList/LIST`) express changes that JSON can't. Semantics, order and errors
+//! are those of upstream's `strategicpatch` package. Every list operation takes at most n log n
+//! steps, so that a hostile patch can't block the store.
 
 mod list;
 #[cfg(test)]
@@ -23,18 +24,18 @@ const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
 type Fields = Map<String, Value>;
 
-/// Why a patch can't be done.
+/// An error that prevents a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum MergeError {
-    /// A directive of another shape than it has: 400.
+    /// A malformed directive: 400.
     Format(&'static str),
-    /// Upstream says no more than that the request is wrong: 422.
+    /// An error for which upstream gives no reason: 422.
     Rejected,
-    /// Upstream lets these through as plain errors: 500, without a reason.
+    /// An error that upstream reports as an internal one: 500, without a reason.
     Internal(String),
 }
 
-/// The object that a strategic merge patch makes of `current`, whose type is `schema`.
+/// Applies a strategic merge patch to an object of the type `schema`.
 pub(super) fn strategic_merge_patch(
     schema: &'static Type,
     current: &Value,
@@ -90,7 +91,8 @@ const BAD_RETAIN_KEYS: MergeError = MergeError::Format("invalid patch format of 
 const BAD_ELEMENT_ORDER: MergeError =
     MergeError::Format("invalid patch format of setElementOrder list");
 
-/// `$patch` on an object: it is replaced by the rest of the patch, or emptied. There is no `merge`, as upstream.
+/// `$patch` in an object: `replace` replaces it with the rest of the patch, `delete` empties it. As
+/// upstream, there is no `merge`.
 fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, MergeError> {
     match patch.get(PATCH).and_then(Value::as_str) {
         Some("replace") => {
@@ -108,7 +110,8 @@ fn unknown_patch_type(patch: Fields) -> MergeError {
     MergeError::Internal(format!("unknown patch type: {directive} in map: {map}"))
 }
 
-/// `$retainKeys`: what it does not name goes. It must name all that the patch sets.
+/// `$retainKeys`: removes all fields that it does not list. It must list all fields that the patch
+/// sets.
 fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
@@ -127,7 +130,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), MergeErr
     Ok(())
 }
 
-/// Takes the `$setElementOrder/LIST` directives out of the patch: the lists' names, and the order of their elements.
+/// Removes the `$setElementOrder/LIST` directives from the patch and returns the lists with their
+/// orders.
 fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, MergeError> {
     let directives: Vec<String> =
         patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
@@ -169,7 +173,7 @@ fn merge_field(
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/LIST`, whatever the strategy of the list is.
+/// `$deleteFromPrimitiveList/LIST`, for a list with any strategy.
 fn delete_from_list(
     original: &mut Fields,
     list: &str,
@@ -191,7 +195,8 @@ fn delete_from_list(
     Ok(())
 }
 
-/// What is left of a value where there was none: objects that carry `$patch` speak of something that is not there.
+/// A value without its directives, for a field that does not exist yet: objects with `$patch` are
+/// left out.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,
@@ -208,7 +213,8 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// A value of the patch as it is stored: upstream's typed decoding drops nulls and the directives that it does not know.
+/// A value of the patch as it is stored: upstream's typed decoding drops nulls and unknown
+/// directives.
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(plain_fields(fields)),

@@ -1,4 +1,4 @@
-//! Roles and role bindings.
+//! Tables of roles and role bindings.
 
 use everynode_core::time::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Kinds whose row is a name, a figure or two, and an age.
+//! Tables with a name, one or two further columns, and an age.
 
 use everynode_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(super) const LEASE_PRINTER: Printer = Printer {
     },
 };
 
-/// The row of a kind that has no printer of its own.
+/// The cells of a kind without a printer.
 pub(super) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object).into(), age(object, now).into()]
 }

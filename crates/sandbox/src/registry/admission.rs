@@ -1,7 +1,7 @@
-//! Admission: what a real cluster's built-in plugins add to objects and refuse (S9, S10).
+//! Admission: the additions and refusals of the built-in admission plugins (S9, S10).
 //!
-//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority (the built-in classes),
-//! DefaultTolerationSeconds.
+//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority (the built-in
+//! classes) and DefaultTolerationSeconds.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::value::text;
 const PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
-/// Nothing is made in a namespace that is not there, or that is being deleted.
+/// Refuses to create an object in a namespace that does not exist or is being deleted.
 pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
     if !kind.namespaced {
         return Ok(());
@@ -29,8 +29,9 @@ pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Re
     }
 }
 
-/// Names are generated after admission: until then, messages have the part that was given. So refusals of many pods of one
-/// controller read alike, and their events are one.
+/// The name for messages. Names are generated after admission, so until then messages have
+/// `generateName`. The refusals of all pods of a controller have the same text, and its events are
+/// aggregated.
 fn name_so_far(object: &Value) -> &str {
     match text(object, &["metadata", "name"]) {
         "" => text(object, &["metadata", "generateName"]),
@@ -54,7 +55,7 @@ pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Resul
     }
 }
 
-/// What nothing here acts on is not kept either: it would look as if it worked.
+/// Refuses to store objects on which nothing acts, because they would seem to work.
 pub(super) fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
     match kind.strategy {
         Strategy::OnlyChecked => {
@@ -120,7 +121,8 @@ fn priority(object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A pod that says nothing of nodes that stop answering stays on them for five minutes.
+/// Without tolerations of its own, a pod stays for five minutes on a node that is not ready or
+/// unreachable.
 fn default_tolerations(object: &mut Value) {
     let Some(spec) = object["spec"].as_object_mut() else {
         return;

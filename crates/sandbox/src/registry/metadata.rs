@@ -1,4 +1,4 @@
-//! The part of metadata that is the server's, and what a request may say about it (S8).
+//! Metadata: the fields that the server sets, and checks of the others (S8).
 
 use everynode_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::status::Status;
 use crate::store;
 use crate::value::text;
 
-/// An object has to be one, and its metadata too, before anything else can be said about it.
+/// Checks that the object and its metadata are JSON objects.
 pub(super) fn check_shape(object: &Value) -> Result<(), Status> {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     if object.is_object() && (metadata.is_object() || metadata.is_null()) {
@@ -21,7 +21,7 @@ pub(super) fn check_shape(object: &Value) -> Result<(), Status> {
     ))
 }
 
-/// The namespace in the object, if it says one, is that of the request.
+/// Checks that the namespace in the object, if set, is that of the request.
 pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
     let said = text(object, &["metadata", "namespace"]);
     if !kind.namespaced || said.is_empty() || said == namespace {
@@ -42,7 +42,8 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     )))
 }
 
-/// Sets what the server sets on a new object, but for its name and UID, and drops what a client can't.
+/// Sets the server's metadata of a new object except for the name and UID, and removes what clients
+/// can't set.
 pub(super) fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Timestamp) {
     set_type(object, kind);
     let metadata = metadata_mut(object);
@@ -61,7 +62,8 @@ pub(super) fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, n
     metadata.insert("creationTimestamp".to_string(), Value::from(rfc3339(now)));
 }
 
-/// Optimistic locking: the resourceVersion and UID that a replacement names are those of the object.
+/// Optimistic locking: checks that the resourceVersion and UID in a replacement, if set, are those
+/// of the object.
 pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
     let uid = text(object, &["metadata", "uid"]);
     if !uid.is_empty() && uid != current.uid() {
@@ -83,7 +85,7 @@ pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Resu
     }
 }
 
-/// A replacement that is meant for another object of the same name; upstream lets its storage's words through.
+/// 409 for a replacement of another object with the same name, with upstream's storage error.
 fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
     let name = current.name();
     let directory = if kind.strategy == Strategy::Node { "minions" } else { kind.plural };
@@ -99,7 +101,7 @@ fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
     )
 }
 
-/// Puts the server's part of the current metadata over that of a replacement.
+/// Restores the server's metadata in a replacement.
 pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     set_type(object, kind);
     let namespace = text(current, &["metadata", "namespace"]);
@@ -125,13 +127,13 @@ pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     }
 }
 
-/// One more spec change.
+/// Increments the generation.
 pub(super) fn bump_generation(object: &mut Value, current: &Value) {
     let generation = current["metadata"]["generation"].as_i64().unwrap_or(0);
     object["metadata"]["generation"] = Value::from(generation + 1);
 }
 
-/// The metadata object, made if it is absent.
+/// The metadata, created if it is absent.
 pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = Value::Object(Map::new());

@@ -1,5 +1,5 @@
-//! Applies manifests of many documents: what can be applied is, and each document that can't is
-//! told by its number, kind and name.
+//! Applies manifests with many documents. Errors name the document, kind and object, and don't
+//! prevent the others.
 
 use std::fmt;
 
@@ -13,34 +13,49 @@ use crate::schema::{self, DecodeError};
 use crate::status::{Reason, Status};
 use crate::store::WriteOptions;
 
-/// What came of one object of a manifest.
+/// The result for an object of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedObject {
-    /// Counted from 1.
+    /// The number of the document, starting at 1.
     pub document: usize,
-    /// `daemonset.apps/fluentd`, or as much as could be read of it.
+    /// The object, as far as it could be read: `daemonset.apps/fluentd`.
     pub object: String,
+    /// Whether the object was applied.
     pub result: Result<ApplyOutcome, ApplyError>,
 }
 
+/// The effect of applying an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyOutcome {
+    /// The object did not exist before.
     Created,
+    /// The object was changed.
     Configured,
+    /// The object had these values already.
     Unchanged,
 }
 
-/// Why an object was not applied.
+/// The reason that an object was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
+    /// The document is neither YAML nor JSON.
     #[error("is no YAML or JSON: {0}")]
     Syntax(String),
+    /// A required field is missing.
     #[error("has no {0}")]
     Missing(&'static str),
+    /// The sandbox does not serve the kind.
     #[error("the sandbox does not serve the kind {kind} of {api_version}")]
-    NotServed { kind: String, api_version: String },
+    NotServed {
+        /// The kind in the manifest.
+        kind: String,
+        /// The API version in the manifest.
+        api_version: String,
+    },
+    /// The registry refused the object.
     #[error("{0}")]
     Refused(String),
+    /// The object is valid, but nothing in the sandbox acts on this resource.
     #[error("nothing in the sandbox acts on {0}")]
     OnlyChecked(&'static str),
 }
@@ -65,7 +80,7 @@ impl fmt::Display for AppliedObject {
     }
 }
 
-/// Applies every document of `text`, in order, as `kubectl apply` would.
+/// Applies all documents of `text` in order, as `kubectl apply` does.
 pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
@@ -86,7 +101,7 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     applied
 }
 
-/// The documents of a stream: a line that starts with `---` ends one.
+/// The documents of a stream, separated by lines that start with `---`.
 fn documents(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
@@ -198,7 +213,7 @@ fn create_or_patch(
     Ok(if before == after { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
 }
 
-/// With the annotation by which a later `kubectl apply` knows what this one set.
+/// Adds the annotation from which a later `kubectl apply` learns the fields that this one set.
 fn with_last_applied(mut object: Value) -> Value {
     const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let Some(metadata) = object["metadata"].as_object_mut() else { return object };

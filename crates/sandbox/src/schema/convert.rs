@@ -1,5 +1,5 @@
-//! What Go's converter says of a tree that is no value of its kind. The server reads what a strategic merge patch made by
-//! this converter, not by its JSON decoder, and the two have words of their own.
+//! Errors of Go's converter from untyped trees, which the server applies to the result of a
+//! strategic merge patch. Its messages differ from those of the JSON decoder.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::decode::{DecodePath, check, go_type};
 use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 
-/// Whether every value is of the type that its field has.
+/// Checks that every value has the type of its field.
 pub(crate) fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
     visit(&root, object, &mut DecodePath::default())
@@ -39,7 +39,7 @@ fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Resu
         (Shape::Bytes, other) if !other.is_string() => {
             Err(format!("cannot restore slice from {}", go_kind(other)))
         }
-        // These have decoders of their own, which both use.
+        // These types have decoders that the converter uses as well.
         (Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time, _) => {
             check(shape, value, path)
         }
@@ -49,7 +49,8 @@ fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Resu
     }
 }
 
-/// Go turns numbers into each other and into text, if asked; nothing else.
+/// The error for a scalar. Go converts numbers to each other and to text on demand, and nothing
+/// else.
 fn scalar(shape: &Shape, value: &Value, path: &DecodePath<'_>) -> String {
     let (from, to) = (go_kind(value), go_type(shape, path));
     match (shape, from) {
@@ -61,7 +62,7 @@ fn scalar(shape: &Shape, value: &Value, path: &DecodePath<'_>) -> String {
     }
 }
 
-/// The kind of Go value that a value is read into.
+/// The Go kind of a decoded JSON value.
 fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -80,7 +81,8 @@ mod tests {
     use crate::kind::{DAEMON_SET, NODE};
     use serde_json::json;
 
-    /// S5, S8: values of a wrong type in a strategic merge patch, in the words of upstream's converter.
+    /// S5, S8: values of a wrong type in a strategic merge patch have the messages of upstream's
+    /// converter.
     #[test]
     fn values_of_a_wrong_type_are_named_as_go_converts_them() {
         for (spec, expected) in [

@@ -1,4 +1,4 @@
-//! What Go's decoder says of an object: the first value of a wrong type, and the fields that no struct has.
+//! Errors of Go's decoder: the first value with a wrong type, and the unknown fields.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,15 @@ use crate::kind::Kind;
 use crate::value::json_type;
 use everynode_k8s::quantity::Quantity;
 
-/// A value that can't be read into the type of its kind; the server answers 400 with this text.
+/// An object that can't be decoded as its kind. The text is the message of the server's 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in version {version:?} cannot be handled as a {kind}: {reason}")]
 pub struct DecodeError {
+    /// The kind.
     pub kind: String,
+    /// The version of the kind.
     pub version: String,
-    /// What Go's decoder says.
+    /// The message of Go's decoder.
     pub reason: String,
 }
 
@@ -24,20 +26,24 @@ impl DecodeError {
         Self { kind: kind.kind.to_owned(), version: kind.version.to_owned(), reason }
     }
 
-    /// The error of `fieldValidation=Strict` for what is not as strict as it should be, such as `unknown field "spec.foo"`.
+    /// The error of strict field validation for findings such as `unknown field "spec.foo"`.
     pub fn strict(kind: &Kind, wrong: &[String]) -> Self {
         Self::new(kind, format!("strict decoding error: {}", wrong.join(", ")))
     }
 }
 
-/// Whether every value is of the type that its field has.
+/// Checks that every value has the type of its field.
+///
+/// # Errors
+///
+/// The first value with a wrong type.
 pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
     let Some(root) = root_of(kind) else { return Ok(()) };
     let mut path = DecodePath::default();
     check(&root, object, &mut path).map_err(|reason| DecodeError::new(kind, reason))
 }
 
-/// The fields that no struct has, as `unknown field "spec.template.spec.containers[0].imag"`, in order.
+/// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(root) = root_of(kind) {
@@ -46,7 +52,8 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     found
 }
 
-/// Those of an object that were not in it before: what is stored may hold fields that no struct has.
+/// The unknown fields of an object that it did not have before. A stored object can have unknown
+/// fields.
 pub(crate) fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
     let mut found = unknown_fields(kind, object);
     if !found.is_empty() {
@@ -56,7 +63,7 @@ pub(crate) fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) ->
     found
 }
 
-/// Where the decoder is: the innermost struct, and the names of the fields that lead there.
+/// The position of the decoder: the innermost structs and the names of the fields that lead there.
 #[derive(Default)]
 pub(super) struct DecodePath<'a> {
     pub structs: Vec<StructId>,
@@ -80,7 +87,7 @@ impl DecodePath<'_> {
         }
     }
 
-    /// The Go type of a string field: some have named types.
+    /// The Go type of a string field, which may be a named type.
     fn text_type(&self) -> &'static str {
         match (self.innermost(), self.fields.last().copied()) {
             (Some("Container"), Some("imagePullPolicy")) => "v1.PullPolicy",
@@ -200,7 +207,7 @@ fn time(text: &str) -> Result<(), String> {
     Err(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
-/// Standard base64 with padding; line breaks don't count.
+/// Checks standard base64 with padding; line breaks are ignored.
 fn base64(text: &str) -> Result<(), String> {
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let mut digits = 0;

@@ -1,5 +1,5 @@
-//! The form in which Go writes an object back after it has read it: nulls, empty lists and maps and the zero values of plain
-//! fields are gone, quantities are canonical. Unknown fields stay; pruning them is the server's choice (`prune`).
+//! The form in which Go encodes an object: without nulls, empty lists and maps, and zero values of
+//! plain fields, and with canonical quantities. Unknown fields stay.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 use everynode_k8s::quantity::Quantity;
 
-/// Brings `object` into the form in which the server serves it, defaults aside.
+/// Converts `object` to the form in which the server returns it, without defaults.
 pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
     if let Some(root) = root_of(kind) {
         walk(&root, object);
@@ -46,13 +46,13 @@ fn canonical_quantity(value: &mut Value) {
     }
 }
 
-/// When Go writes a field.
+/// When Go's encoder writes a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EncodeRule {
     Always,
     /// Unless it is null or an empty list or map: pointers, lists and maps with `omitempty`.
     IfPresent,
-    /// Unless it is the zero value, which can't be told from its absence: plain fields with `omitempty`.
+    /// Unless it is the zero value: plain fields with `omitempty`.
     IfNotZero,
 }
 

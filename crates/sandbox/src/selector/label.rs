@@ -4,42 +4,60 @@ use std::fmt;
 
 use super::SelectorError;
 
+/// A label selector: a list of requirements, all of which must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
+    /// The key of the label.
     pub key: String,
+    /// The operator with its values.
     pub operator: Operator,
 }
 
+/// The operator of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
+    /// The label has this value.
     Equals(String),
+    /// The label is absent or has another value.
     NotEquals(String),
+    /// The label has one of these values.
     In(Vec<String>),
+    /// The label is absent or has none of these values.
     NotIn(Vec<String>),
+    /// The label is present.
     Exists,
+    /// The label is absent.
     DoesNotExist,
+    /// The label is an integer greater than this one.
     GreaterThan(i64),
+    /// The label is an integer less than this one.
     LessThan(i64),
 }
 
 impl LabelSelector {
-    /// Reads what follows `labelSelector=`.
+    /// Parses the value of the parameter `labelSelector`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a label selector; the message is upstream's.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Parser::new(text).requirements()?;
         requirements.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(Self { requirements })
     }
 
+    /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether labels match; `label` finds the value of a key.
+    /// Whether labels match; `label` returns the value of a key.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()
@@ -284,7 +302,7 @@ const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.
                          alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
                          validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// A qualified name: `name`, or `dns.subdomain/name`.
+/// Checks a qualified name: `name` or `dns.subdomain/name`.
 fn check_key(key: &str) -> Result<(), SelectorError> {
     let invalid =
         |problem: String| SelectorError(format!("<nil>: Invalid value: \"{key}\": {problem}"));
@@ -369,7 +387,7 @@ mod tests {
         }
     }
 
-    /// S6: equality and set selectors; absent labels satisfy the negative operators.
+    /// S6: equality and set operators; absent labels match the negative operators.
     #[test]
     fn selectors_match_as_upstream_does() {
         check("", &[("", true), ("a=b", true)]);
@@ -388,7 +406,7 @@ mod tests {
         check("example.com/a=b", &[("example.com/a=b", true)]);
     }
 
-    /// S6, S12: what does not parse is refused in upstream's words.
+    /// S6, S12: malformed selectors are refused with upstream's messages.
     #[test]
     fn bad_selectors_are_refused_in_upstreams_words() {
         for (selector, problem) in [
@@ -425,7 +443,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// S6, S12: no text makes the parser panic, and what it takes it takes again as it prints it.
+        /// S6, S12: no text makes the parser panic, and a printed selector parses to the same
+        /// selector.
         #[test]
         fn any_text_is_parsed_or_refused(text in "[a-c=!<>(), /.\\-é\t]{0,24}|\\PC{0,40}|(a|in|notin|!| |,|\\(|\\)|=|b){0,12}") {
             if let Ok(selector) = LabelSelector::parse(&text) {

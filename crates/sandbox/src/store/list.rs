@@ -1,6 +1,7 @@
-//! Lists: selected, in pages over one consistent snapshot, at a resourceVersion that can be asked for (S6).
+//! Lists: selection, pages over a consistent snapshot, and older states (S6).
 //!
-//! A snapshot costs nothing to keep: an older state is the present one with the changes since then undone from the log.
+//! A snapshot needs no memory: an older state is the current one without the later changes in the
+//! log.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,42 +15,51 @@ use crate::object::Object;
 use crate::selector::Selector;
 use crate::status::Status;
 
+/// The options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
+    /// The selection.
     pub selector: Selector,
-    /// Items per page; 0 for all.
+    /// Maximum number of items; 0 for all.
     pub limit: usize,
-    /// The token of the page before.
+    /// The token of the previous page.
     pub continue_token: Option<String>,
-    /// None and 0 mean any state; the store always has the newest.
+    /// `None` and 0 stand for any state; the list then shows the newest.
     pub resource_version: Option<u64>,
+    /// How `resource_version` is matched.
     pub resource_version_match: Option<ResourceVersionMatch>,
 }
 
+/// The matching of a resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
+    /// Exactly that state.
     Exact,
+    /// That state or a newer one.
     NotOlderThan,
 }
 
+/// A list or a page of it.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The state that the list shows: a watch goes on from here.
+    /// The state that the list shows; a watch can start from it.
     pub resource_version: u64,
+    /// The selected objects, ordered by key.
     pub items: Vec<Arc<Object>>,
-    /// For the next page; None on the last one.
+    /// The token of the next page; `None` on the last one.
     pub continue_token: Option<String>,
-    /// How many follow; None where a selector makes that costly, as upstream.
+    /// The number of further items; as upstream, `None` with a selector, which would make it
+    /// costly.
     pub remaining_item_count: Option<usize>,
 }
 
-/// Which state, and from which key on.
+/// A state, and the key after which a page starts.
 struct Position {
     resource_version: u64,
     after: Option<String>,
 }
 
-/// A page of `table` as `options` ask for it; `current` is the store's resourceVersion.
+/// A page of `table`; `current` is the store's resourceVersion.
 pub(super) fn list(
     kind: &'static Kind,
     table: &Table,
@@ -84,13 +94,13 @@ fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
     let exact = match options.resource_version_match {
         Some(ResourceVersionMatch::Exact) => true,
         Some(ResourceVersionMatch::NotOlderThan) => false,
-        // As upstream: a page at a resourceVersion is a page of exactly that state.
+        // As upstream: a page with a resourceVersion shows exactly that state.
         None => options.limit > 0 && asked > 0,
     };
     Ok(Position { resource_version: if exact { asked } else { current }, after: None })
 }
 
-/// The objects that are different now from what they were at the position: key to the state then.
+/// The former state of each object that has changed since the position; `None` if it did not exist.
 type PastStates = BTreeMap<String, Option<Arc<Object>>>;
 
 fn past_states(table: &Table, position: &Position, current: u64) -> Result<PastStates, Status> {
@@ -110,7 +120,7 @@ fn past_states(table: &Table, position: &Position, current: u64) -> Result<PastS
     Ok(past_states)
 }
 
-/// The state at the position: the present one, with the past_states laid over it, in the order of the keys.
+/// The objects at the position, ordered by key: the current ones, replaced by their past states.
 fn merge<'a>(
     table: &'a Table,
     options: &'a ListOptions,
@@ -136,8 +146,8 @@ fn merge<'a>(
     Box::new(overlay(present, past.map(|(key, state)| (key.as_str(), state.as_ref()))))
 }
 
-/// Both in the order of their keys; where both have a key, what it was counts, even if that was nothing. Lazy: a page
-/// costs what it shows, however many objects there are.
+/// Merges two sequences ordered by key. If both have a key, the past state counts, even if it is
+/// empty. Lazy, so that a page costs only what it shows.
 fn overlay<'a>(
     present: impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a,
     past: impl Iterator<Item = (&'a str, Option<&'a Arc<Object>>)> + 'a,
@@ -170,10 +180,11 @@ impl<'a> Page<'a> {
         Page { kind, options, items: Vec::new(), last_key: String::new(), remaining: 0 }
     }
 
-    /// False once nothing that follows can matter.
+    /// Adds an object if it is selected. Returns false once further objects don't matter.
     fn add(&mut self, key: &str, object: &Arc<Object>) -> bool {
         let is_full = self.options.limit > 0 && self.items.len() == self.options.limit;
-        // How many follow is told only where nothing is selected; to count them, none has to be looked at.
+        // The number of further items is reported only without a selector, so these need not be
+        // read.
         if is_full && !self.options.selector.selects() {
             self.remaining += 1;
             return true;
@@ -205,7 +216,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// In a token in place of a resourceVersion: to go on with the state as it is then.
+/// Stands for the newest state in the token of an inconsistent continuation.
 const LATEST: &str = "-1";
 
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
@@ -213,7 +224,7 @@ const INCONSISTENT: &str = "The provided continue parameter is too old to displa
      Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
      deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Tokens are opaque to clients: hexadecimal digits of `RESOURCE_VERSION KEY`.
+/// A token is `RESOURCE_VERSION KEY` in hexadecimal, which clients must not interpret.
 fn encode(resource_version: &str, key: &str) -> String {
     format!("{resource_version} {key}").bytes().map(|byte| format!("{byte:02x}")).collect()
 }

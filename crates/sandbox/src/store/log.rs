@@ -1,37 +1,46 @@
-//! The bounded change log of one kind, shared by everyone who watches it (S7).
+//! The bounded change log of one kind, shared by all watchers (S7).
 //!
-//! A watcher is only a number: the resourceVersion that it has seen. It can't slow a write, and what it costs is what it
-//! reads; one that falls behind the window gets [`Expired`] and lists again.
+//! The state of a watcher is the resourceVersion up to which it has read. So watchers never delay
+//! writes, and they cost what they read. A watcher that falls behind the window gets [`Expired`]
+//! and lists again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::object::Object;
 
-/// One write.
+/// A write.
 #[derive(Debug)]
 pub struct Change {
+    /// The resourceVersion of the write.
     pub resource_version: u64,
+    /// The type of the write.
     pub action: Action,
-    /// The state after the write; of a deletion the last state, with the deletion's resourceVersion.
+    /// The state after the write; for a deletion the last state with the deletion's
+    /// resourceVersion.
     pub object: Arc<Object>,
-    /// The state before the write.
+    /// The state before the write; `None` for a creation.
     pub previous: Option<Arc<Object>>,
 }
 
+/// The type of a write or of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// The object was created, or starts to match.
     Added,
+    /// The object was changed.
     Modified,
+    /// The object was deleted, or no longer matches.
     Deleted,
 }
 
-/// The resourceVersion asked for lies before the window.
+/// The log does not go back to the requested resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {asked} ({oldest})")]
 pub struct Expired {
+    /// The requested resourceVersion.
     pub asked: u64,
-    /// The oldest resourceVersion that one can still start from.
+    /// The oldest resourceVersion from which the log can be read.
     pub oldest: u64,
 }
 
@@ -39,7 +48,7 @@ pub struct Expired {
 pub(super) struct ChangeLog {
     changes: VecDeque<Arc<Change>>,
     capacity: usize,
-    /// One can start from this resourceVersion or a later one.
+    /// The oldest resourceVersion from which the log can be read.
     oldest: u64,
 }
 
@@ -62,7 +71,7 @@ impl ChangeLog {
         self.changes.push_back(change);
     }
 
-    /// That of the last change, be it kept or forgotten.
+    /// The resourceVersion of the last change, even if it was dropped.
     pub(super) fn newest(&self) -> u64 {
         self.changes.back().map_or(self.oldest, |change| change.resource_version)
     }
@@ -89,7 +98,7 @@ impl ChangeLog {
         Ok(self.changes.range(start..))
     }
 
-    /// Forgets all changes up to and with `resource_version`.
+    /// Removes all changes up to and including `resource_version`.
     pub(super) fn compact(&mut self, resource_version: u64) {
         while self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
         {
@@ -97,7 +106,8 @@ impl ChangeLog {
         }
     }
 
-    /// Keeps the change that is `age` changes old as bytes alone. Returns its object so kept, for the table to share.
+    /// Drops the trees of the change that is `age` changes old. Returns its object, so that the
+    /// table can share it.
     pub(super) fn drop_tree(&mut self, age: usize) -> Option<Arc<Object>> {
         let index = self.changes.len().checked_sub(age + 1)?;
         let change = self.changes.get_mut(index)?;
@@ -115,7 +125,7 @@ impl ChangeLog {
         Some(object)
     }
 
-    /// The resourceVersion of the change that is `age` changes old; 0 if there are not so many.
+    /// The resourceVersion of the change that is `age` changes old; 0 if the log is shorter.
     pub(super) fn tree_since(&self, age: usize) -> u64 {
         let index = self.changes.len().checked_sub(age + 1);
         index.and_then(|index| self.changes.get(index)).map_or(0, |change| change.resource_version)

@@ -1,4 +1,4 @@
-//! What callers pass to the store beside objects, and what deletions answer.
+//! The options of the store and of writes, and the result of deletions.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::status::{Details, Reason, Status};
 
-/// How a store is set up.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// All names and UIDs follow from it (S24).
+    /// The seed of generated names and UIDs (S24).
     pub seed: u64,
-    /// Changes kept per kind: a watcher that falls further behind lists again.
+    /// The number of changes that are kept for each kind.
     pub window: usize,
 }
 
@@ -24,54 +24,70 @@ impl Default for Options {
     }
 }
 
-/// What goes with every write.
+/// The options of a write.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
+    /// The time of the write.
     pub now: Timestamp,
-    /// `dryRun=All`: everything but the write itself.
+    /// `dryRun=All`: do everything except for the write itself.
     pub dry_run: bool,
 }
 
 impl WriteOptions {
+    /// A write at a time that is not a dry run.
     pub fn at(now: Timestamp) -> Self {
         Self { now, dry_run: false }
     }
 }
 
-/// `metav1.DeleteOptions`; http reads them from the body or the query.
+/// `metav1.DeleteOptions`.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
+    /// The grace period of a pod; by default that in its spec.
     pub grace_period_seconds: Option<i64>,
+    /// Conditions that the object must meet.
     pub preconditions: Preconditions,
+    /// The treatment of dependents; by default background deletion.
     pub propagation_policy: Option<PropagationPolicy>,
 }
 
+/// Conditions of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
+    /// The required UID.
     pub uid: Option<String>,
+    /// The required resourceVersion.
     pub resource_version: Option<String>,
 }
 
+/// `metav1.DeletionPropagation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropagationPolicy {
+    /// Keep the dependents, without their references to the owner.
     Orphan,
+    /// Delete the owner first.
     Background,
+    /// Delete the blocking dependents first.
     Foreground,
 }
 
 impl DeleteOptions {
-    /// Without delay.
+    /// A deletion without a grace period.
     pub fn now() -> Self {
         Self { grace_period_seconds: Some(0), ..Self::default() }
     }
 
-    /// Only the object with this UID.
+    /// Restricts the deletion to the object with this UID.
     pub fn with_uid(mut self, uid: &str) -> Self {
         self.preconditions.uid = Some(uid.to_string());
         self
     }
 
     /// Reads a `DeleteOptions` body.
+    ///
+    /// # Errors
+    ///
+    /// 400 or 422 for an invalid value.
     pub fn parse(body: &Value) -> Result<Self, Status> {
         let propagation_policy = propagation_policy(body)?;
         let text = |key: &str| body["preconditions"][key].as_str().map(str::to_string);
@@ -126,6 +142,7 @@ fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status>
 }
 
 impl PropagationPolicy {
+    /// The policy with a name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "Orphan" => Some(Self::Orphan),
@@ -136,23 +153,25 @@ impl PropagationPolicy {
     }
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// It is gone; this was its last state.
+    /// The object is gone; this is its last state.
     Gone(Arc<Object>),
-    /// It is marked, and goes when its finalizers or its grace period are done.
+    /// The object is marked as being deleted, until its grace period and its finalizers are over.
     Pending(Arc<Object>),
 }
 
 impl Deleted {
+    /// The object after the deletion.
     pub fn object(&self) -> &Arc<Object> {
         match self {
             Self::Gone(object) | Self::Pending(object) => object,
         }
     }
 
-    /// The body of the response: the object, or `Success` for one that is gone, where upstream does not return it.
+    /// The response body: the object, or `Success` for a completed deletion of a kind for which
+    /// upstream returns no object.
     pub fn response(&self, kind: &Kind) -> Value {
         match self {
             Self::Pending(object) => object.value().clone(),

@@ -1,4 +1,4 @@
-//! The objects of one kind, in the order of their keys, with the indexes that save scans.
+//! The objects of one kind, ordered by key, with indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -8,21 +8,21 @@ use super::log::{Action, Change, ChangeLog};
 use crate::kind::{Kind, Strategy};
 use crate::object::Object;
 
-/// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
-pub(super) const TREE_CHANGES: usize = 1_000;
+/// Number of latest changes whose objects keep their trees, for the readers of the log.
+pub(crate) const TREE_CHANGES: usize = 1_000;
 
 #[derive(Debug)]
 pub(super) struct Table {
     kind: &'static Kind,
     objects: BTreeMap<String, Arc<Object>>,
-    /// Keys of pods by the node that they are bound to; empty for other kinds.
+    /// Keys of pods by their node; empty for other kinds.
     by_node: BTreeMap<String, BTreeSet<String>>,
     pub log: ChangeLog,
-    /// Where the sweep for trees that readers made again goes on.
+    /// The position of the sweep for trees that readers have parsed again.
     sweep: String,
 }
 
-/// `NAMESPACE/NAME`, or `NAME` of a cluster-scoped object: the order of lists, as etcd has it.
+/// `NAMESPACE/NAME`, or `NAME` for a cluster-scoped object: the order of lists, as in etcd.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") }
 }
@@ -42,7 +42,7 @@ impl Table {
         self.kind
     }
 
-    /// Whether objects of this kind are kept here, in whichever version they are served.
+    /// Whether the table has the objects of this kind, in any version.
     pub(super) fn stores(&self, kind: &'static Kind) -> bool {
         let stored = kind.storage();
         self.kind.kind == stored.kind && self.kind.group == stored.group
@@ -56,7 +56,7 @@ impl Table {
         self.objects.get(key)
     }
 
-    /// The objects of a namespace (None: of all), from the first key after `after`.
+    /// The objects of a namespace, or of all for `None`, after the key `after`.
     pub(super) fn range(
         &self,
         namespace: Option<&str>,
@@ -73,12 +73,12 @@ impl Table {
         })
     }
 
-    /// The pods bound to a node, in the order of their keys.
+    /// The pods that are bound to a node, ordered by key.
     pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
         self.by_node.get(node).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }
 
-    /// Writes a change down: the object, the indexes, the log.
+    /// Stores a change in the objects, the indexes and the log.
     pub(super) fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
         let previous = match action {
             Action::Added | Action::Modified => self.objects.insert(key.clone(), object.clone()),
@@ -94,7 +94,8 @@ impl Table {
         self.drop_trees();
     }
 
-    /// Gives back the memory of one object that has not been written for a while, and of one that was read since.
+    /// Drops the tree of one object that was not written for a while, and of one that was read
+    /// since then.
     fn drop_trees(&mut self) {
         if let Some(bare) = self.log.drop_tree(TREE_CHANGES) {
             let key = key(bare.namespace(), bare.name());

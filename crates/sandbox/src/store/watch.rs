@@ -1,4 +1,4 @@
-//! What a change means to one watcher, given what it selects (S7).
+//! The watch event of a change for a watcher's selection (S7).
 
 use std::sync::Arc;
 
@@ -8,15 +8,18 @@ use super::log::{Action, Change};
 use crate::object::Object;
 use crate::selector::Selector;
 
-/// One event of a watch; `action` is what the watcher is told, which depends on its selector.
+/// An event of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchEvent {
+    /// The type of the event, which depends on the selection.
     pub action: Action,
+    /// The object of the event.
     pub object: Arc<Object>,
 }
 
-/// None if the change does not concern the watcher. An object that stops matching is Deleted (in the last state that
-/// matched, with the change's resourceVersion), one that starts to match is Added.
+/// The event of a change; `None` if the watcher does not select the object. An object that stops
+/// matching is Deleted, in its last matching state with the resourceVersion of the change; one that
+/// starts to match is Added.
 pub fn watch_event(change: &Change, selector: &Selector) -> Option<WatchEvent> {
     let matches = |object: &Object| selector.matches(object);
     let before = change.previous.as_deref().is_some_and(matches);

@@ -1,4 +1,4 @@
-//! Node affinity, pod affinity and pod anti-affinity.
+//! Validates node affinity, pod affinity and pod anti-affinity.
 
 use super::field::{Causes, Field, go_quote};
 use super::{format, selector};
@@ -93,7 +93,7 @@ fn field_requirement(requirement: &Field, causes: &mut Causes) {
 fn pod_affinity_term(term: &Field, causes: &mut Causes) {
     selector::label_selector(&term.child("labelSelector"), causes);
     selector::label_selector(&term.child("namespaceSelector"), causes);
-    // Upstream reports the namespaces in the singular, and without an index.
+    // Upstream reports the namespaces in the singular and without an index.
     let namespace = term.child("namespace");
     for name in term.child("namespaces").items() {
         for message in format::dns_label(name.text()) {

@@ -1,4 +1,4 @@
-//! Containers: regular, init and (as far as they reach a template) ephemeral ones.
+//! Validates containers: regular, init and ephemeral ones.
 
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ fn unique_name(container: &Field, names: &mut Vec<String>, causes: &mut Causes) 
     }
 }
 
-/// What holds for every container.
+/// The rules of every container.
 fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Causes) {
     let name = container.child("name");
     if name.text().is_empty() {
@@ -149,7 +149,7 @@ fn ports(ports: &Field, causes: &mut Causes) {
     }
 }
 
-/// No two regular containers can have the same port of the host.
+/// No two regular containers can use the same port of the host.
 fn unique_host_ports(containers: &Field, causes: &mut Causes) {
     let mut seen: Vec<String> = Vec::new();
     for container in containers.items() {
@@ -197,13 +197,13 @@ fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
     }
 }
 
-/// An absent name reads as an empty one.
+/// The field, with an empty string instead of an absent value.
 fn text_of<'a>(field: &'a Field<'a>) -> Field<'a> {
     static EMPTY: Value = Value::String(String::new());
     if field.is_set() { *field } else { field.with_value(&EMPTY) }
 }
 
-/// Upstream reports these without the index of the mount.
+/// Upstream reports these fields without the index of the mount.
 fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut Causes) {
     let sub_path = mounts.child("subPath");
     let sub_path = sub_path.with_value(mount.child("subPath").value());

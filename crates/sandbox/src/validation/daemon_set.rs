@@ -1,4 +1,4 @@
-//! DaemonSets and ControllerRevisions (upstream's `pkg/apis/apps/validation`).
+//! Validates DaemonSets and ControllerRevisions (upstream's `pkg/apis/apps/validation`).
 
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ fn update_strategy(strategy: &Field, causes: &mut Causes) {
         "RollingUpdate" if !rolling_update.is_set() => causes.required(&rolling_update, ""),
         "RollingUpdate" => self::rolling_update(&rolling_update, causes),
         other => {
-            // The struct that Go prints here has no JSON names.
+            // Upstream prints the internal Go struct, which has no JSON names.
             let rolling_update = match rolling_update.value() {
                 Value::Null => "null".to_owned(),
                 set => format!(
@@ -116,7 +116,7 @@ fn int_or_percent_rendered(value: &Value) -> String {
     if value.is_null() { "0".to_owned() } else { go_value(value) }
 }
 
-/// Exactly one of maxUnavailable and maxSurge is not zero.
+/// Exactly one of maxUnavailable and maxSurge must not be zero.
 fn rolling_update(rolling_update: &Field, causes: &mut Causes) {
     let (max_unavailable, max_surge) =
         (rolling_update.child("maxUnavailable"), rolling_update.child("maxSurge"));
@@ -154,7 +154,7 @@ fn percentage(field: &Field) -> Option<i64> {
     Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
 }
 
-/// A number, or the number of a percentage. A string that is no percentage counts by the number that it spells, if any.
+/// A number, or the number of a percentage. Any other string counts as the integer in it, or as 0.
 pub(super) fn amount(field: &Field) -> i64 {
     percentage(field).unwrap_or_else(|| match field.value().as_str() {
         Some(text) => text.parse().unwrap_or(0),

@@ -1,4 +1,4 @@
-//! Deployments (upstream's `pkg/apis/apps/validation`), which are only checked.
+//! Validates Deployments (upstream's `pkg/apis/apps/validation`), which are only checked.
 
 use super::daemon_set::{amount, at_most_all, int_or_percent};
 use super::field::{Causes, Field};

@@ -1,5 +1,5 @@
-//! The fields of an object under validation and what is wrong with them, rendered as apimachinery's `field.Error` is:
-//! the same paths (`spec.containers[0].name`), the same words.
+//! The fields of a validated object and their errors, with the paths (`spec.containers[0].name`)
+//! and messages of apimachinery's `field.Error`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,8 @@ use super::cause::{Cause, Reason};
 
 static NULL: Value = Value::Null;
 
-/// A value and how it is reached from its object. A chain of borrowed steps: a path becomes text only if it is reported.
+/// A value with its path. The path is a chain of borrowed elements, and is formatted only for an
+/// error.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     parent: Option<&'a Self>,
@@ -31,7 +32,7 @@ impl<'a> Field<'a> {
         Field { parent: None, element: PathElement::Root, value: object }
     }
 
-    /// A field of this struct; null if it is not there.
+    /// A field of a struct; null if it is absent.
     pub(super) fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
@@ -40,7 +41,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An entry of this map.
+    /// An entry of a map.
     pub(super) fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
@@ -49,7 +50,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An element of this list.
+    /// An element of a list.
     pub(super) fn index(&self, index: usize) -> Field<'_> {
         Field {
             parent: Some(self),
@@ -58,7 +59,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// This path with another value: upstream reports some values under paths that are not theirs.
+    /// The same path with another value, because upstream reports some values under other paths.
     pub(super) fn with_value<'b>(&self, value: &'b Value) -> Field<'b>
     where
         'a: 'b,
@@ -66,12 +67,12 @@ impl<'a> Field<'a> {
         Field { value, ..*self }
     }
 
-    /// The elements of this list.
+    /// The elements of a list.
     pub(super) fn items(&self) -> impl Iterator<Item = Field<'_>> {
         (0..self.len()).map(|index| self.index(index))
     }
 
-    /// The entries of this map, ordered by key.
+    /// The entries of a map, ordered by key.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
         let mut keys: Vec<&'a str> =
             self.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
@@ -83,12 +84,12 @@ impl<'a> Field<'a> {
         self.value
     }
 
-    /// The string that this is, or "".
+    /// The string value; empty if it is not a string.
     pub(super) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or("")
     }
 
-    /// The integer that this is, or 0.
+    /// The integer value; 0 if it is not an integer.
     pub(super) fn int(&self) -> i64 {
         self.value.as_i64().unwrap_or(0)
     }
@@ -129,8 +130,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// What is wrong with an object, in the order in which upstream finds it. Upstream validates some parts twice on update;
-/// what it says twice is said once here, as kubectl shows it.
+/// The errors in an object, in upstream's order. Upstream validates some parts twice on an update;
+/// duplicates are removed, as kubectl does.
 #[derive(Default)]
 pub(super) struct Causes(pub Vec<Cause>);
 
@@ -151,19 +152,19 @@ impl Causes {
         self.add(Reason::Forbidden, field, None, detail);
     }
 
-    /// The field's own value is invalid.
+    /// The value of the field is invalid.
     pub(super) fn invalid(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Invalid, field, Some(go_value(field.value)), detail);
     }
 
-    /// One cause for each of `details`.
+    /// One error for each of `details`.
     pub(super) fn invalid_each(&mut self, field: &Field, details: Vec<String>) {
         for detail in details {
             self.invalid(field, &detail);
         }
     }
 
-    /// `value`, as Go renders it, is reported as what is invalid.
+    /// The value is invalid; `value` is its text in the message.
     pub(super) fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
         self.add(Reason::Invalid, field, Some(value), detail);
     }
@@ -236,7 +237,8 @@ impl Causes {
     }
 }
 
-/// A value as `field.Error` shows it: strings quoted, numbers and booleans plain, everything else as JSON.
+/// A value as `field.Error` prints it: strings quoted, numbers and booleans plain, anything else as
+/// JSON.
 pub(super) fn go_value(value: &Value) -> String {
     match value {
         Value::String(text) => go_quote(text),
@@ -244,13 +246,13 @@ pub(super) fn go_value(value: &Value) -> String {
     }
 }
 
-/// JSON as Go's encoder writes it: `<`, `>` and `&` escaped.
+/// JSON as Go's encoder prints it, with `<`, `>` and `&` escaped.
 pub(super) fn go_json(value: &Value) -> String {
     let text = value.to_string();
     text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// A string as Go's `%q` quotes it.
+/// A string in the format of Go's `%q`.
 pub(super) fn go_quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -278,7 +280,8 @@ pub(super) fn go_quote(text: &str) -> String {
     quoted
 }
 
-/// The characters beyond ASCII that Go does not print: control and format characters, and spaces other than U+0020.
+/// Whether Go escapes a non-ASCII character: control and format characters, and spaces other than
+/// U+0020.
 fn is_invisible(character: char) -> bool {
     let code = character as u32;
     matches!(code, 0x80..=0xa0 | 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff)

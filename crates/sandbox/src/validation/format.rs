@@ -1,5 +1,5 @@
-//! Whether a string is a valid name, label, port name and so on. Each function returns what is wrong with the string in
-//! the words of apimachinery's `util/validation`, or nothing.
+//! Checks of names, labels, port names and other strings. Each function returns the errors with the
+//! messages of apimachinery's `util/validation`.
 
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
     and must start and end with an alphanumeric character \
@@ -34,17 +34,18 @@ pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
-/// The name of an object that has it as a subdomain: `prefix` says that more will be appended, so a trailing dash is fine.
+/// The name of an object, which must be a subdomain. A `prefix` may end with a dash, because more
+/// characters follow.
 pub(super) fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns_subdomain(&mask_trailing_dash(name, prefix))
 }
 
-/// The name of an object that has it as a label (namespaces).
+/// The name of an object that must be a label (a namespace).
 pub(super) fn label_name(name: &str, prefix: bool) -> Vec<String> {
     dns_label(&mask_trailing_dash(name, prefix))
 }
 
-/// A name that fits into a URL's path.
+/// A name that is valid in the path of a URL.
 pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -56,7 +57,7 @@ pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
         .collect()
 }
 
-/// A label key (a qualified name): an optional DNS prefix and a name of at most 63 characters.
+/// A label key (a qualified name): an optional DNS prefix, and a name of at most 63 characters.
 pub(super) fn label_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
@@ -118,7 +119,7 @@ pub(super) fn config_map_key(key: &str) -> Vec<String> {
     wrong
 }
 
-/// The name of an environment variable, as freely as releases since 1.34 take it.
+/// The name of an environment variable, by the relaxed rules since 1.34.
 pub(super) fn env_var_name(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
@@ -198,7 +199,7 @@ pub(super) fn ip(text: &str) -> Vec<String> {
     vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
 }
 
-/// A name of a kernel parameter, segments joined by dots or slashes.
+/// The name of a kernel parameter: segments joined by dots or slashes.
 pub(super) fn is_sysctl(name: &str) -> bool {
     let is_segment = |segment: &str| {
         let edges = [segment.as_bytes().first(), segment.as_bytes().last()];
@@ -257,7 +258,7 @@ fn too_long(text: &str, length_max: usize) -> Vec<String> {
 
 fn mask_trailing_dash(name: &str, prefix: bool) -> String {
     match name.strip_suffix('-') {
-        // Upstream replaces the last two characters, not the dash alone.
+        // Upstream replaces the last two characters, not only the dash.
         Some(rest) if prefix && !rest.is_empty() => {
             let cut = rest.char_indices().next_back().map_or(0, |(index, _)| index);
             format!("{}a", &rest[..cut])

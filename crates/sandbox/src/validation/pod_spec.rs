@@ -1,4 +1,4 @@
-//! A pod's spec, whether in a pod or in a template (upstream's `ValidatePodSpec`).
+//! Validates the spec of a pod or template (upstream's `ValidatePodSpec`).
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_BYTES_MAX: usize = 2048;
 
-/// `is_pod` tells a pod from a template: a pod's host ports must already be what they will be.
+/// `is_pod` distinguishes a pod, whose host ports must be set already, from a template.
 pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     let grace_period = spec.child("terminationGracePeriodSeconds");
     if !grace_period.is_set() {
@@ -43,7 +43,7 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     other_fields(spec, causes);
 }
 
-/// The fields that hold one name.
+/// The fields that contain a name.
 fn names(spec: &Field, causes: &mut Causes) {
     for (name, is_valid) in [
         ("serviceAccountName", format::dns_subdomain as fn(&str) -> Vec<String>),
@@ -151,7 +151,7 @@ fn dns_config(config: &Field, policy: &str, causes: &mut Causes) {
     }
 }
 
-/// A search domain: a subdomain that may have underscores, or the root alone.
+/// A search domain: a subdomain that may contain underscores, or the root.
 fn dns_search(domain: &str) -> Vec<String> {
     if domain.is_empty() { Vec::new() } else { format::dns_subdomain(&domain.replace('_', "a")) }
 }
@@ -198,7 +198,7 @@ fn resource_claims(claims: &Field, causes: &mut Causes) {
     }
 }
 
-/// A pod with users of its own can't share the host's namespaces.
+/// A pod with its own user namespace can't share the other namespaces of the host.
 fn host_users(spec: &Field, causes: &mut Causes) {
     if spec.child("hostUsers").value() != &Value::Bool(false) {
         return;

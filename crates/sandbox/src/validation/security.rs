@@ -1,4 +1,4 @@
-//! Security contexts of pods and containers.
+//! Validates the security contexts of pods and containers.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn pod_security_context(spec: &Field, causes: &mut Causes) {
     for group in context.child("supplementalGroups").items() {
         unix_id(&group, causes);
     }
-    // Where processes are shared is said in the spec, and reported in the security context.
+    // shareProcessNamespace is in the spec, but upstream reports it in the security context.
     let share = context.child("shareProcessNamespace");
     let share = share.with_value(spec.child("shareProcessNamespace").value());
     if share.is_true() && spec.child("hostPID").is_true() {

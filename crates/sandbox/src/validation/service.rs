@@ -1,4 +1,5 @@
-//! Services and PodDisruptionBudgets (upstream's `ValidateService` and `ValidatePodDisruptionBudget`), which are only checked.
+//! Validates Services and PodDisruptionBudgets (upstream's `ValidateService` and
+//! `ValidatePodDisruptionBudget`), which are only checked.
 
 use std::collections::BTreeSet;
 

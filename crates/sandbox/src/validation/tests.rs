@@ -1,6 +1,6 @@
-//! Runs the tables in `tests/admission/`: each case edits a base object, sends it through decoding, defaulting and
-//! validation as the server does, and compares what comes out with what is written below the case.
-//! `UPDATE_EXPECT=1` writes what came out into the tables.
+//! Runs the tables in `tests/admission/`: each case edits a base object, decodes, defaults and
+//! validates it as the server does, and compares the result with the text below the case.
+//! `UPDATE_EXPECT=1` writes the results into the tables.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::kind::{BUILT_IN, Kind};
 use crate::{defaults, printer, validation};
 
-/// What a case does with the object that its edits make.
+/// The request that a case makes with its object.
 #[derive(Clone, Copy, PartialEq)]
 enum Verb {
     Create,
@@ -23,7 +23,7 @@ enum Verb {
 }
 
 struct Case {
-    /// The lines of the case as they stand in the table, up to its result.
+    /// The lines of the case in the table, up to its result.
     text: String,
     verb: Verb,
     base: String,
@@ -31,7 +31,7 @@ struct Case {
     expected: String,
 }
 
-/// S9: every manifest of the tables has exactly the result, or exactly the causes, that the table says.
+/// S9: every case of the tables has exactly the result or the errors in the table.
 #[test]
 fn the_tables_hold() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/admission");
@@ -69,7 +69,7 @@ fn the_tables_hold() {
     assert!(cases_total >= 60, "{cases_total} cases");
 }
 
-/// S4: what is allowed and had better not be is said in upstream's words, unless it was so before.
+/// S4: discouraged fields cause upstream's warnings, unless they were there before.
 #[test]
 fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
     let (_, mut object) = bases().swap_remove(0);
@@ -124,7 +124,7 @@ fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
     assert_eq!(validation::warnings(kind, &object, Some(&object)), Vec::<String>::new());
 }
 
-/// S9: defaulting is idempotent, so that an object that was read can be written back unchanged.
+/// S9: defaulting is idempotent, so that an object can be written back unchanged.
 #[test]
 fn defaults_applied_twice_are_the_defaults_applied_once() {
     for (_, base) in bases() {
@@ -138,7 +138,7 @@ fn defaults_applied_twice_are_the_defaults_applied_once() {
     }
 }
 
-/// Any small JSON value, strings among it that mean something somewhere.
+/// Any small JSON value, with meaningful strings.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -191,7 +191,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The pointers to every value of a tree.
+/// The JSON pointers to all values of a tree.
 fn pointers(value: &Value, path: &str, found: &mut Vec<String>) {
     found.push(path.to_owned());
     match value {
@@ -211,8 +211,8 @@ fn pointers(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 proptest! {
-    /// S9: whatever stands where in an object: it is decoded or refused, defaulted, validated and printed without a
-    /// panic, and what was decoded and defaulted is not changed by being defaulted again.
+    /// S9: any object is decoded or refused, defaulted, validated and printed without a panic, and
+    /// defaulting it again changes nothing.
     #[test]
     fn no_object_breaks_the_rules_of_its_kind(
         base in any::<Index>(),
@@ -246,7 +246,7 @@ proptest! {
     }
 }
 
-/// Cases are separated by empty lines; the lines before the first are the head.
+/// Cases are separated by empty lines; the lines before the first one are the head.
 fn parse(table: &str) -> (String, Vec<Case>) {
     let (head, rest) = table.split_once("\n\n").expect("a head, and cases");
     let cases = rest.split("\n\n").map(|block| parse_case(block.trim_end())).collect();
@@ -289,7 +289,7 @@ fn run(case: &Case) -> String {
     defaults::apply(kind, &mut old);
     let mut new = if case.verb == Verb::Create { base.clone() } else { old.clone() };
     for (pointer, value) in &case.edits {
-        // A pointer that starts with "old" edits what is stored, and what is sent.
+        // A pointer that starts with "old" edits the stored object and the one in the request.
         if let Some(pointer) = pointer.strip_prefix("old") {
             edit(&mut old, pointer, value);
             edit(&mut new, pointer, value);
@@ -319,7 +319,7 @@ fn run(case: &Case) -> String {
         .collect()
 }
 
-/// Puts `value` where `pointer` leads, making what is missing on the way; null removes.
+/// Sets `value` at `pointer` and creates missing parents; null removes.
 fn edit(object: &mut Value, pointer: &str, value: &Value) {
     let (parent, last) = pointer.rsplit_once('/').expect("a pointer");
     let mut place = object;
@@ -355,7 +355,7 @@ fn kind_of(object: &Value) -> &'static Kind {
         .expect("the kind is served")
 }
 
-/// The valid objects that cases start from.
+/// The valid objects that cases edit.
 fn bases() -> Vec<(&'static str, Value)> {
     let template = serde_json::json!({
         "metadata": {"labels": {"app": "agent"}},

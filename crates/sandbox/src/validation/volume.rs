@@ -1,14 +1,14 @@
-//! Volumes: named once, of one type each.
+//! Validates volumes: unique names, and exactly one type each.
 
 use super::field::{Causes, Field};
 use super::{format, volume_source};
 
-/// The valid volumes of a pod: what its containers can mount.
+/// The valid volumes of a pod, which its containers can mount.
 pub(super) struct Volumes(Vec<Volume>);
 
 struct Volume {
     name: String,
-    /// Whether it stands for a claim, and so can be a block device.
+    /// Whether it is a claim, which can be a block device.
     claim: bool,
 }
 
@@ -17,13 +17,14 @@ impl Volumes {
         self.is_claim(name).is_some()
     }
 
-    /// Whether the volume of this name is a claim; none if there is no such volume.
+    /// Whether the volume with this name is a claim; `None` if there is no such volume.
     pub(super) fn is_claim(&self, name: &str) -> Option<bool> {
         self.0.iter().find(|volume| volume.name == name).map(|volume| volume.claim)
     }
 }
 
-/// Validates the volumes, and returns those that are valid. A mount of an invalid one is then not found, as upstream has it.
+/// Validates the volumes and returns the valid ones. As upstream, a mount of an invalid volume is
+/// not found.
 pub(super) fn volumes(volumes: &Field, causes: &mut Causes) -> Volumes {
     let mut valid = Volumes(Vec::new());
     for volume in volumes.items() {

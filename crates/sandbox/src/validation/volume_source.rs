@@ -1,4 +1,4 @@
-//! What a volume is made of.
+//! Validates the sources of volumes.
 
 use super::field::{Causes, Field, go_quote};
 use super::{environment, format, resources, selector};
@@ -14,10 +14,10 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 
-/// How one type of volume is validated.
+/// Validates one type of volume.
 type SourceValidator = fn(&Field, &mut Causes);
 
-/// The types of volumes, in the order in which upstream looks for them.
+/// The types of volumes, in upstream's order.
 const TYPES: [(&str, SourceValidator); 29] = [
     ("emptyDir", empty_dir),
     ("hostPath", host_path),
@@ -169,7 +169,7 @@ fn default_mode(source: &Field, causes: &mut Causes) {
     file_mode(&source.child("defaultMode"), causes);
 }
 
-/// A Secret or ConfigMap, and which of its keys go where.
+/// A Secret or ConfigMap, with the paths of its keys.
 fn keyed(source: &Field, name: &str, causes: &mut Causes) {
     causes.required_text(&source.child(name));
     default_mode(source, causes);
@@ -215,11 +215,11 @@ fn projected(projected: &Field, causes: &mut Causes) {
     }
 }
 
-/// The paths that are taken in a projected volume.
+/// The paths in a projected volume.
 struct Paths(Vec<String>);
 
 impl Paths {
-    /// Takes a path. If it is taken, `reported` is what upstream names.
+    /// Adds a path; if it is a duplicate, reports the value `reported` as upstream does.
     fn take(&mut self, projected: &Field, path: &str, reported: &str, causes: &mut Causes) {
         if self.0.iter().any(|other| other == path) {
             causes.invalid_rendered(projected, go_quote(reported), "conflicting duplicate paths");

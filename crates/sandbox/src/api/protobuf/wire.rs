@@ -1,6 +1,6 @@
-//! Protobuf's wire format: numbered fields, one after the other.
+//! Protobuf's wire format: a sequence of numbered fields.
 
-/// A field's value, as far as the wire tells.
+/// A field's value, as the wire format encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     Number(u64),
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// The next field with its number; None at the end.
+    /// The next field with its number; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, String> {
         if self.rest.is_empty() {
             return Ok(None);

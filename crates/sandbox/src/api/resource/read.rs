@@ -94,7 +94,7 @@ pub(super) fn list_options(
     })
 }
 
-/// The combinations that upstream forbids.
+/// Refuses the combinations of parameters that upstream forbids.
 fn check_match(
     parameters: &Parameters,
     resource_version: Option<u64>,
@@ -124,7 +124,7 @@ fn check_match(
     Ok(())
 }
 
-/// None if none is given.
+/// Parses a resourceVersion; `None` if it is empty.
 pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);

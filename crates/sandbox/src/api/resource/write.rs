@@ -100,7 +100,7 @@ pub(super) fn patch(
     answer_change(kind, &changed, call, warnings)
 }
 
-/// An object before a change, if there was one, and after it.
+/// An object after a change, and before it if it existed.
 struct Changed {
     before: Option<Arc<Object>>,
     after: Arc<Object>,
@@ -210,14 +210,14 @@ fn success() -> Response<Body> {
     respond::json(StatusCode::CREATED, &status)
 }
 
-/// An object as it came, checked as far as its kind's schema tells.
+/// A decoded object with the warnings for its unknown and duplicate fields.
 struct ObjectBody {
     value: Value,
     warnings: Vec<String>,
 }
 
 fn object_body(kind: &'static Kind, call: &Call) -> Result<ObjectBody, Status> {
-    // A client that can't read the answer must not cause one.
+    // Refuse a client that does not accept our response before anything is written.
     negotiate::form(&call.headers)?;
     let mut decoded = body(kind, call)?;
     check_type(kind, &mut decoded.value)?;
@@ -257,7 +257,7 @@ fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
     Ok(decoded)
 }
 
-/// The start of a body as upstream quotes it: text if it looks like JSON, else hexadecimal.
+/// The start of a body as upstream quotes it: as text if it looks like JSON, else in hexadecimal.
 fn summary(body: &[u8]) -> String {
     const LENGTH_MAX: usize = 30;
     let start = &body[..body.len().min(LENGTH_MAX)];
@@ -272,7 +272,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// The body of `binding` and `eviction`, whose types the store reads leniently.
+/// The body of `binding`, `eviction` or a deletion, which is decoded without a schema.
 fn sub_body(call: &Call) -> Result<Decoded, Status> {
     negotiate::require_json(&call.headers)?;
     let syntax = negotiate::body_syntax(&call.headers)?;
@@ -283,7 +283,7 @@ fn sub_body(call: &Call) -> Result<Decoded, Status> {
     Err(Status::bad_request("the body of the request is no JSON object"))
 }
 
-/// apiVersion and kind must be those of the path; absent ones are taken from it.
+/// Checks that apiVersion and kind are those of the path, and sets them if they are absent.
 fn check_type(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let api_version = kind.api_version();
     let sent = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
@@ -309,7 +309,7 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
 }
 
-/// Options of a deletion: from the body if there is one, else from the query.
+/// The options of a deletion, from the body if there is one, else from the query.
 fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
     let parameters = &call.parameters;
     if call.body.is_empty() {
@@ -337,7 +337,7 @@ fn has_dry_run(options: &Value) -> Result<bool, Status> {
     }
 }
 
-/// What the operations of a JSON patch have beside what they should, in upstream's words.
+/// Members of JSON patch operations that RFC 6902 does not define, in upstream's words.
 fn unknown_members(patch: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {

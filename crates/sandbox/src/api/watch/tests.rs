@@ -1,4 +1,5 @@
-//! Watchers as clients know them: each follows the protocol, at its own pace, and must end with the truth.
+//! Watchers as clients see them: each follows the protocol at its own pace and must end with the
+//! true state.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ fn compact(shared: &SharedCluster, kept: u64) {
     });
 }
 
-/// Creates, changes (into another group, now and then) and deletes: one write per round.
+/// Creates, changes (sometimes into another group) or deletes an object: one write per round.
 fn write(shared: &SharedCluster, round: usize) {
     let (index, lap) = (round % OBJECTS, round / OBJECTS);
     let name = format!("c{index}");
@@ -82,12 +83,12 @@ fn write(shared: &SharedCluster, round: usize) {
     });
 }
 
-/// What a client that follows the protocol knows.
+/// The state of a client that follows the protocol.
 struct Client {
     shared: Arc<SharedCluster>,
     group: Option<usize>,
     watcher: Watcher,
-    /// Names, and the round that each was last written in.
+    /// Names, with the round of the last write.
     known: BTreeMap<String, String>,
     seen: u64,
     lists: usize,
@@ -101,7 +102,7 @@ impl Client {
         Self { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
     }
 
-    /// Takes one chunk; starts anew where the watch has ended.
+    /// Reads one chunk; starts again if the watch has ended.
     async fn read(&mut self) {
         let Some(chunk) = self.watcher.next().await else {
             let Self { shared, group, lists, .. } = self;
@@ -148,9 +149,9 @@ impl Client {
     }
 }
 
-/// S7: a thousand watchers, every third too slow by far, with compaction in between: each ends with the true state, and the
-/// slow ones are cut off rather than waited for. `EVERYNODE_WATCH_EVENTS` sets another number of writes than
-/// 100,000.
+/// S7: a thousand watchers, of which every third is far too slow, with compaction in between. Each
+/// ends with the true state, and the slow ones are cut off instead of waited for.
+/// `EVERYNODE_WATCH_EVENTS` sets another number of writes than 100,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watchers_end_with_the_truth() {
     let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
@@ -159,7 +160,7 @@ async fn a_thousand_watchers_end_with_the_truth() {
     let (progress, _) = tokio::sync::watch::channel(0usize);
     let mut clients = Vec::new();
     for index in 0..WATCHERS {
-        // One in a hundred watches everything, the others one group each.
+        // One in a hundred watches everything, the others watch one group each.
         let group = (!index.is_multiple_of(100)).then_some(index % GROUPS);
         let mut client = Client::new(&shared, group);
         let mut progress = progress.subscribe();
@@ -167,7 +168,7 @@ async fn a_thousand_watchers_end_with_the_truth() {
             let is_slow = index.is_multiple_of(3);
             while *progress.borrow_and_update() < writes {
                 if is_slow {
-                    // One chunk per some thousand writes, and nothing in between.
+                    // Read one chunk per few thousand writes, and nothing in between.
                     progress.changed().await.expect("the writer is there");
                     client.read().await;
                 } else {
@@ -216,7 +217,8 @@ async fn events(watcher: &mut Watcher) -> Vec<String> {
     chunk.split(|byte| *byte == b'\n').filter(|part| !part.is_empty()).map(line).collect()
 }
 
-/// S7: a streaming list is what there is, a bookmark that says so, and then what happens.
+/// S7: a streaming list consists of the current objects, a bookmark that ends them, and the later
+/// changes.
 #[tokio::test]
 async fn a_streaming_list_ends_with_a_marked_bookmark() {
     let shared = shared();
@@ -232,7 +234,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     assert_eq!(events(&mut watcher).await, ["ADDED c3"]);
 }
 
-/// S4: a watch of table rows says once what its columns are.
+/// S4: a watch of table rows sends the column definitions once.
 #[tokio::test]
 async fn a_watch_names_the_columns_once() {
     let shared = shared();
@@ -251,7 +253,8 @@ async fn a_watch_names_the_columns_once() {
     assert_eq!(lines.map(columns).collect::<Vec<_>>(), [3, 0]);
 }
 
-/// S7: a quiet watch is told now and then how far it is, without the objects that it does not see.
+/// S7: a watch without events gets bookmarks from time to time, without the objects that it does
+/// not select.
 #[tokio::test]
 async fn a_quiet_watch_gets_bookmarks() {
     let shared = shared();
@@ -262,8 +265,8 @@ async fn a_quiet_watch_gets_bookmarks() {
     assert_eq!(watcher.position, shared.read(|store| store.resource_version()));
 }
 
-/// S7: an object that stops matching is DELETED, one that starts to is ADDED; a watch from a resourceVersion shows what came
-/// after it.
+/// S7: an object that stops matching is DELETED, one that starts to match is ADDED; a watch from a
+/// resourceVersion shows the changes after it.
 #[tokio::test]
 async fn a_watch_shows_the_transitions_of_its_selector() {
     let shared = shared();
@@ -284,7 +287,8 @@ async fn a_watch_shows_the_transitions_of_its_selector() {
     assert_eq!(events(&mut watcher).await, ["ADDED c0", "DELETED c0", "ADDED c0"]);
 }
 
-/// S7: a watch whose window has passed says so once, and ends; so does one whose time is up.
+/// S7: a watch that is older than the log's window gets one error and ends; so does one whose time
+/// is over.
 #[tokio::test]
 async fn a_watch_ends_when_it_expires_or_times_out() {
     let shared = shared();
@@ -301,7 +305,7 @@ async fn a_watch_ends_when_it_expires_or_times_out() {
     assert!(watcher.next().await.is_none());
 }
 
-/// S7: a streaming list asks for it in the way that upstream demands.
+/// S7: a streaming list needs the parameters that upstream requires.
 #[test]
 fn the_start_of_a_watch_is_asked_for_as_upstream_demands() {
     let start = |query: &str| {

@@ -1,4 +1,4 @@
-//! S11 as its users see it: what is left after a deletion.
+//! S11 as users see it: the objects that remain after a deletion.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ impl World {
         self.registry.create(kind, namespace, object, &WriteOptions::at(NOW)).expect("it is valid")
     }
 
-    /// A DaemonSet `ds` with two pods on a node, one pod without, and a revision.
+    /// A DaemonSet `ds` with two bound pods, one unbound pod, and a revision.
     fn daemon_set(&mut self, namespace: &str) -> Arc<Object> {
         let template = json!({
             "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]},
@@ -65,7 +65,7 @@ impl World {
         panic!("the collector does not come to rest");
     }
 
-    /// What a kubelet does: ends pods that are to end.
+    /// Stands in for the kubelet: removes pods that are terminating.
     fn end_pods(&mut self) {
         let ending: Vec<_> = self
             .registry
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Names of what is left in a namespace; with `!` those that are being deleted.
+    /// The names of the objects in a namespace; a `!` marks those that are being deleted.
     fn left(&self, namespace: &str) -> String {
         let names: Vec<String> = [&DAEMON_SET, &POD, &CONTROLLER_REVISION, &CONFIG_MAP]
             .into_iter()
@@ -103,7 +103,8 @@ fn reference(owner: &Object) -> Value {
     })
 }
 
-/// S11: in the background the owner goes first, its dependents after it; bound pods take their grace period.
+/// S11: background deletion removes the owner first and then its dependents; bound pods keep their
+/// grace period.
 #[test]
 fn background_deletion_takes_the_owner_first() {
     let mut world = World::new(100);
@@ -119,7 +120,7 @@ fn background_deletion_takes_the_owner_first() {
     assert_eq!(world.left("default"), "");
 }
 
-/// S11: in the foreground the owner stays until the last dependent that blocks it is gone.
+/// S11: in foreground deletion the owner stays until the last blocking dependent is gone.
 #[test]
 fn foreground_deletion_takes_the_owner_last() {
     let mut world = World::new(100);
@@ -132,7 +133,7 @@ fn foreground_deletion_takes_the_owner_last() {
     assert_eq!(world.left("default"), "");
 }
 
-/// S11: in the foreground all dependents are deleted, and the owner waits for those alone that block it.
+/// S11: foreground deletion deletes all dependents and waits only for those that block.
 #[test]
 fn a_dependent_that_does_not_block_keeps_no_owner() {
     let mut world = World::new(100);
@@ -164,7 +165,8 @@ fn orphaning_leaves_the_dependents() {
     );
 }
 
-/// S11: an owner of the same name with another UID is another; an owner of a kind that is not served is left in peace.
+/// S11: an owner with the same name and another UID is a different object, and an owner of an
+/// unknown kind is left alone.
 #[test]
 fn owners_are_told_apart_by_uid() {
     let mut world = World::new(100);
@@ -192,7 +194,7 @@ fn owners_are_told_apart_by_uid() {
     assert_eq!(one_left.owner_references().count(), 1);
 }
 
-/// S11: a deleted namespace is emptied, its pods gracefully, and then goes.
+/// S11: a deleted namespace is emptied, with the grace periods of its pods, and then removed.
 #[test]
 fn a_deleted_namespace_is_emptied() {
     let mut world = World::new(100);
@@ -208,7 +210,7 @@ fn a_deleted_namespace_is_emptied() {
     assert!(world.registry.store().find(&NAMESPACE, "", "team").is_none());
 }
 
-/// S7, S11: a collector that was left behind by the window finds what it missed.
+/// S7, S11: a collector that missed changes finds the work that it missed.
 #[test]
 fn nothing_is_missed_when_the_window_passes() {
     let mut world = World::new(3);

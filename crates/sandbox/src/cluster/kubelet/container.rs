@@ -1,4 +1,5 @@
-//! One simulated container: pull, start, run, exit, back off (S22). Pure: time and chance are arguments.
+//! A simulated container: pull, start, run, exit, back-off (S22). Pure: time and randomness are
+//! arguments.
 
 use std::sync::Arc;
 
@@ -7,20 +8,20 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::cluster::lifecycle::{Failure, Lifecycle, Readiness, Run, Stop};
 
-/// How long a finished init container with no exit of its own runs.
+/// Duration of an init container whose lifecycle has no exit.
 const INIT_RUN_MS: i64 = 10;
-/// How long a failed pull shows as ErrImagePull before it turns to ImagePullBackOff.
+/// Time for which a failed pull shows as ErrImagePull before ImagePullBackOff.
 const PULL_ERROR_SHOWN_MS: i64 = 1_000;
 const BACK_OFF_MS: i64 = 10_000;
 const BACK_OFF_MS_MAX: i64 = 300_000;
-/// A container that ran this long starts its back-off anew.
+/// Running time after which a container's back-off starts from the beginning.
 const BACK_OFF_RESET_MS: i64 = 600_000;
 
-/// What part a container has in its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContainerRole {
     Init,
-    /// An init container with restartPolicy Always: goes first, and stays.
+    /// An init container with restartPolicy Always, which starts first and keeps running.
     Sidecar,
     Main,
 }
@@ -37,7 +38,7 @@ pub(crate) enum RestartPolicy {
 pub(crate) struct Container {
     pub name: Arc<str>,
     pub image: Arc<str>,
-    /// imagePullPolicy Always.
+    /// Whether imagePullPolicy is Always.
     pub always_pull: bool,
     pub role: ContainerRole,
     pub restart_policy: RestartPolicy,
@@ -48,19 +49,19 @@ pub(crate) struct Container {
     error: String,
     failed_pulls: u32,
     failed_starts: u32,
-    /// Exits since the back-off began anew.
+    /// Exits since the back-off was last reset.
     back_offs: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ContainerState {
-    /// Its turn has not come.
+    /// An earlier container has to complete first.
     Waiting,
     Pulling {
         until: Timestamp,
         began: Timestamp,
     },
-    /// The image can't be had: shows the error, then that it backs off.
+    /// The pull failed: first shows the error, then the back-off.
     PullFailed {
         until: Timestamp,
         backing_off: bool,
@@ -72,7 +73,7 @@ pub(crate) enum ContainerState {
         until: Timestamp,
     },
     Running(Running),
-    /// It exited and is to run again.
+    /// It exited and waits for its restart.
     CrashLoopBackOff {
         until: Timestamp,
     },
@@ -83,7 +84,7 @@ pub(crate) enum ContainerState {
 pub(crate) struct Running {
     pub id: u64,
     pub since: Timestamp,
-    /// None: it never gets ready.
+    /// `None` if it never becomes ready.
     pub ready_at: Option<Timestamp>,
     pub ready: bool,
     pub exit_at: Option<Timestamp>,
@@ -98,7 +99,7 @@ pub(crate) struct Exit {
     pub finished: Timestamp,
 }
 
-/// What a status shows of a container.
+/// The state of a container that a pod's status shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VisibleState {
     Creating,
@@ -109,13 +110,13 @@ pub(crate) enum VisibleState {
         id: u64,
         ready: bool,
     },
-    /// It ended, and is about to run again.
+    /// It exited and restarts without a delay.
     Ended,
     BackOff,
     Exited,
 }
 
-/// Something that the kubelet reports as an event.
+/// An event of a container that the kubelet records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ContainerEvent {
     Pulling,
@@ -131,7 +132,7 @@ pub(crate) enum ContainerEvent {
     Killing,
 }
 
-/// The node's side of a container's life.
+/// The node's part in running a container.
 pub(crate) struct Runtime<'a> {
     pub images: &'a mut std::collections::BTreeSet<Arc<str>>,
     pub rng: &'a mut Pcg64Mcg,
@@ -193,19 +194,19 @@ impl Container {
             ContainerState::Running(running) => {
                 VisibleState::Running { id: running.id, ready: running.ready }
             }
-            // The first restart is at once; from the second on it waits.
+            // The first restart has no delay, the later ones have.
             ContainerState::CrashLoopBackOff { .. } if self.back_offs <= 1 => VisibleState::Ended,
             ContainerState::CrashLoopBackOff { .. } => VisibleState::BackOff,
             ContainerState::Exited(_) => VisibleState::Exited,
         }
     }
 
-    /// What last went wrong with its image or its start; empty if nothing has.
+    /// The last error of the pull or the start; empty if there was none.
     pub(crate) fn error(&self) -> &str {
         &self.error
     }
 
-    /// How it ended, if it does not run.
+    /// The last exit, unless the container runs.
     pub(crate) fn exit(&self) -> Option<&Exit> {
         match &self.state {
             ContainerState::Exited(exit) => Some(exit),
@@ -214,7 +215,7 @@ impl Container {
         }
     }
 
-    /// Whether the containers after this init container may start.
+    /// Whether the containers after this one may start.
     pub(crate) fn allows_next_to_start(&self) -> bool {
         match self.role {
             ContainerRole::Init => {
@@ -228,7 +229,7 @@ impl Container {
         }
     }
 
-    /// When something happens next of itself.
+    /// The time of the next change of state that needs no outside cause.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match &self.state {
             ContainerState::Waiting | ContainerState::Exited(_) => None,
@@ -244,7 +245,7 @@ impl Container {
         }
     }
 
-    /// Its turn has come: pulls the image, unless the node has it.
+    /// Starts the container, or first pulls its image if the node lacks it.
     pub(crate) fn pull_or_start(
         &mut self,
         now: Timestamp,
@@ -262,7 +263,7 @@ impl Container {
         self.state = ContainerState::Pulling { until: after(now, takes), began: now };
     }
 
-    /// Takes one step that is due at `now`, if any. Returns whether it did.
+    /// Makes one change of state that is due at `now`. Returns whether there was one.
     pub(crate) fn step(
         &mut self,
         now: Timestamp,
@@ -389,7 +390,7 @@ impl Container {
         Running { id: runtime.rng.random(), since: now, ready_at, ready, exit_at }
     }
 
-    /// Lives on by another lifecycle from now.
+    /// Continues with another lifecycle from now on.
     pub(crate) fn change_lifecycle(
         &mut self,
         to: &Arc<Lifecycle>,
@@ -441,12 +442,12 @@ impl Container {
         }
     }
 
-    /// How long the present or last wait before a restart is.
+    /// The length of the current or last delay before a restart.
     pub(crate) fn back_off_ms(&self) -> i64 {
         self.back_offs.checked_sub(2).map_or(0, back_off)
     }
 
-    /// How long it takes to stop when told to, at most `grace_ms`; 0 if it does not run.
+    /// The time that a stop takes, at most `grace_ms`; 0 if the container does not run.
     pub(crate) fn stop_time(&self, grace_ms: i64, rng: &mut Pcg64Mcg) -> i64 {
         match (self.running(), &self.lifecycle.stop) {
             (None, _) => 0,
@@ -455,7 +456,7 @@ impl Container {
         }
     }
 
-    /// The pod's spec names another image now: stops, and starts over with that.
+    /// Stops the container because of a new image in the pod's spec, and starts it with that image.
     pub(crate) fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
         self.image = to;
         self.lifecycle = lifecycle;
@@ -471,7 +472,7 @@ impl Container {
         }
     }
 
-    /// Plans nothing more: the pod is being stopped.
+    /// Cancels all later changes of state, because the pod is being stopped.
     pub(crate) fn cancel_deadlines(&mut self) {
         if let ContainerState::Running(running) = self.state {
             self.state =
@@ -479,7 +480,7 @@ impl Container {
         }
     }
 
-    /// Ends it: the pod is gone or going.
+    /// Stops the container.
     pub(crate) fn stop(&mut self, now: Timestamp) {
         let Some(running) = self.running().copied() else { return };
         let (code, reason) = match self.lifecycle.stop {
@@ -500,14 +501,14 @@ fn after(now: Timestamp, ms: i64) -> Timestamp {
     Timestamp(now.0 + ms)
 }
 
-/// 10 s, doubling, at most 5 minutes.
+/// The delay after a number of earlier failures: 10 s, doubling up to 5 minutes.
 fn back_off(earlier: u32) -> i64 {
     (BACK_OFF_MS << earlier.min(10)).min(BACK_OFF_MS_MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    /// S22: back-offs double, up to five minutes.
+    /// S22: the back-off doubles up to five minutes.
     #[test]
     fn back_offs_double_up_to_five_minutes() {
         let seconds = [0, 1, 4, 5, 30].map(|earlier| super::back_off(earlier) / 1000);

@@ -1,4 +1,4 @@
-//! What happens to containers, in the words of upstream's kubelet (S22).
+//! The events of containers, with the messages of upstream's kubelet (S22).
 
 use super::container::{ContainerEvent, ContainerRole};
 use super::run::{PodEvent, PodRun};
@@ -6,7 +6,7 @@ use crate::cluster::component_context::ComponentContext;
 use crate::cluster::event::EventSubject;
 use crate::object::Object;
 
-/// One container's event as the event that upstream's kubelet records.
+/// Records the event of a container as upstream's kubelet does.
 pub(super) fn report_event(
     context: &mut ComponentContext<'_>,
     node: &str,
@@ -67,7 +67,7 @@ pub(super) fn report_event(
     }
 }
 
-/// As Go prints it: `63ms`, `1.5s`.
+/// A duration in Go's format: `63ms`, `1.5s`.
 fn go_duration(ms: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "for people to read")]
     let seconds = ms as f64 / 1000.0;

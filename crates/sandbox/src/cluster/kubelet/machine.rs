@@ -1,4 +1,4 @@
-//! The simulated machines that the kubelets run on: registration, heartbeats, addresses (S23).
+//! The machines of the simulated nodes: registration, heartbeats and addresses (S23).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Room;
 
-/// A node with this annotation set to `true` is dead until it is removed.
+/// The annotation that simulates a failed node while its value is `true`.
 pub const DOWN_ANNOTATION: &str = "sandbox.everynode.dev/down";
 
-/// Heartbeats are dealt out to so many moments of the period: many nodes share one wake-up.
+/// Number of moments in a period at which heartbeats happen; the nodes of a slot share a timer.
 const HEARTBEAT_SLOTS: u32 = 100;
 
-/// Every so many heartbeats a kubelet reports the node's conditions as well, changed or not: every five minutes.
+/// Number of heartbeats after which a kubelet also reports the node's conditions, changed or not:
+/// every five minutes.
 const HEARTBEATS_PER_REPORT: u32 = 30;
 
 #[derive(Debug)]
@@ -28,12 +29,12 @@ pub(super) struct Machine {
     pub name: Arc<str>,
     uid: Arc<str>,
     pub down: bool,
-    /// The cluster takes it for silent: some condition of its node is Unknown.
+    /// Whether a condition of the node is Unknown, because its lease expired.
     reported_unknown: bool,
     pub room: Room,
     pub images: BTreeSet<Arc<str>>,
     pub host_ip: Arc<str>,
-    /// `10.64.0.`: the network of the node's pods.
+    /// The prefix of the addresses of the node's pods: `10.64.0.`.
     pod_network: String,
     pod_hosts: BTreeSet<u8>,
     slot: u32,
@@ -41,13 +42,13 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Takes its node as it is now.
+    /// Stores the current state of the node.
     fn update_node(&mut self, node: &Arc<Object>) {
         self.reported_unknown = nodes::has_unknown_condition(node.value());
         self.room.update(placement::node(node.value()), node.value());
     }
 
-    /// The next free address for a pod; `None` if there is none left.
+    /// Allocates an address for a pod; `None` if there is none left.
     pub(super) fn address(&mut self, host_network: bool) -> Option<Arc<str>> {
         if host_network {
             return Some(self.host_ip.clone());
@@ -77,12 +78,12 @@ impl Machines {
         self.machines.get_mut(name)
     }
 
-    /// Whether a node of this name is known that is not this one.
+    /// Whether a known node has this name and another UID.
     pub(super) fn is_recreated(&self, node: &Object) -> bool {
         self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
     }
 
-    /// Takes a node as it is now. Returns whether its kubelet has just started.
+    /// Stores the current state of a node. Returns whether its kubelet has just started.
     pub(super) fn apply(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) -> bool {
         let down = node.annotation(DOWN_ANNOTATION) == Some("true");
         let starts = match self.machines.get_mut(node.name()) {
@@ -149,8 +150,8 @@ impl Machines {
         }
     }
 
-    /// Renews the leases of one slot's nodes. Returns those whose kubelets had to register again, because the cluster
-    /// took them for silent.
+    /// Renews the leases of the nodes in a slot. Returns the nodes that had Unknown conditions,
+    /// whose kubelets have registered again.
     pub(super) fn heartbeat(
         &mut self,
         context: &mut ComponentContext<'_>,
@@ -183,7 +184,8 @@ impl Machines {
     }
 }
 
-/// A kubelet starts: it fills in what its node does not say, says that it is ready, and takes its lease.
+/// Starts a kubelet: renews the lease, completes the node object, and reports that the node is
+/// ready.
 fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) {
     context.renew_lease(node.name(), node.uid());
     let mut complete = node.value().clone();
@@ -206,7 +208,7 @@ fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) 
     }
 }
 
-/// The kubelet's conditions as they were, with the time of this heartbeat.
+/// Reports the unchanged conditions with the current heartbeat time.
 fn report(context: &mut ComponentContext<'_>, node: &str) {
     let Some(node) = context.node(node) else { return };
     let mut updated = node.value().clone();
@@ -223,7 +225,7 @@ fn host_ip(node: &Value, index: u32) -> String {
     )
 }
 
-/// `10.64.3.` of `10.64.3.0/24`; a network of our own where the node has none that is IPv4.
+/// `10.64.3.` for the podCIDR `10.64.3.0/24`; a default network if the node has no IPv4 podCIDR.
 fn pod_network(node: &Value, index: u32) -> String {
     let cidr = text(node, &["spec", "podCIDR"]);
     match cidr.split_once('/').and_then(|(base, _)| base.rsplit_once('.')) {

@@ -1,4 +1,4 @@
-//! One pod on its node: its containers in their order, and what becomes of the whole (S22). Pure.
+//! A pod on its node: the order of its containers, and its phase (S22). Pure.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::container::{
 /// The containers of one pod.
 #[derive(Clone, Debug)]
 pub(crate) struct PodRun {
-    /// Init containers first, each list in the pod's order.
+    /// Init containers first, both lists in the order of the spec.
     pub containers: Vec<Container>,
     pub started_at: Timestamp,
     pub pod_ip: Option<Arc<str>>,
 }
 
-/// An event of one of the containers.
+/// An event of one container of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodEvent {
     pub container: usize,
@@ -52,7 +52,7 @@ impl PodPhase {
 }
 
 impl PodRun {
-    /// Does everything that is due by `now`.
+    /// Makes all changes of state that are due by `now`.
     pub(crate) fn advance(
         &mut self,
         now: Timestamp,
@@ -87,12 +87,12 @@ impl PodRun {
         before.iter().all(Container::allows_next_to_start)
     }
 
-    /// What a status shows of the run: two runs that look alike need no second report.
+    /// The states that the pod's status shows: as long as they are equal, no report is needed.
     pub(crate) fn visible_states(&self) -> Vec<VisibleState> {
         self.containers.iter().map(Container::visible_state).collect()
     }
 
-    /// When something happens next of itself.
+    /// The time of the next change of state that needs no outside cause.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         if self.phase().is_terminal() {
             return None;
@@ -133,7 +133,7 @@ impl PodRun {
         }
     }
 
-    /// How long the pod takes to stop, at most `grace_ms`.
+    /// The time that the pod takes to stop, at most `grace_ms`.
     pub(crate) fn stop_time(&self, grace_ms: i64, runtime: &mut Runtime<'_>) -> i64 {
         self.containers.iter().map(|c| c.stop_time(grace_ms, runtime.rng)).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! `status` of a pod as its kubelet writes it (S22). Pure.
+//! The `status` of a pod as its kubelet writes it (S22). Pure.
 
 use everynode_core::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -8,13 +8,14 @@ use super::run::{PodPhase, PodRun};
 use crate::clock::rfc3339;
 use crate::value::text;
 
-/// The node's addresses, as statuses name them.
+/// The node's addresses in the status.
 #[derive(Clone, Debug)]
 pub(super) struct HostAddress<'a> {
     pub host_ip: &'a str,
 }
 
-/// The status of an admitted pod. What is not the kubelet's in `old` (conditions of others, qosClass) stays.
+/// The status of an admitted pod. Keeps the fields of others in the old status: their conditions
+/// and the qosClass.
 pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
     let old = &pod["status"];
     let phase = run.phase();
@@ -49,7 +50,7 @@ pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Tim
     Value::Object(status)
 }
 
-/// The status of a pod that the kubelet turned away.
+/// The status of a pod that the kubelet rejected.
 pub(super) fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
     let old = &pod["status"];
     let mut status = json!({
@@ -88,7 +89,7 @@ fn conditions(run: &PodRun, phase: PodPhase, pod: &Value, now: Timestamp) -> Vec
     conditions
 }
 
-/// What a condition says: true, or false for a reason; a true one may have a reason as well.
+/// The status of a condition; a true one can have a reason as well.
 struct ConditionState {
     is_true: bool,
     reason: Option<&'static str>,
@@ -246,7 +247,7 @@ fn waiting(reason: &str, message: &str) -> Value {
     }
 }
 
-/// As Go prints durations: `10s`, `1m20s`, `5m0s`.
+/// A duration in Go's format: `10s`, `1m20s`, `5m0s`.
 fn go_seconds(seconds: i64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -264,7 +265,7 @@ fn terminated(exit: &Exit) -> Value {
     }})
 }
 
-/// `nginx` is `docker.io/library/nginx:latest`, as containerd reports it.
+/// The full name of an image as containerd reports it: `nginx` is `docker.io/library/nginx:latest`.
 fn full_image(image: &str) -> String {
     let (registry, rest) = match image.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
@@ -294,7 +295,7 @@ fn image_id(image: &str) -> String {
 mod tests {
     use super::*;
 
-    /// S22: images are reported in containerd's full form.
+    /// S22: images are reported with containerd's full names.
     #[test]
     fn images_are_reported_in_full() {
         for (image, expected) in [
@@ -309,7 +310,7 @@ mod tests {
         assert!(image_id("localhost:5000/x").starts_with("localhost:5000/x@sha256:"));
     }
 
-    /// S22: back-offs read as Go prints them.
+    /// S22: back-offs are printed in Go's format.
     #[test]
     fn back_offs_read_as_go_prints_them() {
         assert_eq!(go_seconds(10), "10s");

@@ -1,4 +1,4 @@
-//! The form that lifecycles have in a file or an annotation.
+//! The form of lifecycles in a file or an annotation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,7 +121,8 @@ impl Stage {
 }
 
 impl Lifecycle {
-    /// This lifecycle, with `base` (none for the very first) where it says nothing.
+    /// The lifecycle, with the stages of `base` where it lists none. Only the first built-in
+    /// lifecycle has no base.
     pub(super) fn with_defaults_of(
         &self,
         base: Option<&super::Lifecycle>,

@@ -1,7 +1,6 @@
-//! Preemption (S21): which pods make room on a node for a more important one.
+//! Preemption (S21): selects the pods on a node to evict for a pod with a higher priority.
 //!
-//! For pods that are aimed at one node, as a DaemonSet's are. Which node to empty for a pod that might go to several is
-//! not decided here: such a pod waits.
+//! Only for pods that are pinned to one node, as those of a DaemonSet are. Other pods wait instead.
 
 use super::{NAME, QueueKey};
 use crate::cluster::component_context::ComponentContext;
@@ -9,7 +8,8 @@ use crate::cluster::event::{EventSubject, EventText};
 use crate::condition;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
-/// The least important pods of a node without which the pod fits; `None` if it does not fit without them all.
+/// The pods with the lowest priority whose eviction makes room for the pod; `None` if even the
+/// eviction of all of them does not.
 pub(super) fn victims(
     room: &Room,
     needs: &PodNeeds,
@@ -26,7 +26,7 @@ pub(super) fn victims(
     if !room.misfits(needs).is_empty() {
         return None;
     }
-    // The most important may stay if there is room left, of equals the oldest.
+    // Keep as many as fit, by priority and then by age.
     lesser.sort_by_key(|(queue_key, _)| *queue_key);
     let mut victims = Vec::new();
     for (other, usage) in lesser {
@@ -39,7 +39,7 @@ pub(super) fn victims(
     Some(victims)
 }
 
-/// Deletes a pod so that another one finds room. Returns whether it had not been deleted already.
+/// Evicts a pod. Returns false if the pod is gone or terminating already.
 pub(super) fn evict(
     context: &mut ComponentContext<'_>,
     victim: &QueueKey,

@@ -1,4 +1,4 @@
-//! Nodes that come, go, fail and return.
+//! Nodes that are added, deleted, fail and recover.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn tolerating(name: &str, tolerations: Value) -> Value {
     pod
 }
 
-/// S23: a node that is told to be down is found out by its lease, and recovers.
+/// S23: a node that is marked as down is detected by its lease, and recovers.
 #[test]
 fn a_node_goes_down_and_comes_back() {
     let mut sim = Sim::new(2);
@@ -64,7 +64,7 @@ fn a_node_goes_down_and_comes_back() {
     assert_eq!(ready(&sim, "node-0001"), "True");
 }
 
-/// S23, S25: a kubelet is not late because the machine is: no node is lost while the actors are minutes behind.
+/// S23, S25: no node becomes not ready while the components are minutes behind.
 #[test]
 fn no_node_is_lost_when_the_actors_are_behind() {
     let mut sim = Sim::new(200);
@@ -79,7 +79,8 @@ fn no_node_is_lost_when_the_actors_are_behind() {
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
 
-/// S23: a kubelet that is alive and taken for silent says within a heartbeat how its node and its pods are.
+/// S23: a live kubelet whose node has Unknown conditions reports its node and its pods with the
+/// next heartbeat.
 #[test]
 fn a_node_that_was_wrongly_lost_recovers() {
     let mut sim = Sim::new(1);
@@ -100,7 +101,7 @@ fn a_node_that_was_wrongly_lost_recovers() {
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
 
-/// S22, S23: a dead node's kubelet does nothing: pods neither start nor stop there until it is back.
+/// S22, S23: the kubelet of a down node does nothing: pods neither start nor stop until it is back.
 #[test]
 fn pods_of_a_dead_node_neither_start_nor_stop() {
     let mut sim = Sim::new(1);
@@ -120,7 +121,8 @@ fn pods_of_a_dead_node_neither_start_nor_stop() {
     assert_eq!(sim.line("old"), "gone");
 }
 
-/// S23: heartbeats are leases, renewed every ten seconds, each node at its own moment.
+/// S23: heartbeats are leases that are renewed every ten seconds, at a different moment for each
+/// node.
 #[test]
 fn heartbeats_are_leases() {
     let mut sim = Sim::new(5);
@@ -138,7 +140,7 @@ fn heartbeats_are_leases() {
     assert_eq!(times.len(), 5);
 }
 
-/// S23: every five minutes a kubelet reports its node's conditions, changed or not.
+/// S23: a kubelet reports its node's conditions every five minutes, changed or not.
 #[test]
 fn conditions_are_reported_now_and_then() {
     let mut sim = Sim::new(1);
@@ -172,7 +174,7 @@ fn cordon_adds_a_taint() {
     assert_eq!(taints(&sim, "node-0001"), ["k:NoSchedule"]);
 }
 
-/// S23: a NoExecute taint evicts pods at once, or after as long as they tolerate it.
+/// S23: a NoExecute taint evicts pods at once, or after the time that they tolerate it.
 #[test]
 fn a_no_execute_taint_evicts() {
     let mut sim = Sim::new(1);
@@ -194,7 +196,7 @@ fn a_no_execute_taint_evicts() {
     assert!(sim.events("some").iter().any(|e| e.contains("Marking for deletion Pod default/some")));
 }
 
-/// S23: a taint that goes in time spares the pod.
+/// S23: a taint that is removed in time evicts no pod.
 #[test]
 fn a_taint_that_goes_in_time_spares_the_pod() {
     let mut sim = Sim::new(1);
@@ -209,7 +211,7 @@ fn a_taint_that_goes_in_time_spares_the_pod() {
     assert!(sim.pod("p").is_some());
 }
 
-/// S23: pods of a node that is gone are collected; a node that returns in time keeps them.
+/// S23: the pods of a deleted node are removed; a node that is created again in time keeps them.
 #[test]
 fn pods_of_deleted_nodes_are_collected() {
     let mut sim = Sim::new(2);
@@ -227,7 +229,7 @@ fn pods_of_deleted_nodes_are_collected() {
     assert_eq!(sim.line("q"), "Running c[running ready, 1 restarts] Ready");
 }
 
-/// S20, S22, S23: a bare node that someone creates gets a kubelet, which completes it.
+/// S20, S22, S23: a minimal node that a client creates gets a kubelet, which completes it.
 #[test]
 fn a_bare_node_gets_a_kubelet() {
     let mut sim = Sim::new(0);
@@ -244,7 +246,7 @@ fn a_bare_node_gets_a_kubelet() {
     assert_eq!(ready(&sim, "mine"), "True");
 }
 
-/// S7, S21, S22: actors that missed changes start over from a list.
+/// S7, S21, S22: components that missed changes start again from a list.
 #[test]
 fn missed_changes_are_made_up_for() {
     let mut sim = Sim::new(2);
@@ -264,7 +266,7 @@ fn missed_changes_are_made_up_for() {
     assert_eq!((store.count(&NODE), store.count(&POD)), (1, 1));
 }
 
-/// S7, S22: a node that was replaced unseen starts its pods again, and counts what they use once.
+/// S7, S22: a node that was replaced unobserved starts its pods again and counts their usage once.
 #[test]
 fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
     let mut sim = Sim::new(1);
@@ -288,7 +290,7 @@ fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
     assert_eq!(sim.line("q"), "Failed (OutOfcpu)");
 }
 
-/// S24: the same seed gives the same history, another one another.
+/// S24: the same seed gives the same history, another seed another one.
 #[test]
 fn the_same_seed_gives_the_same_history() {
     let history = |seed| {
@@ -311,7 +313,7 @@ fn the_same_seed_gives_the_same_history() {
     assert_ne!(history(1), history(2));
 }
 
-/// S25: events that nobody has written for an hour are dropped, and no others.
+/// S25: events that were not written for an hour are deleted, and no others.
 #[test]
 fn old_events_are_dropped() {
     let mut sim = Sim::new(1);

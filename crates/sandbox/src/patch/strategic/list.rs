@@ -1,4 +1,4 @@
-//! Lists in a strategic merge patch: matched by key, and put in an order that keeps the patch's, then the server's.
+//! Lists in a strategic merge patch: merging by key, and the order of the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use super::{bad_type, merge_object, plain, unknown_patch_type, without_directive
 use crate::patch::go_text;
 use crate::patch::schema::Field;
 
-/// What tells an element from others: the value of its merge key, or the scalar itself.
+/// Identifies an element: the value of its merge key, or the scalar itself.
 type Identity = String;
 
-/// Where each element stands in a list; of twins, the first.
+/// The position of each element in a list; of duplicates, the first.
 type Positions = BTreeMap<Identity, usize>;
 
-/// Merges a list of the patch into the list that is there.
+/// Merges a list of the patch into an existing list.
 pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
@@ -29,7 +29,8 @@ pub(super) fn merge(
     }
 }
 
-/// Takes the elements of `deleted` out of a list of scalars. Upstream merges a list of objects instead.
+/// Removes the elements of `deleted` from a list of scalars. For lists of objects, upstream merges
+/// them instead.
 pub(super) fn delete(
     original: Vec<Value>,
     deleted: Vec<Value>,
@@ -45,8 +46,8 @@ pub(super) fn delete(
     }
 }
 
-/// Merges a list whose elements a `$setElementOrder` orders. What it does not name keeps its place among the others as
-/// well as it can.
+/// Merges a list with the order of a `$setElementOrder`. Elements that the order does not list keep
+/// their positions relative to the others as far as possible.
 pub(super) fn merge_in_order(
     original: &mut Fields,
     patch: &mut Fields,
@@ -113,8 +114,8 @@ fn merge_objects(
     in_order(merged, &asked, &live, Some(key))
 }
 
-/// Elements with `$patch`: `delete` takes out those of the same key, `replace` (on any element) the whole list. Returns
-/// what is left of the list, and of the patch.
+/// Applies elements with `$patch`: `delete` removes the elements with the same key, `replace` (in
+/// any element) the whole list. Returns the rest of the list and of the patch.
 fn apply_element_directives(
     original: Vec<Value>,
     patch: Vec<Value>,
@@ -152,7 +153,7 @@ fn apply_element_directives(
     Ok((left, rest))
 }
 
-/// Checks that the patch's elements stand in the order that is asked for, and are all named there.
+/// Checks that the order lists all elements of the patch, and that they occur in that order.
 fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), MergeError> {
     if order.is_empty() {
         return Ok(());
@@ -176,8 +177,8 @@ fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Resul
     Ok(())
 }
 
-/// The elements that are asked for in the order asked, the server's own in the server's, the two interleaved so that a
-/// server's element stands before the first one that it stood before.
+/// Sorts the merged elements: those in the patch in its order, the others in the order of the
+/// existing list, each before the first element that it preceded.
 fn in_order(
     merged: Vec<Value>,
     asked: &Positions,
@@ -215,7 +216,7 @@ enum Elements {
     Objects,
 }
 
-/// What the lists hold: elements of one type, or the patch is refused.
+/// The type of the elements of both lists; an error if it is not the same for all.
 fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, MergeError> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {

@@ -1,8 +1,8 @@
-//! Many watchers of different speeds over one log.
+//! Many watchers with different speeds on one log.
 
 use super::*;
 
-/// The next number of a small generator: the test needs variety, not chance.
+/// The next number of a small generator; the test needs variety, not randomness.
 fn next(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*state >> 40).unwrap_or(0)
@@ -10,9 +10,9 @@ fn next(state: &mut u64) -> usize {
 
 struct Watcher {
     position: u64,
-    /// The sum of what it knows: of each object the newest resourceVersion.
+    /// The known state: the newest resourceVersion of each object.
     known: BTreeMap<String, u64>,
-    /// Reads at every so many writes.
+    /// The number of writes between two reads.
     every: usize,
     lists: usize,
 }
@@ -50,8 +50,8 @@ fn truth(store: &Store) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// S7: watchers that read at every write and watchers that sleep for thousands end with the same state; the log is never
-/// longer than its window, whoever is behind.
+/// S7: watchers that read at every write and watchers that pause for thousands of writes end with
+/// the same state, and the log never exceeds its window.
 #[test]
 fn watchers_of_all_speeds_end_with_the_same_state() {
     const WINDOW: usize = 1_000;
@@ -97,7 +97,7 @@ fn watchers_of_all_speeds_end_with_the_same_state() {
     assert!(watchers.iter().any(|watcher| watcher.lists > 1), "slow ones do");
 }
 
-/// S25: of objects that are written again and again, only the newest changes keep trees: the rest of the log is bytes.
+/// S25: of objects that are written again and again, only the newest changes keep their trees.
 #[test]
 fn old_versions_keep_no_trees() {
     let mut registry = registry();

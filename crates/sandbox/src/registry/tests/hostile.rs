@@ -1,11 +1,11 @@
-//! Whatever clients send, the store answers: no panic, and what it takes it can serve and take again.
+//! Random input: the registry answers without a panic, and accepts what it has served.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::kind::{BUILT_IN, Subresource};
 
-/// Names that mean something somewhere, so that random objects get past the first check.
+/// Meaningful names, so that random objects pass the first checks.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -92,7 +92,7 @@ fn tree() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A valid object with a random tree put somewhere into it.
+/// A valid object with a random tree inserted somewhere.
 fn nearly_valid() -> impl Strategy<Value = (usize, Value)> {
     let places = prop::sample::select(vec![
         "",
@@ -130,7 +130,7 @@ fn nearly_valid() -> impl Strategy<Value = (usize, Value)> {
     })
 }
 
-/// Everything that can be sent for an object of a kind.
+/// Sends all requests for an object of a kind.
 fn send(kind: &'static Kind, object: &Value, other: &Value) {
     let mut registry = registry();
     let namespace = if kind.namespaced { "default" } else { "" };
@@ -170,8 +170,8 @@ fn send(kind: &'static Kind, object: &Value, other: &Value) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// S12: no object, patch or option that is JSON makes the store panic; what is refused leaves no trace, and what is
-    /// served is taken back unchanged, without a new resourceVersion.
+    /// S12: no object, patch or option in JSON makes the registry panic; a refused write changes
+    /// nothing, and a served object is accepted unchanged, without a new resourceVersion.
     #[test]
     fn any_json_is_taken_or_refused((index, object) in nearly_valid(), random in tree(), other in tree()) {
         send(BUILT_IN[index], &object, &other);

@@ -1,4 +1,4 @@
-//! A client that follows the protocol ends with the true state, whatever happens in between.
+//! A client that follows the protocol ends with the true state, whatever happens meanwhile.
 
 use proptest::prelude::*;
 
@@ -9,10 +9,10 @@ enum Step {
     Create(usize),
     Label(usize, usize),
     Delete(usize),
-    /// The client reads at most so many changes.
+    /// The client reads at most this number of changes.
     Read(usize),
     Compact,
-    /// The client reads one page, of so many items.
+    /// The client reads one page with this number of items.
     Page(usize),
 }
 
@@ -27,14 +27,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a client knows: name to resourceVersion.
+/// The state that a client knows: names with their resourceVersions.
 type Known = BTreeMap<String, u64>;
 
 fn known(list: &List) -> Known {
     list.items.iter().map(|item| (item.name().to_string(), item.resource_version())).collect()
 }
 
-/// Follows one kind with a selector: lists, then reads changes; lists again when the window has passed.
+/// Follows one kind with a selector: lists, then reads changes; lists again when the log no longer
+/// goes back far enough.
 struct Client {
     selector: Selector,
     known: Known,
@@ -50,7 +51,7 @@ impl Client {
         self.position = list.resource_version;
     }
 
-    /// False once there is nothing to read.
+    /// Returns false once there is nothing to read.
     fn read(&mut self, store: &Store, limit: usize) -> bool {
         let Ok(changes) = store.changes_since(&CONFIG_MAP, self.position, limit) else {
             self.list(store);
@@ -74,7 +75,7 @@ impl Client {
     }
 }
 
-/// Reads a list page by page, and knows what it must show.
+/// Reads a list page by page, and knows the expected result.
 #[derive(Default)]
 struct Pager {
     token: Option<String>,
@@ -128,7 +129,7 @@ fn run(steps: &[Step], window: usize) {
     }
     for step in steps {
         let name = |index: &usize| format!("object-{index}");
-        // A write may be refused: what matters is what others see of it.
+        // Whether the write is refused does not matter, only what others see of it.
         let _refused_or_not = match step {
             Step::Create(index) => registry
                 .create(&CONFIG_MAP, "default", config_map(&name(index)), &options())
@@ -171,8 +172,8 @@ fn run(steps: &[Step], window: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// S6, S7: under compaction, small windows and selectors that objects leave and join, each client that follows list
-    /// and watch ends with the true state, and the pages of a list show one snapshot.
+    /// S6, S7: with compaction, small windows and changing selections, each client that follows
+    /// lists and watches ends with the true state, and the pages of a list show one snapshot.
     #[test]
     fn clients_that_follow_the_protocol_know_the_truth(
         steps in prop::collection::vec(step(), 0..80), window in 2..40usize,

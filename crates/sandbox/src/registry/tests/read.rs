@@ -1,9 +1,9 @@
-//! Lists, watches, and what is kept for them.
+//! Lists and watches.
 
 use super::*;
 use crate::status::Reason;
 
-/// S2: Events are stored once and served in two forms, selected and watched in either.
+/// S2: Events are stored once and served in two forms; selectors and watches work in either.
 #[test]
 fn events_have_two_forms_and_one_store() {
     let mut registry = registry();
@@ -32,7 +32,8 @@ fn events_have_two_forms_and_one_store() {
     assert_eq!(names(&EVENTS_EVENT, "regarding.name=q"), Ok(0));
 }
 
-/// S6: lists are narrowed by labels and fields; a field that a kind does not select by is refused in upstream's words.
+/// S6: lists are selected by labels and fields; an unsupported field is refused with upstream's
+/// message.
 #[test]
 fn lists_are_selected() {
     let mut registry = registry();
@@ -65,8 +66,8 @@ fn lists_are_selected() {
     );
 }
 
-/// S6: the pages of a list show one state, whatever is written between them; once the window has passed, 410, with a token
-/// to go on with the state as it is.
+/// S6: the pages of a list show one state, whatever is written between them. When the log no longer
+/// goes back that far, the error 410 has a token for the rest of the current state.
 #[test]
 fn pages_show_one_snapshot() {
     let mut registry = registry();
@@ -108,7 +109,7 @@ fn pages_show_one_snapshot() {
     }
 }
 
-/// S6: a list at a resourceVersion shows that state exactly, or one not older.
+/// S6: a list at a resourceVersion shows exactly that state, or one that is not older.
 #[test]
 fn lists_can_ask_for_a_resource_version() {
     let mut registry = registry();
@@ -132,7 +133,8 @@ fn lists_can_ask_for_a_resource_version() {
     assert_eq!(count(first + 100, None), Err(504));
 }
 
-/// S7: a change is told by what a watcher selects; an object that stops matching is deleted to it.
+/// S7: a change depends on the watcher's selector; an object that stops matching is deleted for the
+/// watcher.
 #[test]
 fn a_selector_decides_what_a_change_is() {
     let mut registry = registry();
@@ -165,7 +167,7 @@ fn a_selector_decides_what_a_change_is() {
     );
 }
 
-/// S7: a watcher that falls behind the window is told so, and no other is held up.
+/// S7: a watcher that is behind the window gets an error, and does not delay the others.
 #[test]
 fn the_window_passes_those_who_fall_behind() {
     let mut registry = Registry::new(&Options { seed: 0, window: 3 }, START);
@@ -184,7 +186,7 @@ fn the_window_passes_those_who_fall_behind() {
     );
 }
 
-/// S25: an object that was not written for a while is kept as bytes, and is the same to all who read it.
+/// S25: an object that was not written for a while is kept as bytes, and reads the same.
 #[test]
 fn an_old_object_is_the_same_as_bytes() {
     let mut registry = registry();

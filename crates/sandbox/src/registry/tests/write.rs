@@ -1,10 +1,10 @@
-//! What a write may do, and what it makes.
+//! The rules and results of writes.
 
 use super::*;
 use crate::kind::ROLE;
 
-/// S8: what the server sets on a new object, and what it answers to a second one, to one that is not there, and to stale
-/// knowledge.
+/// S8: the server's fields of a new object, and the errors for a second one, for an absent one and
+/// for a stale one.
 #[test]
 fn an_object_is_created_once_and_replaced_by_who_knows_it() {
     let mut registry = registry();
@@ -36,7 +36,7 @@ fn an_object_is_created_once_and_replaced_by_who_knows_it() {
     );
 }
 
-/// S8: a write that changes nothing leaves the resourceVersion, and tells no watcher.
+/// S8: a write that changes nothing keeps the resourceVersion and causes no watch event.
 #[test]
 fn a_write_that_changes_nothing_is_no_write() {
     let mut registry = registry();
@@ -49,7 +49,7 @@ fn a_write_that_changes_nothing_is_no_write() {
     assert_eq!(registry.store().resource_version(), before);
 }
 
-/// S4, S8: a dry run answers as the write would, and writes nothing.
+/// S4, S8: a dry run has the same result as the write, and writes nothing.
 #[test]
 fn a_dry_run_writes_nothing() {
     let mut registry = registry();
@@ -77,7 +77,8 @@ fn a_dry_run_writes_nothing() {
     assert_eq!(registry.store().resource_version(), before + 1);
 }
 
-/// S4, S24: generateName adds five characters of Kubernetes' alphabet; the same seed makes the same names.
+/// S4, S24: generateName adds five characters of Kubernetes' alphabet; the same seed gives the same
+/// names.
 #[test]
 fn a_name_is_generated_from_the_seed() {
     let named = || {
@@ -92,7 +93,8 @@ fn a_name_is_generated_from_the_seed() {
     assert_eq!(name, named());
 }
 
-/// S9: generation counts spec changes, the deprecated annotation counts template changes, metadata and status none.
+/// S9: the generation counts changes of the spec, the deprecated annotation counts changes of the
+/// template; metadata and status count for neither.
 #[test]
 fn generation_grows_with_the_spec_alone() {
     let mut registry = registry();
@@ -113,7 +115,7 @@ fn generation_grows_with_the_spec_alone() {
     assert_eq!(patch(json!({"status": {"numberReady": 1}}), true), expected(3, "2"));
 }
 
-/// S9: a pod's generation counts the changes of its spec alone, too.
+/// S9: a pod's generation counts changes of its spec only.
 #[test]
 fn a_pods_generation_grows_with_its_spec() {
     let mut registry = registry();
@@ -127,7 +129,7 @@ fn a_pods_generation_grows_with_its_spec() {
     assert_eq!(patch(json!({"spec": {"activeDeadlineSeconds": 5}})), Some(2));
 }
 
-/// S9: status and spec can't be changed through each other's endpoint.
+/// S9: each of the main and the status endpoint keeps the other's part unchanged.
 #[test]
 fn each_endpoint_changes_its_own_part() {
     let mut registry = registry();
@@ -151,7 +153,8 @@ fn each_endpoint_changes_its_own_part() {
     }
 }
 
-/// S10: a pod's quality of service follows from its requests and limits, its priority from one of the two built-in classes.
+/// S10: a pod's quality of service depends on its requests and limits, its priority on one of the
+/// two built-in classes.
 #[test]
 fn a_pods_quality_and_priority_follow_from_its_spec() {
     let mut registry = registry();
@@ -173,7 +176,8 @@ fn a_pods_quality_and_priority_follow_from_its_spec() {
     }
 }
 
-/// S10: a new pod is Pending, with its quality of service, priority, account and default tolerations.
+/// S10: a new pod is Pending and has a quality of service, a priority, a service account and
+/// default tolerations.
 #[test]
 fn a_new_pod_is_admitted_as_a_real_cluster_does() {
     let mut registry = registry();
@@ -195,7 +199,8 @@ fn a_new_pod_is_admitted_as_a_real_cluster_does() {
     );
 }
 
-/// S10: an unscheduled pod goes at once; a bound one takes its grace period, which can only be shortened.
+/// S10: an unbound pod is deleted at once; a bound one has a grace period, which can only be
+/// shortened.
 #[test]
 fn a_bound_pod_is_deleted_gracefully() {
     let mut registry = registry();
@@ -229,7 +234,7 @@ fn a_bound_pod_is_deleted_gracefully() {
     assert_eq!(registry.store().pods_on_node("node-1").count(), 0);
 }
 
-/// S8: a deletion may say which object it means.
+/// S8: a deletion can have preconditions.
 #[test]
 fn a_deletion_can_have_preconditions() {
     let mut registry = registry();
@@ -247,7 +252,7 @@ fn a_deletion_can_have_preconditions() {
     assert!(registry.delete(&POD, "default", "a", &same, &options()).is_ok());
 }
 
-/// S11: an object with finalizers is marked, and goes with the last of them.
+/// S11: an object with finalizers is marked, and removed with the last finalizer.
 #[test]
 fn finalizers_keep_an_object() {
     let mut registry = registry();
@@ -262,7 +267,7 @@ fn finalizers_keep_an_object() {
     assert_eq!(message(registry.store().get(&CONFIG_MAP, "default", "a")).0, 404);
 }
 
-/// S11: a namespace being deleted takes no new content, and goes once it is finalized.
+/// S11: a namespace that is being deleted refuses new content, and is removed once it is finalized.
 #[test]
 fn a_namespace_ends_when_it_is_finalized() {
     let mut registry = registry();
@@ -293,7 +298,7 @@ fn a_namespace_ends_when_it_is_finalized() {
     assert_eq!(message(registry.store().get(&NAMESPACE, "", "team")).0, 404);
 }
 
-/// S9: what the kinds' validation finds is one Status, with upstream's words and causes.
+/// S9: all validation errors are in one Status, with upstream's messages and causes.
 #[test]
 fn an_invalid_object_is_refused_with_its_causes() {
     let mut registry = registry();
@@ -308,7 +313,7 @@ fn an_invalid_object_is_refused_with_its_causes() {
     assert_eq!(details.causes[0].reason, "FieldValueInvalid");
 }
 
-/// S8: a Lease must be replaced by who knows its resourceVersion; a PUT may also make it.
+/// S8: an update of a Lease needs the current resourceVersion; a PUT can also create a Lease.
 #[test]
 fn a_lease_is_locked_by_its_resource_version() {
     let mut registry = registry();
@@ -319,7 +324,7 @@ fn a_lease_is_locked_by_its_resource_version() {
     assert!(text.contains("metadata.resourceVersion"), "{text}");
 }
 
-/// S4: a PUT makes what is not there for the kinds for which upstream has it so, and for no other.
+/// S4: a PUT of an absent object creates it for the same kinds as upstream, and for no other.
 #[test]
 fn a_put_makes_an_object_of_a_few_kinds() {
     let mut registry = registry();
@@ -329,7 +334,7 @@ fn a_put_makes_an_object_of_a_few_kinds() {
     assert_eq!(message(registry.update(&CONFIG_MAP, "default", "c", map, &options())).0, 404);
 }
 
-/// S9: the range of a node's pods can't be changed by its old name either, and either name gives the other.
+/// S9: a node's pod range can't be changed through podCIDR or podCIDRs, and each sets the other.
 #[test]
 fn one_range_of_pods_and_the_list_of_them_say_the_same() {
     let mut registry = registry();
@@ -351,7 +356,7 @@ fn one_range_of_pods_and_the_list_of_them_say_the_same() {
     assert_eq!(node.text(&["spec", "podCIDR"]), "10.0.0.0/24");
 }
 
-/// S4: eviction deletes the pod, and says so in its status; a name that is another's is refused.
+/// S4: an eviction deletes the pod and sets a condition; another name in the body is refused.
 #[test]
 fn eviction_deletes_a_pod() {
     let mut registry = registry();
@@ -384,7 +389,8 @@ fn eviction_deletes_a_pod() {
     assert_eq!(message(registry.store().get(&POD, "default", "a")).0, 404);
 }
 
-/// S4: a node keeps the status that it is created with; deletecollection deletes what is selected.
+/// S4: a node keeps the status with which it is created; deletecollection deletes the selected
+/// objects.
 #[test]
 fn a_collection_is_deleted_by_selector() {
     let mut registry = registry();
@@ -404,7 +410,8 @@ fn a_collection_is_deleted_by_selector() {
     assert_eq!(registry.store().count(&NODE), 1);
 }
 
-/// S10: what admission refuses is named by what is known of the name then, so that refusals of many pods read alike.
+/// S10: admission errors have the name as known at that time, so that those of many pods have the
+/// same text.
 #[test]
 fn a_refused_pod_has_no_generated_name_yet() {
     let mut registry = registry();
@@ -417,7 +424,7 @@ fn a_refused_pod_has_no_generated_name_yet() {
     );
 }
 
-/// S11: an object that is being deleted takes no new finalizer, and its deletion can't be taken back.
+/// S11: an object that is being deleted accepts no new finalizer, and its deletion can't be undone.
 #[test]
 fn a_deletion_is_final() {
     let mut registry = registry();
@@ -444,8 +451,8 @@ fn a_deletion_is_final() {
     assert!(patched.expect("it is valid").is_terminating());
 }
 
-/// S8: a write that names the UID of another object of the same name is a conflict; such a patch is invalid, by which
-/// controllers tell that their pod was replaced.
+/// S8: an update with the UID of another object of the same name is a conflict; such a patch is
+/// invalid, from which controllers learn that the object was replaced.
 #[test]
 fn a_write_can_name_the_object_that_it_means() {
     let mut registry = registry();
@@ -470,7 +477,7 @@ fn a_write_can_name_the_object_that_it_means() {
     );
 }
 
-/// S5, S8: what a patch made is read as its kind, and refused in upstream's words if it is none.
+/// S5, S8: a patched object is decoded as its kind, and errors have upstream's messages.
 #[test]
 fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
     let mut registry = registry();
@@ -502,8 +509,8 @@ fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
     );
 }
 
-/// S4, S5: under strict validation a patch of any form is refused for fields that no type has, but not for those that the
-/// object had already.
+/// S4, S5: strict validation refuses a patch that adds unknown fields, but not one of an object
+/// that has them already.
 #[test]
 fn strict_validation_holds_for_patches_of_every_form() {
     let mut registry = registry();
