@@ -556,7 +556,8 @@ items:
             ("just a string", "document 1: expected a Node or a List of Nodes, found no object"),
             ("kind: Node", "item 1 has no metadata.name"),
             (
-                "kind: List\nitems: [{kind: Node, metadata: {name: a}}, {kind: Node, metadata: {name: a}}]",
+                "kind: List\nitems: [{kind: Node, metadata: {name: a}}, {kind: Node, metadata: \
+                 {name: a}}]",
                 "node a is listed twice",
             ),
             (

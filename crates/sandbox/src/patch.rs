@@ -124,7 +124,8 @@ mod tests {
             assert_eq!(parsed(unknown), Err((415, message)));
         }
         let message = format!(
-            "server-side apply (application/apply-patch+yaml) is not supported by this server yet - {types}"
+            "server-side apply (application/apply-patch+yaml) is not supported by this server yet \
+             - {types}"
         );
         assert_eq!(parsed("application/apply-patch+yaml"), Err((415, message)));
     }

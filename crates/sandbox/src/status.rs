@@ -210,7 +210,8 @@ impl Status {
         Self::conflict(
             kind,
             name,
-            "the object has been modified; please apply your changes to the latest version and try again",
+            "the object has been modified; please apply your changes to the latest version and try \
+             again",
         )
     }
 
@@ -231,7 +232,8 @@ impl Status {
             kind,
             name,
             &format!(
-                "unable to create new content in namespace {namespace} because it is being terminated"
+                "unable to create new content in namespace {namespace} because it is being \
+                 terminated"
             ),
         );
         if let Some(details) = &mut status.0.details {

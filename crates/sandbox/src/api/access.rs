@@ -182,32 +182,38 @@ mod tests {
             (
                 Method::GET,
                 "/api/v1/namespaces/a/pods/p",
-                "pods \"p\" is forbidden: User \"bob\" cannot get resource \"pods\" in API group \"\" in the namespace \"a\"",
+                "pods \"p\" is forbidden: User \"bob\" cannot get resource \"pods\" in API group \
+                 \"\" in the namespace \"a\"",
             ),
             (
                 Method::GET,
                 "/apis/apps/v1/daemonsets?watch=1",
-                "daemonsets.apps is forbidden: User \"bob\" cannot watch resource \"daemonsets\" in API group \"apps\" at the cluster scope",
+                "daemonsets.apps is forbidden: User \"bob\" cannot watch resource \"daemonsets\" \
+                 in API group \"apps\" at the cluster scope",
             ),
             (
                 Method::GET,
                 "/api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Ds",
-                "secrets \"s\" is forbidden: User \"bob\" cannot list resource \"secrets\" in API group \"\" in the namespace \"a\"",
+                "secrets \"s\" is forbidden: User \"bob\" cannot list resource \"secrets\" in API \
+                 group \"\" in the namespace \"a\"",
             ),
             (
                 Method::PATCH,
                 "/apis/apps/v1/namespaces/a/daemonsets/d/status",
-                "daemonsets.apps \"d\" is forbidden: User \"bob\" cannot patch resource \"daemonsets/status\" in API group \"apps\" in the namespace \"a\"",
+                "daemonsets.apps \"d\" is forbidden: User \"bob\" cannot patch resource \
+                 \"daemonsets/status\" in API group \"apps\" in the namespace \"a\"",
             ),
             (
                 Method::GET,
                 "/api/v1/namespaces/a",
-                "namespaces \"a\" is forbidden: User \"bob\" cannot get resource \"namespaces\" in API group \"\" in the namespace \"a\"",
+                "namespaces \"a\" is forbidden: User \"bob\" cannot get resource \"namespaces\" in \
+                 API group \"\" in the namespace \"a\"",
             ),
             (
                 Method::DELETE,
                 "/api/v1/namespaces/a/pods",
-                "pods is forbidden: User \"bob\" cannot deletecollection resource \"pods\" in API group \"\" in the namespace \"a\"",
+                "pods is forbidden: User \"bob\" cannot deletecollection resource \"pods\" in API \
+                 group \"\" in the namespace \"a\"",
             ),
             (Method::POST, "/apis", "forbidden: User \"bob\" cannot post path \"/apis\""),
         ] {

@@ -295,7 +295,11 @@ fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
 }
 
 fn aggregated_resource(kind: &'static Kind) -> Value {
-    let response_kind = |body_type: &SubresourceType| json!({"group": body_type.group, "version": body_type.version, "kind": body_type.kind});
+    let response_kind = |body_type: &SubresourceType| {
+        json!({
+            "group": body_type.group, "version": body_type.version, "kind": body_type.kind,
+        })
+    };
     let subresources: Vec<Value> = kind
         .subresources
         .iter()

@@ -187,11 +187,13 @@ mod tests {
             ("application/vnd.kubernetes.protobuf", Err(406)),
             ("text/html", Err(406)),
             (
-                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                "application/json;as=Table;v=v1;g=meta.k8s.io,\
+                 application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
                 Ok(Table(MetaVersion::V1)),
             ),
             (
-                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+                "application/json;as=Table;v=v9;g=meta.k8s.io,\
+                 application/json;as=Table;v=v1beta1;g=meta.k8s.io",
                 Ok(Table(MetaVersion::V1Beta1)),
             ),
             ("application/json;as=Table;v=v1;g=else", Err(406)),

@@ -136,7 +136,8 @@ fn field_validation(value: &str) -> Result<FieldValidation, Status> {
         "" | "Warn" => Ok(FieldValidation::Warn),
         "Strict" => Ok(FieldValidation::Strict),
         other => Err(Status::bad_request(format!(
-            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Warn\", \"Strict\""
+            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \
+             \"Warn\", \"Strict\""
         ))),
     }
 }

@@ -87,8 +87,10 @@ pub(crate) async fn serve<H, F>(
             Ok(()) = outages.changed() => {
                 signals.outage.cancel();
                 let until = outages.borrow_and_update().unwrap_or_else(Instant::now);
-                let Some(reopened) = reopen(listener, until, &signals.shutdown).await else { break };
-                listener = reopened;
+                match reopen(listener, until, &signals.shutdown).await {
+                    Some(reopened) => listener = reopened,
+                    None => break,
+                }
                 signals.outage = CancellationToken::new();
                 continue;
             }

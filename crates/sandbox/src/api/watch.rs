@@ -75,17 +75,20 @@ pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
     let matching = parameters.resource_version_match.as_str();
     match parameters.send_initial_events {
         None if !matching.is_empty() => Err(invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless \
+             sendInitialEvents is provided",
         )),
         None => Ok(match asked {
             None | Some(0) => Start::InitialEvents { with_bookmark: false },
             Some(asked) => Start::After(asked),
         }),
         Some(_) if matching.is_empty() => Err(invalid_options(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
+             resourceVersionMatch to NotOlderThan",
         )),
         Some(_) if matching != "NotOlderThan" => Err(invalid_options(&format!(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, not {matching:?}"
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
+             resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
         Some(true) => Ok(Start::InitialEvents { with_bookmark: true }),
         Some(false) => Ok(asked.filter(|asked| *asked > 0).map_or(Start::Now, Start::After)),
@@ -192,12 +195,14 @@ impl Watcher {
                 return Some(chunk.freeze());
             }
             let shared = Arc::clone(&self.shared);
+            let initial_end_at = self.initial_end_at;
             tokio::select! {
                 // The sender lives as long as the server: an error means that the server stops.
                 changed = self.updates.changed() => changed.ok()?,
                 () = shared.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(self.initial_end_at.unwrap_or(self.deadline)), if self.initial_end_at.is_some() => {}
+                () = tokio::time::sleep_until(initial_end_at.unwrap_or(self.deadline)),
+                    if initial_end_at.is_some() => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.request.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
                     self.bookmark(&mut chunk, false);

@@ -20,19 +20,26 @@ const OBJECTS: &str = r#"
   {nonResourceURLs: [/metrics/*], verbs: [get]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: readers},
-  roleRef: {kind: ClusterRole, name: reader}, subjects: [{kind: User, name: ann}, {kind: Group, name: readers}]}
+  roleRef: {kind: ClusterRole, name: reader},
+  subjects: [{kind: User, name: ann}, {kind: Group, name: readers}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: writer, namespace: default}, rules: [
-  {apiGroups: ["*"], resources: ["*"], verbs: [create]}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role,
+  metadata: {name: writer, namespace: default},
+  rules: [{apiGroups: ["*"], resources: ["*"], verbs: [create]}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: writers, namespace: default},
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: writers, namespace: default},
   roleRef: {kind: Role, name: writer}, subjects: [{kind: ServiceAccount, name: agent}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: viewers, namespace: kube-system},
-  roleRef: {kind: ClusterRole, name: admin}, subjects: [{kind: ServiceAccount, name: agent, namespace: default}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: viewers, namespace: kube-system},
+  roleRef: {kind: ClusterRole, name: admin},
+  subjects: [{kind: ServiceAccount, name: agent, namespace: default}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: dangling, namespace: kube-public},
-  roleRef: {kind: Role, name: gone}, subjects: [{kind: Group, name: "system:serviceaccounts:default"}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: dangling, namespace: kube-public},
+  roleRef: {kind: Role, name: gone},
+  subjects: [{kind: Group, name: "system:serviceaccounts:default"}]}
 "#;
 
 /// User, verb, resource as kubectl names it, `NAMESPACE/NAME`, and whether the request is allowed.
@@ -142,7 +149,8 @@ fn decisions_give_their_reasons() {
             "create",
             "default",
             allowed(
-                "RBAC: allowed by RoleBinding \"writers/default\" of Role \"writer\" to ServiceAccount \"agent/default\"",
+                "RBAC: allowed by RoleBinding \"writers/default\" of Role \"writer\" to \
+                 ServiceAccount \"agent/default\"",
             ),
         ),
         (
@@ -150,7 +158,8 @@ fn decisions_give_their_reasons() {
             "list",
             "kube-system",
             allowed(
-                "RBAC: allowed by RoleBinding \"viewers/kube-system\" of ClusterRole \"admin\" to ServiceAccount \"agent/default\"",
+                "RBAC: allowed by RoleBinding \"viewers/kube-system\" of ClusterRole \"admin\" to \
+                 ServiceAccount \"agent/default\"",
             ),
         ),
         ("agent", "list", "default", refused("")),

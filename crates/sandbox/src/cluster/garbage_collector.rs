@@ -383,7 +383,9 @@ impl WriteBudget<'_> {
         let patch = Patch {
             patch_type: PatchType::Merge,
             body: json!({"metadata": {
-                "uid": object.uid(), "resourceVersion": object.resource_version().to_string(), field: list,
+                "uid": object.uid(),
+                "resourceVersion": object.resource_version().to_string(),
+                field: list,
             }}),
             status: false,
             strict: None,

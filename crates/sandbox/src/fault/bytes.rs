@@ -90,8 +90,12 @@ fn is_meant(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
 mod tests {
     use super::*;
 
-    const LIST: &[u8] = br#"{"kind":"L","items":[{"metadata":{"namespace":"n","name":"a"},"data":"xx pause"},{"metadata":{"namespace":"n","name":"b"},"data":"pause"}]}
-"#;
+    const LIST: &[u8] = concat!(
+        r#"{"kind":"L","items":[{"metadata":{"namespace":"n","name":"a"},"data":"xx pause"},"#,
+        r#"{"metadata":{"namespace":"n","name":"b"},"data":"pause"}]}"#,
+        "\n"
+    )
+    .as_bytes();
     const WATCH: &[u8] =
         br#"{"type":"ADDED","object":{"metadata":{"namespace":"n","name":"a"},"data":"pause"}}
 {"type":"ADDED","object":{"metadata":{"namespace":"n","name":"b"},"data":"pause"}}

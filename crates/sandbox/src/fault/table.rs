@@ -212,7 +212,8 @@ mod tests {
     /// cleared.
     #[test]
     fn a_restarted_server_refuses_for_a_while() {
-        let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: 3s, forbidden: 1s}}}]";
+        let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: \
+            3s, forbidden: 1s}}}]";
         let mut table = table(text);
         let at = |ms: i64| Timestamp(START.0 + ms);
         assert_eq!(table.decide(&pods("list"), at(0)), None);

@@ -52,7 +52,8 @@ pub(super) fn merge_patch(current: &Value, patch: &Value) -> Result<Value, Statu
     }
     if !patch.is_object() {
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             map[string]interface {{}}",
             json_type(patch)
         )));
     }
@@ -67,13 +68,15 @@ fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
     }
     let Value::Array(operations) = patch else {
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             []handlers.jsonPatchOp",
             json_type(patch)
         )));
     };
     if let Some(stray) = operations.iter().find(|operation| !operation.is_object()) {
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             handlers.jsonPatchOp",
             json_type(stray)
         )));
     }
@@ -248,7 +251,8 @@ mod tests {
     #[test]
     fn a_json_patch_of_another_shape_is_refused() {
         let refused = refusal(json_patch(&json!({}), &json!({"a": 1})));
-        let message = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+        let message = "error decoding patch: json: cannot unmarshal object into Go value of type \
+            []handlers.jsonPatchOp";
         assert_eq!(refused, (400, message.to_string()));
         assert_eq!(refusal(json_patch(&json!({}), &json!([1]))).0, 400);
         let test = json!({"op": "test", "path": "/a", "value": null});
@@ -295,7 +299,8 @@ mod tests {
         let patch = json!({"a": {"drop": null, "new": {"null": null}}, "list": [3], "scalar": {}});
         let expected = json!({"a": {"keep": 1, "new": {}}, "list": [3], "scalar": {}});
         assert_eq!(merge_patch(&current, &patch), Ok(expected));
-        let message = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
+        let message = "error decoding patch: json: cannot unmarshal array into Go value of type \
+            map[string]interface {}";
         assert_eq!(refusal(merge_patch(&current, &json!([]))), (400, message.to_string()));
     }
 
@@ -318,11 +323,17 @@ mod tests {
     proptest! {
         /// S5: any operations are applied or refused, and a removal undoes an addition.
         #[test]
-        fn no_json_patch_panics(operations in prop::collection::vec(operation(), 0..12), at in pointer()) {
-            let current = json!({"a": {"list": [1, {"a": 2}]}, "list": [[], "x"], "": {"/": 1, "~": 2}});
+        fn no_json_patch_panics(
+            operations in prop::collection::vec(operation(), 0..12),
+            at in pointer(),
+        ) {
+            let current = json!({
+                "a": {"list": [1, {"a": 2}]}, "list": [[], "x"], "": {"/": 1, "~": 2},
+            });
             let done = json_patch(&current, &Value::Array(operations)).unwrap_or(current);
             let add = json!([{"op": "add", "path": at, "value": 7}]);
-            let fits = json_patch(&done, &json!([{"op": "test", "path": at, "value": null}])).is_ok();
+            let test = json!([{"op": "test", "path": at, "value": null}]);
+            let fits = json_patch(&done, &test).is_ok();
             if fits && !at.is_empty() && !at.ends_with('-') && !at.contains("/-")
                 && let Ok(added) = json_patch(&done, &add)
             {

@@ -60,7 +60,8 @@ pub(super) fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
     match kind.strategy {
         Strategy::OnlyChecked => {
             let cause = format!(
-                "nothing in the sandbox acts on {}: they can be checked (--dry-run=server), and no more",
+                "nothing in the sandbox acts on {}: they can be checked (--dry-run=server), and no \
+                 more",
                 kind.plural
             );
             Err(Status::forbidden(kind, name, &cause))
@@ -85,7 +86,8 @@ fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
         return Err(refuse(
             object,
             &format!(
-                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+                "error looking up service account {namespace}/{account}: serviceaccount \
+                 \"{account}\" not found"
             ),
         ));
     }
@@ -109,8 +111,9 @@ fn priority(object: &mut Value) -> Result<(), Status> {
         return Err(refuse(
             object,
             &format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; priority admission \
-                 controller computed {priority} from the given PriorityClass name"
+                "the integer value of priority ({given}) must not be provided in pod spec; \
+                 priority admission controller computed {priority} from the given PriorityClass \
+                 name"
             ),
         ));
     }

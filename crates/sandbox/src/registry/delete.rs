@@ -17,7 +17,8 @@ use crate::store::{
 };
 use crate::value::text;
 
-/// The finalizer of a deletion that leaves the dependents behind (`metav1.FinalizerOrphanDependents`).
+/// The finalizer of a deletion that leaves the dependents behind
+/// (`metav1.FinalizerOrphanDependents`).
 pub const ORPHAN: &str = "orphan";
 /// The finalizer of a deletion that waits for the dependents (`metav1.FinalizerDeleteDependents`).
 pub const FOREGROUND: &str = "foregroundDeletion";

@@ -94,8 +94,9 @@ fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
         kind,
         name,
         &format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{key}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{key}, \
+             ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: \
+             {uid}, UID in object meta: {}",
             current.uid()
         ),
     )

@@ -81,7 +81,8 @@ impl FieldSelector {
                 FieldLabels::Listed(listed) if listed.contains(&field.as_str()) => continue,
                 FieldLabels::Listed(_) => format!("field label not supported: {field}"),
                 FieldLabels::Metadata => format!(
-                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \
+                     \"metadata.namespace\""
                 ),
             }));
         }
@@ -220,8 +221,10 @@ mod tests {
     #[test]
     fn fields_are_compared_as_text() {
         let object = Object::new(json!({
-            "metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x=y,z", "hostNetwork": true},
-            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}, "reportingComponent": "kubelet",
+            "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"nodeName": "x=y,z", "hostNetwork": true},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]},
+            "reportingComponent": "kubelet",
         }));
         for (selector, expected) in [
             ("", true),
@@ -257,13 +260,17 @@ mod tests {
         let refused = |kind| unknown.check(kind).expect_err("it is unknown").message.clone();
         assert_eq!(
             refused(&crate::kind::DAEMON_SET),
-            "\"spec.color\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            "\"spec.color\" is not a known field selector: only \"metadata.name\", \
+             \"metadata.namespace\""
         );
         assert_eq!(refused(&crate::kind::POD), "field label not supported: spec.color");
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
         /// S6, S12: no text makes the parser panic, and a printed selector parses to the same
         /// selector.

@@ -219,10 +219,11 @@ impl<'a> Page<'a> {
 /// Stands for the newest state in the token of an inconsistent continuation.
 const LATEST: &str = "-1";
 
-const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
-     the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
-     Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
-     deleted between the time the first chunk was returned and now may show up in the list.";
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent \
+    list result. You can start a new list without the continue parameter, or use the continue \
+    token in this response to retrieve the remainder of the results. Continuing with the provided \
+    token results in an inconsistent list - objects that were created, modified, or deleted \
+    between the time the first chunk was returned and now may show up in the list.";
 
 /// A token is `RESOURCE_VERSION KEY` in hexadecimal, which clients must not interpret.
 fn encode(resource_version: &str, key: &str) -> String {

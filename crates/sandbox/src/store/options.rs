@@ -94,7 +94,8 @@ impl DeleteOptions {
         let grace = &body["gracePeriodSeconds"];
         if !grace.is_null() && !grace.is_i64() {
             return Err(Status::bad_request(format!(
-                "json: cannot unmarshal {grace} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+                "json: cannot unmarshal {grace} into Go struct field \
+                 DeleteOptions.gracePeriodSeconds of type int64"
             )));
         }
         Ok(Self {
@@ -121,8 +122,8 @@ fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status>
             invalid(
                 "propagationPolicy",
                 format!(
-                    "Unsupported value: \"{name}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \
-                     \"nil\""
+                    "Unsupported value: \"{name}\": supported values: \"Foreground\", \
+                     \"Background\", \"Orphan\", \"nil\""
                 ),
             )
         })?),

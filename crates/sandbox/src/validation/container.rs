@@ -259,7 +259,8 @@ fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
             Some(true) => {}
             Some(false) => causes.invalid(
                 &name,
-                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block \
+                 mode",
             ),
         }
         if path.text().is_empty() {

@@ -172,7 +172,8 @@ fn value_from(source: &Field, has_value: bool, causes: &mut Causes) {
         .count();
     let wrong = match count {
         0 => {
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, \
+             `secretKeyRef` or `fileKeyRef`"
         }
         _ if has_value => "may not be specified when `value` is not empty",
         1 => return,

@@ -284,6 +284,7 @@ pub(super) fn go_quote(text: &str) -> String {
 /// U+0020.
 fn is_invisible(character: char) -> bool {
     let code = character as u32;
-    matches!(code, 0x80..=0xa0 | 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff)
-        || (code > 0x7f && character.is_whitespace())
+    let is_control = matches!(code, 0x80..=0xa0 | 0xad | 0xfeff);
+    let is_format = matches!(code, 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f);
+    is_control || is_format || (code > 0x7f && character.is_whitespace())
 }

@@ -1,19 +1,20 @@
 //! Checks of names, labels, port names and other strings. Each function returns the errors with the
 //! messages of apimachinery's `util/validation`.
 
-const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-    and must start and end with an alphanumeric character \
-    (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-    '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
-    regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const KEY_NAME_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
+const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
+    characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
+    '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
+    alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+    (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const KEY_NAME_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must \
+    start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
     regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, \
-    '-', '_' or '.', and must start and end with an alphanumeric character \
-    (e.g. 'MyValue',  or 'my_value',  or '12345', \
-    regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of \
+    alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+    character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// An RFC 1123 label: at most 63 lower case alphanumeric characters and dashes.
 pub(super) fn dns_label(text: &str) -> Vec<String> {
@@ -74,8 +75,8 @@ pub(super) fn label_key(key: &str) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a valid label key {KEY_NAME_MESSAGE} with an optional DNS subdomain prefix and '/' \
-                 (e.g. 'example.com/MyName')"
+                "a valid label key {KEY_NAME_MESSAGE} with an optional DNS subdomain prefix and \
+                 '/' (e.g. 'example.com/MyName')"
             )];
         }
     };
@@ -105,8 +106,9 @@ pub(super) fn config_map_key(key: &str) -> Vec<String> {
         || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
     {
         wrong.push(
-            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' \
-             (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+             'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
+             '[-._a-zA-Z0-9]+')"
                 .to_owned(),
         );
     }
@@ -126,7 +128,9 @@ pub(super) fn env_var_name(name: &str) -> Vec<String> {
     }
     if name.chars().any(|character| !(' '..='~').contains(&character) || character == '=') {
         return vec![
-            "a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned(),
+            "a valid environment variable name must consist only of printable ASCII characters \
+             other than '='"
+                .to_owned(),
         ];
     }
     Vec::new()

@@ -248,7 +248,8 @@ fn no_new_finalizers(finalizers: &Field, old: &Field, causes: &mut Causes) {
         causes.forbidden(
             finalizers,
             &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                "no new finalizers can be added if the object is being deleted, found new \
+                 finalizers []string{{{}}}",
                 extra.join(", ")
             ),
         );

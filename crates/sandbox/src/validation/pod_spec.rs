@@ -134,7 +134,8 @@ fn dns_config(config: &Field, policy: &str, causes: &mut Causes) {
         searches.items().map(|search| search.text().len() + 1).sum::<usize>().saturating_sub(1);
     if joined > SEARCH_BYTES_MAX {
         let detail = format!(
-            "must not have more than {SEARCH_BYTES_MAX} characters (including spaces) in the search list"
+            "must not have more than {SEARCH_BYTES_MAX} characters (including spaces) in the \
+             search list"
         );
         causes.invalid(&searches, &detail);
     }
@@ -185,10 +186,15 @@ fn resource_claims(claims: &Field, causes: &mut Causes) {
         match sources.each_ref().map(Field::is_set) {
             [true, true] => causes.invalid(
                 &claim,
-                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be \
+                 specified",
             ),
             [false, false] => {
-                causes.invalid(&claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`");
+                causes.invalid(
+                    &claim,
+                    "must specify one of: `resourceClaimName`, \
+                    `resourceClaimTemplateName`",
+                );
             }
             _ => {}
         }

@@ -22,7 +22,8 @@ fn toleration(toleration: &Field, causes: &mut Causes) {
         causes.invalid_rendered(
             &operator,
             go_quote(operator.text()),
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            "operator must be Exists when `key` is empty, which means \"match all values and all \
+             keys\"",
         );
     }
     if toleration.child("tolerationSeconds").is_set() && effect.text() != "NoExecute" {

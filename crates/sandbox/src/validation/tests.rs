@@ -89,7 +89,11 @@ fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
         ),
         (
             "/spec/template/spec/containers/0/env",
-            serde_json::json!([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}, {"name": "A", "value": "3"}]),
+            serde_json::json!([
+                {"name": "A", "value": "1"},
+                {"name": "A", "value": "$(A)2"},
+                {"name": "A", "value": "3"},
+            ]),
         ),
         (
             "/spec/template/spec/containers/0/resources",
@@ -97,7 +101,11 @@ fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
         ),
         (
             "/spec/template/spec/containers/0/ports",
-            serde_json::json!([{"containerPort": 80}, {"containerPort": 80}, {"containerPort": 80, "hostPort": 80}]),
+            serde_json::json!([
+                {"containerPort": 80},
+                {"containerPort": 80},
+                {"containerPort": 80, "hostPort": 80},
+            ]),
         ),
     ] {
         edit(&mut object, pointer, &value);
@@ -106,16 +114,26 @@ fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
     defaults::apply(kind, &mut object);
     let container = "spec.template.spec.containers[0]";
     let expected = [
-        "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+        "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \
+         \"kubernetes.io/os\" instead"
             .to_owned(),
-        "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod"
+        "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector \
+         results in matching no pod"
             .to_owned(),
-        "spec.template.metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; \
-         use the \"priorityClassName\" field instead"
+        "spec.template.metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: \
+         non-functional in v1.16+; use the \"priorityClassName\" field instead"
             .to_owned(),
-        "spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+".to_owned(),
-        format!("{container}.resources.requests[memory]: fractional byte value \"500m\" is invalid, must be an integer"),
-        format!("{container}.env[2]: hides previous definition of \"A\", which may be dropped when using apply"),
+        "spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in \
+         v1.33+"
+            .to_owned(),
+        format!(
+            "{container}.resources.requests[memory]: fractional byte value \"500m\" is \
+            invalid, must be an integer"
+        ),
+        format!(
+            "{container}.env[2]: hides previous definition of \"A\", which may be dropped when \
+            using apply"
+        ),
         format!("{container}.ports[1]: duplicate port definition with {container}.ports[0]"),
         format!("{container}.ports[2]: overlapping port definition with {container}.ports[0]"),
         format!("{container}.ports[2]: overlapping port definition with {container}.ports[1]"),
@@ -377,7 +395,10 @@ fn bases() -> Vec<(&'static str, Value)> {
             object(
                 "apps/v1",
                 "DaemonSet",
-                serde_json::json!({"spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template}}),
+                serde_json::json!({"spec": {
+                    "selector": {"matchLabels": {"app": "agent"}},
+                    "template": template,
+                }}),
             ),
         ),
         ("Pod", object("v1", "Pod", serde_json::json!({"spec": template["spec"]}))),
@@ -400,7 +421,9 @@ fn bases() -> Vec<(&'static str, Value)> {
             object(
                 "v1",
                 "Event",
-                serde_json::json!({"involvedObject": {"kind": "Pod", "namespace": "default", "name": "agent-1"}}),
+                serde_json::json!({
+                    "involvedObject": {"kind": "Pod", "namespace": "default", "name": "agent-1"},
+                }),
             ),
         ),
         (
@@ -409,8 +432,12 @@ fn bases() -> Vec<(&'static str, Value)> {
                 "events.k8s.io/v1",
                 "Event",
                 serde_json::json!({
-                    "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/agent",
-                    "reportingInstance": "agent-1", "action": "Test", "reason": "Testing", "type": "Normal",
+                    "eventTime": "2026-01-01T00:00:00.000000Z",
+                    "reportingController": "example.com/agent",
+                    "reportingInstance": "agent-1",
+                    "action": "Test",
+                    "reason": "Testing",
+                    "type": "Normal",
                     "regarding": {"kind": "Pod", "namespace": "default", "name": "agent-1"},
                 }),
             ),

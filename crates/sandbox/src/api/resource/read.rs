@@ -79,7 +79,8 @@ pub(super) fn list_options(
         "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
         other => {
             return Err(watch::invalid_options(&format!(
-                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \
+                 \"NotOlderThan\", \"\""
             )));
         }
     };
@@ -108,17 +109,20 @@ fn check_match(
     let Some(matching) = matching else { return Ok(()) };
     if resource_version.is_none() {
         return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless \
+             resourceVersion is provided",
         ));
     }
     if !parameters.continue_token.is_empty() {
         return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is \
+             provided",
         ));
     }
     if matching == ResourceVersionMatch::Exact && resource_version == Some(0) {
         return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for \
+             resourceVersion \"0\"",
         ));
     }
     Ok(())
@@ -131,7 +135,8 @@ pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     }
     text.parse().map(Some).map_err(|_| {
         watch::invalid_options(&format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
+             invalid syntax"
         ))
     })
 }

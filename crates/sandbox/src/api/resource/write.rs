@@ -247,7 +247,8 @@ fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
     let unrecognized = |error: &str| {
         let (name, body) = (kind.kind, summary(&call.body));
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {name}): couldn't get version/kind; json parse error: {error} ({body})"
+            "the object provided is unrecognized (must be of type {name}): couldn't get \
+             version/kind; json parse error: {error} ({body})"
         ))
     };
     let decoded = decode::decode(&call.body, syntax).map_err(|error| unrecognized(&error))?;
@@ -290,14 +291,16 @@ fn check_type(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let (sent_version, sent_kind) = (sent("apiVersion"), sent("kind"));
     if !sent_kind.is_empty() && sent_kind != kind.kind {
         return Err(Status::bad_request(format!(
-            "{sent_kind} in version {:?} cannot be handled as a {}: no kind {sent_kind:?} is registered for version {sent_version:?} at this path",
+            "{sent_kind} in version {:?} cannot be handled as a {}: no kind {sent_kind:?} is \
+             registered for version {sent_version:?} at this path",
             version_of(&sent_version),
             kind.kind,
         )));
     }
     if !sent_version.is_empty() && sent_version != api_version {
         return Err(Status::bad_request(format!(
-            "the API version in the data ({sent_version}) does not match the expected API version ({api_version})"
+            "the API version in the data ({sent_version}) does not match the expected API version \
+             ({api_version})"
         )));
     }
     object["kind"] = kind.kind.into();

@@ -26,7 +26,8 @@ impl World {
     /// A DaemonSet `ds` with two bound pods, one unbound pod, and a revision.
     fn daemon_set(&mut self, namespace: &str) -> Arc<Object> {
         let template = json!({
-            "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i:1"}]},
         });
         let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": template});
         let owner =
@@ -41,7 +42,9 @@ impl World {
             }
             self.create(&POD, namespace, pod);
         }
-        let revision = json!({"metadata": {"name": "r", "ownerReferences": owners}, "revision": 1, "data": {}});
+        let revision = json!({
+            "metadata": {"name": "r", "ownerReferences": owners}, "revision": 1, "data": {},
+        });
         self.create(&CONTROLLER_REVISION, namespace, revision);
         owner
     }
@@ -98,8 +101,8 @@ impl World {
 
 fn reference(owner: &Object) -> Value {
     json!({
-        "apiVersion": owner.value()["apiVersion"], "kind": owner.value()["kind"], "name": owner.name(),
-        "uid": owner.uid(), "controller": true, "blockOwnerDeletion": true,
+        "apiVersion": owner.value()["apiVersion"], "kind": owner.value()["kind"],
+        "name": owner.name(), "uid": owner.uid(), "controller": true, "blockOwnerDeletion": true,
     })
 }
 
@@ -220,9 +223,17 @@ fn nothing_is_missed_when_the_window_passes() {
     for index in 0..5 {
         let name = format!("ds-{index}");
         world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": name}}));
-        let spec = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"b": "c"}}, "template": {
-            "metadata": {"labels": {"b": "c"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}}});
-        world.create(&DAEMON_SET, "default", spec);
+        let daemon_set = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"b": "c"}},
+                "template": {
+                    "metadata": {"labels": {"b": "c"}},
+                    "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+                },
+            },
+        });
+        world.create(&DAEMON_SET, "default", daemon_set);
     }
     world.collect();
     world.end_pods();

@@ -34,7 +34,8 @@ pub(super) fn report_event(
         }
         ContainerEvent::AlreadyPresent => {
             let message = format!(
-                "Container image \"{image}\" already present on machine and can be accessed by the pod"
+                "Container image \"{image}\" already present on machine and can be accessed by the \
+                 pod"
             );
             record(false, "Pulled", &message);
         }

@@ -54,7 +54,7 @@ pub(super) fn evict(
     }
     let message = format!("{NAME}: preempting to accommodate a higher priority pod");
     let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, context.now);
-    let message = format!("PreemptionResult by pod {by} on node {node}");
+    let message = format!("Preempted by pod {by} on node {node}");
     let text = EventText {
         component: NAME,
         host: "",

@@ -77,7 +77,8 @@ fn impossible_pods() -> Vec<(Value, &'static str, &'static str)> {
         ),
         (
             with(pod("p"), |pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"})),
-            "1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector",
+            "1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node \
+             affinity/selector",
             NO_HELP,
         ),
         (
@@ -177,7 +178,11 @@ fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
     assert!(unschedulable(&sim, "a").contains("1 node(s) were unschedulable"));
     sim.create_pod(with(pinned("b", "node-0001"), |pod| {
         pod["spec"]["tolerations"] = json!([
-            {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+            {
+                "key": "node.kubernetes.io/unschedulable",
+                "operator": "Exists",
+                "effect": "NoSchedule",
+            },
         ]);
     }));
     assert_eq!(node_of(&sim, "b").as_deref(), Some("node-0001"));

@@ -200,7 +200,9 @@ fn in_order(
     let mut ordered = Vec::with_capacity(patched.len() + server_only.len());
     let mut server_only = server_only.into_iter().peekable();
     for (_, lived, item) in patched {
-        let stood_before = |other: &(usize, Option<usize>, Value)| matches!((other.1, lived), (Some(other), Some(this)) if other < this);
+        let stood_before = |other: &(usize, Option<usize>, Value)| {
+            other.1.zip(lived).is_some_and(|(other, this)| other < this)
+        };
         while let Some((.., before)) = server_only.next_if(stood_before) {
             ordered.push(before);
         }

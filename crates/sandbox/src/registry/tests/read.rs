@@ -8,8 +8,10 @@ use crate::status::Reason;
 fn events_have_two_forms_and_one_store() {
     let mut registry = registry();
     let event = json!({
-        "metadata": {"name": "a", "namespace": "default"}, "reason": "Pulled", "message": "m", "type": "Normal",
-        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "source": {"component": "kubelet"},
+        "metadata": {"name": "a", "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "source": {"component": "kubelet"},
+        "reason": "Pulled", "message": "m", "type": "Normal",
     });
     create(&mut registry, &EVENT, event);
     let newer = registry.store().get(&EVENTS_EVENT, "default", "a").expect("it is there");

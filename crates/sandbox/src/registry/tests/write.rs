@@ -29,8 +29,8 @@ fn an_object_is_created_once_and_replaced_by_who_knows_it() {
         message(registry.update(&CONFIG_MAP, "default", "a", changed, &options())),
         (
             409,
-            "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your \
-             changes to the latest version and try again"
+            "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; \
+             please apply your changes to the latest version and try again"
                 .to_string()
         )
     );
@@ -215,7 +215,8 @@ fn a_bound_pod_is_deleted_gracefully() {
         message(registry.bind("default", "b", &binding, &options())),
         (
             409,
-            r#"Operation cannot be fulfilled on pods/binding "b": pod b is already assigned to node "node-1""#
+            "Operation cannot be fulfilled on pods/binding \"b\": pod b is already assigned to \
+             node \"node-1\""
                 .to_string()
         )
     );
@@ -395,7 +396,9 @@ fn eviction_deletes_a_pod() {
 fn a_collection_is_deleted_by_selector() {
     let mut registry = registry();
     for (name, zone) in [("n1", "a"), ("n2", "b")] {
-        let node = json!({"metadata": {"name": name, "labels": {"zone": zone}}, "status": {"phase": "Running"}});
+        let node = json!({
+            "metadata": {"name": name, "labels": {"zone": zone}}, "status": {"phase": "Running"},
+        });
         create(&mut registry, &NODE, node);
     }
     let node = registry.store().get(&NODE, "", "n1").expect("it is there");
@@ -420,7 +423,8 @@ fn a_refused_pod_has_no_generated_name_yet() {
     object["spec"]["serviceAccountName"] = json!("b");
     assert_eq!(
         message(registry.create(&POD, "default", object, &options())).1,
-        "pods \"a-\" is forbidden: error looking up service account default/b: serviceaccount \"b\" not found"
+        "pods \"a-\" is forbidden: error looking up service account default/b: serviceaccount \
+         \"b\" not found"
     );
 }
 
@@ -441,8 +445,9 @@ fn a_deletion_is_final() {
         message(refused),
         (
             422,
-            "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object \
-             is being deleted, found new finalizers []string{\"example.dev/more\"}"
+            "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be \
+             added if the object is being deleted, found new finalizers \
+             []string{\"example.dev/more\"}"
                 .to_string()
         )
     );
@@ -462,8 +467,8 @@ fn a_write_can_name_the_object_that_it_means() {
     let (code, text) = message(registry.update(&CONFIG_MAP, "default", "a", object, &options()));
     assert_eq!(code, 409);
     let expected = format!(
-        "Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
-         precondition: other, UID in object meta: {}",
+        "Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: other, UID in object meta: {}",
         created.uid()
     );
     assert!(text.ends_with(&expected), "{text}");
@@ -472,7 +477,9 @@ fn a_write_can_name_the_object_that_it_means() {
         message(registry.patch(&CONFIG_MAP, "default", "a", &patch, &options())),
         (
             422,
-            "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable".to_string()
+            "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is \
+             immutable"
+                .to_string()
         )
     );
 }
@@ -492,7 +499,8 @@ fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
     let says = |reason: &str| (422, " \"\" is invalid: patch: ".to_owned(), reason.to_owned());
     let wrong = json!({"spec": {"minReadySeconds": "soon"}});
     assert_eq!(refused(PatchType::StrategicMerge, wrong.clone()), says("unrecognized type: int32"));
-    let decoder = "json: cannot unmarshal string into Go struct field DaemonSetSpec.spec.minReadySeconds of type int32";
+    let decoder = "json: cannot unmarshal string into Go struct field \
+        DaemonSetSpec.spec.minReadySeconds of type int32";
     assert_eq!(refused(PatchType::Merge, wrong), says(decoder));
     let replace = json!([{"op": "add", "path": "/spec/minReadySeconds", "value": "soon"}]);
     assert_eq!(refused(PatchType::Json, replace), says(decoder));
@@ -505,7 +513,8 @@ fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
     let status = registry.patch(&DAEMON_SET, "default", "d", &patch, &options()).unwrap_err();
     assert_eq!(
         status.message,
-        r#" "" is invalid: patch: Invalid value: "map[spec:map[minReadySeconds:soon]]": unrecognized type: int32"#
+        " \"\" is invalid: patch: Invalid value: \"map[spec:map[minReadySeconds:soon]]\": \
+         unrecognized type: int32"
     );
 }
 
