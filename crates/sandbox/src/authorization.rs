@@ -178,7 +178,7 @@ fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
             // Validation has refused selectors that don't parse.
             let Some(selector) = label_selector(selector) else { continue };
             for other in store.iter(&CLUSTER_ROLE, None) {
-                let is_new = roles.iter().all(|known| known.name() != other.name());
+                let is_new = roles.iter().all(|role| role.name() != other.name());
                 if is_new && selector.matches(|key| other.label(key)) {
                     roles.push(other);
                 }

@@ -12,8 +12,8 @@ pub(crate) fn set(status: &mut Value, condition: Value) {
         status["conditions"] = json!([]);
     }
     if let Some(conditions) = status["conditions"].as_array_mut() {
-        match conditions.iter_mut().find(|known| known["type"] == condition["type"]) {
-            Some(known) => *known = condition,
+        match conditions.iter_mut().find(|other| other["type"] == condition["type"]) {
+            Some(other) => *other = condition,
             None => conditions.push(condition),
         }
     }

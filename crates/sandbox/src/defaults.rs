@@ -51,7 +51,7 @@ fn struct_at<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
     if !field.is_object() {
         *field = Value::Object(Map::new());
     }
-    field.as_object_mut().expect("it was made an object")
+    field.as_object_mut().expect("just made an object")
 }
 
 /// The struct at `name`; `None` if there is none.

@@ -20,7 +20,7 @@ impl TryFrom<String> for Duration {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no duration such as 300ms, 1.5s or 2m");
+        let wrong = || format!("{text:?} is not a duration such as 300ms, 1.5s or 2m");
         let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(at);
         let unit_ms = match unit {

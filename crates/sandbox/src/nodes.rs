@@ -421,7 +421,10 @@ fn check_quantities(value: &Value, field: &str) -> Result<(), Problem> {
     };
     for (resource, value) in entries {
         if Quantity::of_json(value).is_err() {
-            return Err(problem(format!("{field}.{resource}"), format!("{value} is no quantity")));
+            return Err(problem(
+                format!("{field}.{resource}"),
+                format!("{value} is not a quantity"),
+            ));
         }
     }
     Ok(())
@@ -443,7 +446,7 @@ fn check_taints(taints: &Value) -> Result<(), Problem> {
         ) {
             return Err(problem(
                 format!("spec.taints[{index}].effect"),
-                format!("{} is no taint effect", taint["effect"]),
+                format!("{} is not a taint effect", taint["effect"]),
             ));
         }
     }
@@ -562,7 +565,7 @@ items:
             ),
             (
                 "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: many}}",
-                "node a: status.allocatable.cpu: \"many\" is no quantity",
+                "node a: status.allocatable.cpu: \"many\" is not a quantity",
             ),
             (
                 "kind: Node\nmetadata: {name: a, labels: {x: 1}}",
@@ -570,7 +573,7 @@ items:
             ),
             (
                 "kind: Node\nmetadata: {name: a}\nspec: {taints: [{key: k, effect: Never}]}",
-                "node a: spec.taints[0].effect: \"Never\" is no taint effect",
+                "node a: spec.taints[0].effect: \"Never\" is not a taint effect",
             ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), expected);

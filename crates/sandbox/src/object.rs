@@ -152,7 +152,7 @@ impl Object {
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         let labels = &self.metadata.labels;
-        let index = labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        let index = labels.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
         Some(&labels[index].1)
     }
 
@@ -240,7 +240,7 @@ impl StoredOwner {
 }
 
 fn parse(json: &Bytes) -> Value {
-    serde_json::from_slice(json).expect("it was serialised here, of a tree that parses alike")
+    serde_json::from_slice(json).expect("it was serialized from a valid tree")
 }
 
 fn survives_parsing(value: &Value, levels: usize) -> bool {

@@ -285,7 +285,7 @@ impl Sandbox {
         self.stop.cancel();
         for task in std::mem::take(&mut self.tasks) {
             if let Err(error) = task.await {
-                tracing::error!(%error, "a task of the sandbox failed");
+                tracing::error!(%error, "a task of the sandbox panicked");
             }
         }
     }

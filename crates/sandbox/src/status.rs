@@ -264,10 +264,10 @@ impl Status {
     }
 
     /// 504 for a list or watch from a resourceVersion that does not exist yet.
-    pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
+    pub fn too_large_resource_version(requested: u64, current: u64) -> Self {
         Self::new(
             Reason::Timeout,
-            format!("Too large resource version: {asked}, current: {current}"),
+            format!("Too large resource version: {requested}, current: {current}"),
         )
         .with_details(Details {
             causes: vec![StatusCause {

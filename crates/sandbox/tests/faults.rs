@@ -105,7 +105,7 @@ async fn invalid_rules_are_refused() {
     let error = start(Options { faults, nodes, ..Options::default() }).await.err();
     assert_eq!(
         error.map(|error| error.to_string()).as_deref(),
-        Some("faults: too many rules: 101, the most is 100")
+        Some("faults: too many rules: 101, the maximum is 100")
     );
 }
 

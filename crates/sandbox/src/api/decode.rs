@@ -49,7 +49,7 @@ fn go_message(bytes: &[u8], error: &serde_json::Error) -> String {
     let Some(stopped_at) = stopped_at.filter(|byte| byte.is_ascii_graphic()) else {
         return message;
     };
-    let place = match message.split(" at line ").next().unwrap_or_default() {
+    let position = match message.split(" at line ").next().unwrap_or_default() {
         "expected value" => "looking for beginning of value",
         "expected `,` or `]`" => "after array element",
         "expected `,` or `}`" => "after object key:value pair",
@@ -64,7 +64,7 @@ fn go_message(bytes: &[u8], error: &serde_json::Error) -> String {
         b'\'' => "\\'".to_owned(),
         other => char::from(*other).to_string(),
     };
-    format!("invalid character '{quoted}' {place}")
+    format!("invalid character '{quoted}' {position}")
 }
 
 /// The YAML parser itself refuses duplicate keys, as upstream's strict decoder does.

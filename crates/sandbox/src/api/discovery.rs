@@ -76,7 +76,7 @@ pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     let rows = kinds.iter().map(|kind| (kind.group, kind.version));
     let reviews = REVIEWS.iter().map(|row| (row.group, row.version));
     for (group, version) in rows.chain(reviews).chain([POLICY]) {
-        if !all.iter().any(|known| known.group == group && known.version == version) {
+        if !all.iter().any(|other| other.group == group && other.version == version) {
             all.push(GroupVersion { group: group.to_owned(), version: version.to_owned() });
         }
     }
@@ -111,8 +111,8 @@ fn platform() -> &'static str {
 pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
     let versions: Vec<String> = group_versions(kinds)
         .into_iter()
-        .filter(|known| known.group.is_empty())
-        .map(|known| known.version)
+        .filter(|group_version| group_version.group.is_empty())
+        .map(|group_version| group_version.version)
         .collect();
     json!({
         "kind": "APIVersions",
@@ -125,7 +125,8 @@ pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
 /// The document at `/apis`.
 pub(crate) fn groups(kinds: &Kinds) -> Value {
     let all = group_versions(kinds);
-    let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
+    let mut names: Vec<&str> =
+        all.iter().map(|group_version| group_version.group.as_str()).collect();
     names.dedup();
     let groups: Vec<Value> = names
         .into_iter()
@@ -138,7 +139,7 @@ pub(crate) fn groups(kinds: &Kinds) -> Value {
 /// The document at `/apis/GROUP`; `None` if there is no such group.
 pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     let all = group_versions(kinds);
-    if name.is_empty() || !all.iter().any(|known| known.group == name) {
+    if name.is_empty() || !all.iter().any(|group_version| group_version.group == name) {
         return None;
     }
     let mut entry = group_entry(&all, name);
@@ -150,8 +151,8 @@ pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
 fn group_entry(all: &[GroupVersion], name: &str) -> Value {
     let versions: Vec<Value> = all
         .iter()
-        .filter(|known| known.group == name)
-        .map(|known| json!({"groupVersion": known.name(), "version": known.version}))
+        .filter(|version| version.group == name)
+        .map(|version| json!({"groupVersion": version.name(), "version": version.version}))
         .collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
 }
@@ -166,7 +167,9 @@ pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Val
     }
     let reviews = REVIEWS.iter().filter(|row| row.group == group && row.version == version);
     resources.extend(reviews.map(review));
-    let is_known = |known: &GroupVersion| known.group == group && known.version == version;
+    let is_known = |group_version: &GroupVersion| {
+        group_version.group == group && group_version.version == version
+    };
     if !group_versions(kinds).iter().any(is_known) {
         return None;
     }
@@ -261,7 +264,8 @@ fn review(row: &ReviewResource) -> Value {
 /// of `apidiscovery.k8s.io/VERSION`.
 pub(crate) fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
     let all = group_versions(kinds);
-    let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
+    let mut names: Vec<&str> =
+        all.iter().map(|group_version| group_version.group.as_str()).collect();
     names.dedup();
     let items: Vec<Value> = names
         .into_iter()
@@ -279,14 +283,14 @@ pub(crate) fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Val
 fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
     let versions: Vec<Value> = all
         .iter()
-        .filter(|known| known.group == name)
-        .map(|known| {
-            let mut resources: Vec<Value> =
-                kinds.iter().filter(|kind| known.is_of(kind)).map(aggregated_resource).collect();
-            let reviews =
-                REVIEWS.iter().filter(|row| row.group == name && row.version == known.version);
+        .filter(|group_version| group_version.group == name)
+        .map(|group_version| {
+            let version = &group_version.version;
+            let kinds = kinds.iter().filter(|kind| group_version.is_of(kind));
+            let mut resources: Vec<Value> = kinds.map(aggregated_resource).collect();
+            let reviews = REVIEWS.iter().filter(|row| row.group == name && row.version == *version);
             resources.extend(reviews.map(aggregated_review));
-            json!({"version": known.version, "freshness": "Current", "resources": resources})
+            json!({"version": version, "freshness": "Current", "resources": resources})
         })
         .collect();
     // The core group has neither a name nor a `metadata.name`.

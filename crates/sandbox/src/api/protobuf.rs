@@ -91,8 +91,9 @@ fn type_of(text: &str) -> Type {
 /// Decodes an object with its apiVersion and kind. The error describes the malformed bytes, or
 /// names a kind without a protobuf schema.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
-    let body =
-        bytes.strip_prefix(MAGIC).ok_or("the body does not start as Kubernetes' protobuf")?;
+    let body = bytes
+        .strip_prefix(MAGIC)
+        .ok_or("the body lacks the prefix of Kubernetes' protobuf encoding")?;
     let mut type_meta = (String::new(), String::new());
     let mut raw: &[u8] = &[];
     let mut reader = Reader::new(body);
@@ -145,36 +146,36 @@ fn read_message(name: &str, bytes: &[u8], depth: u32) -> Result<Map<String, Valu
     let mut reader = Reader::new(bytes);
     while let Some((number, field)) = reader.next()? {
         // Fields of newer clients are skipped: the schema has no name for them.
-        let Some(known) = message.get(&number) else { continue };
-        add(&mut object, known, field, depth)?;
+        let Some(field_type) = message.get(&number) else { continue };
+        add(&mut object, field_type, field, depth)?;
     }
     Ok(object)
 }
 
 fn add(
     object: &mut Map<String, Value>,
-    known: &FieldType,
+    field_type: &FieldType,
     field: Field<'_>,
     depth: u32,
 ) -> Result<(), String> {
-    match &known.of {
+    match &field_type.of {
         Type::List(item) => {
             let item = read(item, field, depth)?;
-            let list = object.entry(known.name.clone()).or_insert_with(|| json!([]));
-            list.as_array_mut().ok_or("a list is no list")?.push(item);
+            let list = object.entry(field_type.name.clone()).or_insert_with(|| json!([]));
+            list.as_array_mut().ok_or("a list has another type")?.push(item);
         }
         Type::Map(item) => {
             let (key, value) = read_entry(item, field, depth)?;
-            let map = object.entry(known.name.clone()).or_insert_with(|| json!({}));
-            map.as_object_mut().ok_or("a map is no map")?.insert(key, value);
+            let map = object.entry(field_type.name.clone()).or_insert_with(|| json!({}));
+            map.as_object_mut().ok_or("a map has another type")?.insert(key, value);
         }
-        Type::Message(name) if known.name == "-" => {
+        Type::Message(name) if field_type.name == "-" => {
             object.extend(read_message(name, field.bytes()?, depth)?);
         }
         other => {
             let value = read(other, field, depth)?;
-            if !(known.omits_empty && is_empty(&value)) {
-                object.insert(known.name.clone(), value);
+            if !(field_type.omits_empty && is_empty(&value)) {
+                object.insert(field_type.name.clone(), value);
             }
         }
     }
@@ -218,7 +219,7 @@ fn read(of: &Type, field: Field<'_>, depth: u32) -> Result<Value, String> {
                 object.into()
             }
         }
-        Type::List(_) | Type::Map(_) => return Err("a list in a list".to_owned()),
+        Type::List(_) | Type::Map(_) => return Err("a list directly within a list".to_owned()),
     })
 }
 

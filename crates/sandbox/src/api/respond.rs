@@ -29,7 +29,7 @@ pub(crate) fn full(
 
 /// A response with `value` as JSON and the final newline that Go's encoder writes.
 pub(crate) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
-    let mut bytes = serde_json::to_vec(value).expect("our documents have string keys only");
+    let mut bytes = serde_json::to_vec(value).expect("documents have only string keys");
     bytes.push(b'\n');
     full(status, JSON, bytes)
 }

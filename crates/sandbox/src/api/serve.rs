@@ -140,7 +140,7 @@ async fn reopen(
         };
         match opened {
             Ok(listener) => return Some(listener),
-            Err(error) => tracing::warn!(error, "listen again"),
+            Err(error) => tracing::warn!(error, "cannot listen again after a restart fault"),
         }
         wake_at = Instant::now() + PAUSE;
     }
@@ -157,7 +157,7 @@ async fn accept(
         Err(error) => {
             // The process has no file descriptors left, or the peer is gone already: retry after a
             // pause.
-            tracing::warn!(%error, "accept connection");
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             None
         }

@@ -178,12 +178,12 @@ fn plain(call: &Call, document: serde_json::Value) -> Result<Response<Body>, Sta
 /// `/`: the paths of the server.
 fn root(kinds: &Kinds) -> serde_json::Value {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
-    for known in discovery::group_versions(kinds) {
-        if known.group.is_empty() {
-            paths.push(format!("/api/{}", known.version));
+    for group_version in discovery::group_versions(kinds) {
+        if group_version.group.is_empty() {
+            paths.push(format!("/api/{}", group_version.version));
         } else {
-            paths.push(format!("/apis/{}", known.group));
-            paths.push(format!("/apis/{}", known.name()));
+            paths.push(format!("/apis/{}", group_version.group));
+            paths.push(format!("/apis/{}", group_version.name()));
         }
     }
     for path in

@@ -59,9 +59,9 @@ impl Tokens {
         // duration of the search reveals nothing about the secret.
         let (number, secret) = token.split_once('.')?;
         let issued = self.lock();
-        let known = issued.by_number.get(&number.parse().ok()?)?;
-        let is_right = bool::from(known.secret.as_bytes().ct_eq(secret.as_bytes()));
-        (is_right && now() < known.expires).then(|| known.account.clone())
+        let token_record = issued.by_number.get(&number.parse().ok()?)?;
+        let is_right = bool::from(token_record.secret.as_bytes().ct_eq(secret.as_bytes()));
+        (is_right && now() < token_record.expires).then(|| token_record.account.clone())
     }
 
     fn issue(&self, account: TokenAccount, expires: Timestamp) -> Result<String, Status> {
@@ -146,7 +146,7 @@ fn seconds(request: &Value) -> Result<i64, Status> {
 }
 
 fn audiences(request: &Value) -> Vec<String> {
-    let asked = array(request, "/spec/audiences").iter().filter_map(Value::as_str);
-    let asked: Vec<String> = asked.map(str::to_owned).collect();
-    if asked.is_empty() { vec![AUDIENCE.to_owned()] } else { asked }
+    let audiences = array(request, "/spec/audiences").iter().filter_map(Value::as_str);
+    let audiences: Vec<String> = audiences.map(str::to_owned).collect();
+    if audiences.is_empty() { vec![AUDIENCE.to_owned()] } else { audiences }
 }

@@ -64,7 +64,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The start of a watch with these parameters.
 pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
-    let asked = match parameters.resource_version.as_str() {
+    let requested = match parameters.resource_version.as_str() {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
             invalid_options(&format!(
@@ -78,9 +78,9 @@ pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
             "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless \
              sendInitialEvents is provided",
         )),
-        None => Ok(match asked {
+        None => Ok(match requested {
             None | Some(0) => Start::InitialEvents { with_bookmark: false },
-            Some(asked) => Start::After(asked),
+            Some(requested) => Start::After(requested),
         }),
         Some(_) if matching.is_empty() => Err(invalid_options(
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
@@ -91,7 +91,9 @@ pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
              resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
         Some(true) => Ok(Start::InitialEvents { with_bookmark: true }),
-        Some(false) => Ok(asked.filter(|asked| *asked > 0).map_or(Start::Now, Start::After)),
+        Some(false) => {
+            Ok(requested.filter(|requested| *requested > 0).map_or(Start::Now, Start::After))
+        }
     }
 }
 

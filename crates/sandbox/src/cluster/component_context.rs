@@ -196,7 +196,7 @@ impl ComponentContext<'_> {
                     Reason::Conflict | Reason::NotFound | Reason::AlreadyExists => {}
                     // A namespace that is being deleted refuses new objects.
                     Reason::Forbidden => tracing::debug!(what, name, %status, "refused"),
-                    _ => tracing::warn!(what, name, %status, "an actor's write was refused"),
+                    _ => tracing::warn!(what, name, %status, "a component's write was refused"),
                 }
                 None
             }

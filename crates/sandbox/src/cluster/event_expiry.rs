@@ -38,7 +38,7 @@ impl EventExpiry {
             let deleted =
                 registry.delete(&EVENT, namespace, name, &options, &WriteOptions::at(now));
             if let Err(status) = deleted {
-                tracing::debug!(name, %status, "an old event was not deleted");
+                tracing::debug!(name, %status, "cannot delete an expired event");
             }
         }
     }

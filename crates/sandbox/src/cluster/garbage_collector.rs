@@ -65,7 +65,9 @@ impl GarbageCollector {
                 match status.code() {
                     404 => {}
                     409 => self.push(again),
-                    code => tracing::warn!(code, %status, "garbage collection is refused"),
+                    code => {
+                        tracing::warn!(code, %status, "a garbage collection write failed")
+                    }
                 }
             }
         }

@@ -33,7 +33,7 @@ pub enum Error {
         stage: &'static str,
     },
     /// A rule refers to a lifecycle that is not defined.
-    #[error("choose: there is no lifecycle {0}")]
+    #[error("choose: unknown lifecycle {0}")]
     UnknownLifecycle(String),
 }
 
@@ -179,7 +179,7 @@ struct SelectionRule {
 impl Lifecycles {
     /// The built-in lifecycles and rules.
     pub fn built_in() -> Self {
-        Self::with(None).expect("the built-in lifecycles are right, a test reads them")
+        Self::with(None).expect("a test parses the built-in lifecycles")
     }
 
     /// The built-in lifecycles and rules, with those in `text` added before them.
@@ -251,7 +251,7 @@ impl Lifecycles {
     fn inline(&self, text: &str) -> Result<Arc<Lifecycle>, String> {
         if !text.trim_start().starts_with(['[', '-']) {
             let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
-            return Err(format!("there is no lifecycle {text:?}; there are {}", names.join(", ")));
+            return Err(format!("unknown lifecycle {text:?}; known are {}", names.join(", ")));
         }
         let stages = serde_saphyr::from_str(text).map_err(|error| one_line(&error))?;
         let listed = wire::Lifecycle { name: "in the annotation".to_owned(), stages };
@@ -367,7 +367,7 @@ choose:
         );
         assert_eq!(lifecycle.stop, Stop::Ignores);
         let unknown = lifecycles.choose(Some("no-such"), "nginx", &none).unwrap_err();
-        assert!(unknown.starts_with("there is no lifecycle \"no-such\"; there are "), "{unknown}");
+        assert!(unknown.starts_with("unknown lifecycle \"no-such\"; known are "), "{unknown}");
         assert!(lifecycles.choose(Some("[{stage: dance}]"), "nginx", &none).is_err());
     }
 
@@ -375,7 +375,7 @@ choose:
     #[test]
     fn a_wrong_file_is_refused() {
         for (text, expected) in [
-            ("choose: [{lifecycle: nope}]", "choose: there is no lifecycle nope"),
+            ("choose: [{lifecycle: nope}]", "choose: unknown lifecycle nope"),
             (
                 "lifecycles: [{name: a, stages: [{stage: stop}, {stage: stop}]}]",
                 "lifecycle a: the stage stop is listed twice",

@@ -277,5 +277,5 @@ fn error_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Erro
     if (400..600).contains(&code) {
         return Ok(code);
     }
-    Err(serde::de::Error::custom(format!("{code} is no error: expected 400 to 599")))
+    Err(serde::de::Error::custom(format!("{code} is not an error code: expected 400 to 599")))
 }

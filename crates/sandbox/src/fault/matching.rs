@@ -112,9 +112,10 @@ impl Match {
 
     fn has_resource(&self, request: &RequestInfo<'_>) -> bool {
         self.resources.is_empty()
-            || self.resources.iter().any(|known| match known.split_once('/') {
+            || self.resources.iter().any(|pattern| match pattern.split_once('/') {
                 None => {
-                    known == "*" || (known == request.resource && request.subresource.is_empty())
+                    pattern == "*"
+                        || (pattern == request.resource && request.subresource.is_empty())
                 }
                 Some((of, part)) => {
                     (of == "*" || of == request.resource)
@@ -149,14 +150,14 @@ impl Match {
     }
 }
 
-fn has(known: &[String], value: &str) -> bool {
-    known.is_empty() || known.iter().any(|known| is_alike(known, value))
+fn has(patterns: &[String], value: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| matches_pattern(pattern, value))
 }
 
-fn is_alike(known: &str, value: &str) -> bool {
-    match known.strip_suffix('*') {
+fn matches_pattern(pattern: &str, value: &str) -> bool {
+    match pattern.strip_suffix('*') {
         Some(start) => value.starts_with(start),
-        None => known == value,
+        None => pattern == value,
     }
 }
 

@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     })?;
     if file.faults.len() > RULES_MAX {
         let count = file.faults.len();
-        return Err(Error(format!("faults: too many rules: {count}, the most is {RULES_MAX}")));
+        return Err(Error(format!("faults: too many rules: {count}, the maximum is {RULES_MAX}")));
     }
     for (index, rule) in file.faults.iter().enumerate() {
         check(rule).map_err(|error| Error(format!("faults[{index}].{error}")))?;
@@ -82,7 +82,7 @@ fn check(rule: &Rule) -> Result<(), String> {
 fn check_match(rule: &Rule) -> Result<(), String> {
     for (field, list) in rule.matching.lists() {
         if list.len() > LIST_MAX {
-            return Err(format!("match.{field}: too many entries, the most is {LIST_MAX}"));
+            return Err(format!("match.{field}: too many entries, the maximum is {LIST_MAX}"));
         }
         if list.iter().any(String::is_empty) && field != "namespaces" {
             return Err(format!("match.{field}: an entry is empty"));
@@ -95,7 +95,7 @@ fn check_match(rule: &Rule) -> Result<(), String> {
     }
     if let Some(verb) = rule.matching.impossible_verb(&rule.fault) {
         let name = rule.fault.name();
-        return Err(format!("match.verbs: the fault {name} can't happen to the verb {verb}"));
+        return Err(format!("match.verbs: the fault {name} does not apply to the verb {verb}"));
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
         if !error.after_commit {
             return Ok(());
         }
-        Err(format!("fault.{name}.{field}.afterCommit: only the fault error has it"))
+        Err(format!("fault.{name}.{field}.afterCommit: only the fault error supports it"))
     };
     match fault {
         Fault::Error(_) | Fault::LoseAnswer(_) | Fault::StaleRead(_) => Ok(()),
@@ -127,7 +127,7 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
         }
         Fault::Delay(delay) => bounded("lasts", delay.lasts),
         Fault::WatchError(end) if end.at.bytes.is_some() => {
-            Err(format!("fault.{name}.at.bytes: an event comes between others, not within one"))
+            Err(format!("fault.{name}.at.bytes: an event can't be inserted within another"))
         }
         Fault::WatchError(end) => {
             bounded("at.time", end.at.time.unwrap_or_default())?;
@@ -197,7 +197,7 @@ faults:
         ),
         (
             "{fault: {error: {code: 200}}}",
-            "faults[1].fault.error.code: 200 is no error: expected 400 to 599",
+            "faults[1].fault.error.code: 200 is not an error code: expected 400 to 599",
         ),
         ("{fault: {error: {}}}", "faults[1].fault.error: missing field `code`"),
         (
@@ -213,11 +213,11 @@ faults:
         ),
         (
             "{match: {verbs: [list]}, fault: {watchError: {error: {code: 500}}}}",
-            "faults[1].match.verbs: the fault watchError can't happen to the verb list",
+            "faults[1].match.verbs: the fault watchError does not apply to the verb list",
         ),
         (
             "{match: {verbs: [get]}, fault: {loseAnswer: {afterCommit: true}}}",
-            "faults[1].match.verbs: the fault loseAnswer can't happen to the verb get",
+            "faults[1].match.verbs: the fault loseAnswer does not apply to the verb get",
         ),
         (
             "{match: {resources: ['']}, fault: {cut: {}}}",
@@ -239,7 +239,7 @@ faults:
         ),
         (
             "{when: {from: soon}, fault: {cut: {}}}",
-            "faults[1].when.from: \"soon\" is no duration such as 300ms, 1.5s or 2m",
+            "faults[1].when.from: \"soon\" is not a duration such as 300ms, 1.5s or 2m",
         ),
         (
             "{fault: {delay: {lasts: 2h}}}",
@@ -247,7 +247,7 @@ faults:
         ),
         (
             "{fault: {watchError: {error: {code: 500}, at: {bytes: 3}}}}",
-            "faults[1].fault.watchError.at.bytes: an event comes between others, not within one",
+            "faults[1].fault.watchError.at.bytes: an event can't be inserted within another",
         ),
         (
             "{fault: {invalidUtf8: {name: a, text: ''}}}",
@@ -255,7 +255,7 @@ faults:
         ),
         (
             "{fault: {commitLate: {after: 1s, error: {code: 504, afterCommit: true}}}}",
-            "faults[1].fault.commitLate.error.afterCommit: only the fault error has it",
+            "faults[1].fault.commitLate.error.afterCommit: only the fault error supports it",
         ),
         ("{}", "faults[1]: missing field `fault`"),
     ];
@@ -287,10 +287,10 @@ faults:
         assert_eq!(parse(&long), Err(Error("faults: longer than 262144 bytes".to_owned())));
         let many = "- {fault: {cut: {}}}\n".repeat(RULES_MAX + 1);
         let error = parse(&format!("faults:\n{many}")).expect_err("too many").to_string();
-        assert_eq!(error, "faults: too many rules: 101, the most is 100");
+        assert_eq!(error, "faults: too many rules: 101, the maximum is 100");
         let verbs = "get, ".repeat(LIST_MAX + 1);
         let error = refused(&format!("{{match: {{verbs: [{verbs}]}}, fault: {{cut: {{}}}}}}"));
-        assert_eq!(error, "faults[1].match.verbs: too many entries, the most is 100");
+        assert_eq!(error, "faults[1].match.verbs: too many entries, the maximum is 100");
         assert!(parse(&"[".repeat(100_000)).is_err());
         let mut aliases = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for (name, of) in

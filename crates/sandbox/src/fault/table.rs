@@ -32,9 +32,9 @@ pub struct RuleTable {
 
 /// More than [`RULES_MAX`] rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("faults: too many rules: {wanted}, the most is {RULES_MAX}")]
+#[error("faults: too many rules: {count}, the maximum is {RULES_MAX}")]
 pub struct TooManyRules {
-    wanted: usize,
+    count: usize,
 }
 
 impl RuleTable {
@@ -59,9 +59,9 @@ impl RuleTable {
     /// # Errors
     /// There would be too many rules; none is added.
     pub fn add(&mut self, rules: Vec<Rule>, now: Timestamp) -> Result<(), TooManyRules> {
-        let wanted = self.entries.len() + rules.len();
-        if wanted > RULES_MAX {
-            return Err(TooManyRules { wanted });
+        let count = self.entries.len() + rules.len();
+        if count > RULES_MAX {
+            return Err(TooManyRules { count });
         }
         let entry = |rule| ActiveRule { rule, set_at: now, matched: 0, fired: 0 };
         self.entries.extend(rules.into_iter().map(entry));
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(again[0], table.entries()[0].rule);
         let many = vec![again[0].clone(); RULES_MAX];
         let refused = table.add(many, START).map_err(|error| error.to_string());
-        assert_eq!(refused, Err("faults: too many rules: 101, the most is 100".to_owned()));
+        assert_eq!(refused, Err("faults: too many rules: 101, the maximum is 100".to_owned()));
         assert_eq!(table.entries().len(), 1);
     }
 }

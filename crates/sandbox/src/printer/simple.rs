@@ -24,7 +24,7 @@ pub(super) const CONFIG_MAP_PRINTER: Printer = Printer {
 pub(super) const SECRET_PRINTER: Printer = Printer {
     columns: &[
         NAME,
-        Column::new("Type", "What the secret is for"),
+        Column::new("Type", "The type of the secret"),
         Column::new("Data", "The number of keys in data"),
         AGE,
     ],

@@ -141,12 +141,12 @@ pub(super) fn check_preconditions(
 
 /// The grace period of a deletion. It is 0 for everything but a bound pod that has not ended.
 fn grace_seconds(kind: &Kind, current: &Object, delete: &DeleteOptions) -> Result<i64, Status> {
-    if let Some(asked) = delete.grace_period_seconds
-        && asked < 0
+    if let Some(seconds) = delete.grace_period_seconds
+        && seconds < 0
         && kind.strategy != Strategy::Pod
     {
         return Err(Status::bad_request(format!(
-            "gracePeriodSeconds must be non-negative, not {asked}"
+            "gracePeriodSeconds must be non-negative, not {seconds}"
         )));
     }
     let ended = matches!(current.text(&["status", "phase"]), "Failed" | "Succeeded");
@@ -154,8 +154,8 @@ fn grace_seconds(kind: &Kind, current: &Object, delete: &DeleteOptions) -> Resul
         return Ok(0);
     }
     let own = current.value()["spec"]["terminationGracePeriodSeconds"].as_i64();
-    let asked = delete.grace_period_seconds.or(own);
-    Ok(match asked.unwrap_or(GRACE_SECONDS_DEFAULT) {
+    let seconds = delete.grace_period_seconds.or(own);
+    Ok(match seconds.unwrap_or(GRACE_SECONDS_DEFAULT) {
         // As upstream: a negative period means the shortest one that is not 0.
         negative if negative < 0 => 1,
         seconds => seconds,

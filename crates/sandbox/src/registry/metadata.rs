@@ -23,8 +23,8 @@ pub(super) fn check_shape(object: &Value) -> Result<(), Status> {
 
 /// Checks that the namespace in the object, if set, is that of the request.
 pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
-    let said = text(object, &["metadata", "namespace"]);
-    if !kind.namespaced || said.is_empty() || said == namespace {
+    let sent = text(object, &["metadata", "namespace"]);
+    if !kind.namespaced || sent.is_empty() || sent == namespace {
         return Ok(());
     }
     Err(Status::bad_request(
@@ -33,12 +33,12 @@ pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> R
 }
 
 pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    let said = text(object, &["metadata", "name"]);
-    if said.is_empty() || said == name {
+    let sent = text(object, &["metadata", "name"]);
+    if sent.is_empty() || sent == name {
         return Ok(());
     }
     Err(Status::bad_request(format!(
-        "the name of the object ({said}) does not match the name on the URL ({name})"
+        "the name of the object ({sent}) does not match the name on the URL ({name})"
     )))
 }
 
@@ -75,7 +75,7 @@ pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Resu
     }
     let number: u64 = resource_version.parse().map_err(|_| {
         Status::bad_request(format!(
-            "invalid resourceVersion \"{resource_version}\": it is no number"
+            "invalid resourceVersion \"{resource_version}\": it is not a number"
         ))
     })?;
     if number == current.resource_version() {
@@ -139,7 +139,7 @@ pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = Value::Object(Map::new());
     }
-    object["metadata"].as_object_mut().expect("it was made an object")
+    object["metadata"].as_object_mut().expect("just made an object")
 }
 
 fn set_type(object: &mut Value, kind: &Kind) {

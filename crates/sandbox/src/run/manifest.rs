@@ -39,7 +39,7 @@ pub enum ApplyOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The document is neither YAML nor JSON.
-    #[error("is no YAML or JSON: {0}")]
+    #[error("is neither YAML nor JSON: {0}")]
     Syntax(String),
     /// A required field is missing.
     #[error("has no {0}")]

@@ -80,24 +80,24 @@ pub(super) fn list(
 
 fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
     if let Some(token) = &options.continue_token {
-        if options.resource_version.is_some_and(|asked| asked != 0) {
+        if options.resource_version.is_some_and(|requested| requested != 0) {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
         return decode(token, current);
     }
-    let asked = options.resource_version.unwrap_or(0);
-    if asked > current {
-        return Err(Status::too_large_resource_version(asked, current));
+    let requested = options.resource_version.unwrap_or(0);
+    if requested > current {
+        return Err(Status::too_large_resource_version(requested, current));
     }
     let exact = match options.resource_version_match {
         Some(ResourceVersionMatch::Exact) => true,
         Some(ResourceVersionMatch::NotOlderThan) => false,
         // As upstream: a page with a resourceVersion shows exactly that state.
-        None => options.limit > 0 && asked > 0,
+        None => options.limit > 0 && requested > 0,
     };
-    Ok(Position { resource_version: if exact { asked } else { current }, after: None })
+    Ok(Position { resource_version: if exact { requested } else { current }, after: None })
 }
 
 /// The former state of each object that has changed since the position; `None` if it did not exist.

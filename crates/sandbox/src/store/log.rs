@@ -36,10 +36,10 @@ pub enum Action {
 
 /// The log does not go back to the requested resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too old resource version: {asked} ({oldest})")]
+#[error("too old resource version: {requested} ({oldest})")]
 pub struct Expired {
     /// The requested resourceVersion.
-    pub asked: u64,
+    pub requested: u64,
     /// The oldest resourceVersion from which the log can be read.
     pub oldest: u64,
 }
@@ -91,7 +91,7 @@ impl ChangeLog {
         resource_version: u64,
     ) -> Result<impl Iterator<Item = &Arc<Change>>, Expired> {
         if resource_version < self.oldest {
-            return Err(Expired { asked: resource_version, oldest: self.oldest });
+            return Err(Expired { requested: resource_version, oldest: self.oldest });
         }
         let start =
             self.changes.partition_point(|change| change.resource_version <= resource_version);

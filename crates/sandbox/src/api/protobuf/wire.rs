@@ -11,14 +11,14 @@ impl<'a> Field<'a> {
     pub(super) fn number(self) -> Result<u64, String> {
         match self {
             Field::Number(number) => Ok(number),
-            Field::Bytes(_) => Err("a number was expected, and bytes came".to_owned()),
+            Field::Bytes(_) => Err("expected a number, found bytes".to_owned()),
         }
     }
 
     pub(super) fn bytes(self) -> Result<&'a [u8], String> {
         match self {
             Field::Bytes(bytes) => Ok(bytes),
-            Field::Number(_) => Err("bytes were expected, and a number came".to_owned()),
+            Field::Number(_) => Err("expected bytes, found a number".to_owned()),
         }
     }
 }

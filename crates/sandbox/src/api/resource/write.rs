@@ -253,7 +253,7 @@ fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
     };
     let decoded = decode::decode(&call.body, syntax).map_err(|error| unrecognized(&error))?;
     if !decoded.value.is_object() {
-        return Err(unrecognized("it is no JSON object"));
+        return Err(unrecognized("it is not a JSON object"));
     }
     Ok(decoded)
 }
@@ -281,7 +281,7 @@ fn sub_body(call: &Call) -> Result<Decoded, Status> {
     if decoded.value.is_object() {
         return Ok(decoded);
     }
-    Err(Status::bad_request("the body of the request is no JSON object"))
+    Err(Status::bad_request("the body of the request is not a JSON object"))
 }
 
 /// Checks that apiVersion and kind are those of the path, and sets them if they are absent.

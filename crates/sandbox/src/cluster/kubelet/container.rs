@@ -351,10 +351,9 @@ impl Container {
         events.push(ContainerEvent::Created);
         match &self.lifecycle.start.failure {
             Some(failure) if failure.fails(self.failed_starts) => {
-                let message = failure
-                    .message
-                    .clone()
-                    .unwrap_or_else(|| "failed to start container: the lifecycle says so".into());
+                let message = failure.message.clone().unwrap_or_else(|| {
+                    "failed to start container: configured in the lifecycle".into()
+                });
                 events.push(ContainerEvent::StartFailed { message: message.clone() });
                 self.error = message;
                 let until = after(now, back_off(self.failed_starts));

@@ -70,7 +70,7 @@ pub(super) fn report_event(
 
 /// A duration in Go's format: `63ms`, `1.5s`.
 fn go_duration(ms: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    #[expect(clippy::cast_precision_loss, reason = "rounded for people to read")]
     let seconds = ms as f64 / 1000.0;
     if ms < 1000 { format!("{ms}ms") } else { format!("{seconds}s") }
 }

@@ -195,7 +195,7 @@ fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>)
         AdmitOutcome::Admit => Admission::Admit,
         AdmitOutcome::Reject => Admission::Reject {
             reason: reason.unwrap_or_else(|| "UnexpectedAdmissionError".to_owned()),
-            message: message.unwrap_or_else(|| "the lifecycle says so".to_owned()),
+            message: message.unwrap_or_else(|| "configured in the lifecycle".to_owned()),
         },
     }
 }

@@ -20,16 +20,16 @@ pub(super) fn victims(
         return None;
     }
     let mut room = room.clone();
-    let mut lesser: Vec<(&QueueKey, &Usage)> =
+    let mut lower: Vec<(&QueueKey, &Usage)> =
         bound.into_iter().filter(|(other, _)| other.priority > queue_key.priority).collect();
-    lesser.iter().for_each(|(_, usage)| room.remove(usage));
+    lower.iter().for_each(|(_, usage)| room.remove(usage));
     if !room.misfits(needs).is_empty() {
         return None;
     }
     // Keep as many as fit, by priority and then by age.
-    lesser.sort_by_key(|(queue_key, _)| *queue_key);
+    lower.sort_by_key(|(queue_key, _)| *queue_key);
     let mut victims = Vec::new();
-    for (other, usage) in lesser {
+    for (other, usage) in lower {
         room.add(usage);
         if !room.misfits(needs).is_empty() {
             room.remove(usage);

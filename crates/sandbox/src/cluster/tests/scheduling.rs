@@ -206,7 +206,7 @@ fn gated_and_foreign_pods_are_left_alone() {
 
 /// S21: a pod that is pinned to a full node preempts as few pods with a lower priority as possible.
 #[test]
-fn an_important_pod_preempts_lesser_ones_on_its_node() {
+fn a_pod_preempts_pods_of_lower_priority_on_its_node() {
     let mut sim = Sim::new(1);
     sim.create_pod(asking(pinned("large", "node-0001"), "cpu", "2"));
     sim.create_pod(asking(pinned("small", "node-0001"), "cpu", "1"));

@@ -82,10 +82,10 @@ fn merge_scalars(
     key: Option<&str>,
 ) -> Result<Vec<Value>, MergeError> {
     let live = positions(&original, key)?;
-    let asked = positions(&patch, key)?;
+    let patch_positions = positions(&patch, key)?;
     let mut seen = BTreeSet::new();
     let merged = original.into_iter().chain(patch).filter(|item| seen.insert(text(item))).collect();
-    in_order(merged, &asked, &live, key)
+    in_order(merged, &patch_positions, &live, key)
 }
 
 fn merge_objects(
@@ -99,19 +99,19 @@ fn merge_objects(
     })?;
     let (mut merged, patch) = apply_element_directives(original, patch, key)?;
     let live = positions(&merged, Some(key))?;
-    let asked = positions(&patch, Some(key))?;
+    let patch_positions = positions(&patch, Some(key))?;
     let mut places = live.clone();
     for item in patch {
         let next = merged.len();
-        let place = *places.entry(identity(&item, Some(key))?).or_insert(next);
-        if place == next {
+        let position = *places.entry(identity(&item, Some(key))?).or_insert(next);
+        if position == next {
             merged.push(plain(item));
-        } else if let (Value::Object(old), Value::Object(new)) = (merged[place].take(), item) {
+        } else if let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item) {
             let schema = field.and_then(|field| field.of);
-            merged[place] = Value::Object(merge_object(old, new, schema)?);
+            merged[position] = Value::Object(merge_object(old, new, schema)?);
         }
     }
-    in_order(merged, &asked, &live, Some(key))
+    in_order(merged, &patch_positions, &live, Some(key))
 }
 
 /// Applies elements with `$patch`: `delete` removes the elements with the same key, `replace` (in
@@ -158,11 +158,11 @@ fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Resul
     if order.is_empty() {
         return Ok(());
     }
-    let mut asked = order.iter();
+    let mut patch_positions = order.iter();
     for item in changes.iter().filter(|item| item.get(PATCH).is_none()) {
         let wanted = identity(item, key)?;
         loop {
-            let Some(next) = asked.next() else {
+            let Some(next) = patch_positions.next() else {
                 return Err(MergeError::Internal(format!(
                     "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
                     go_text::list(changes),
@@ -181,7 +181,7 @@ fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Resul
 /// existing list, each before the first element that it preceded.
 fn in_order(
     merged: Vec<Value>,
-    asked: &Positions,
+    patch_positions: &Positions,
     live: &Positions,
     key: Option<&str>,
 ) -> Result<Vec<Value>, MergeError> {
@@ -189,21 +189,21 @@ fn in_order(
     let mut server_only = Vec::new();
     for item in merged {
         let identity = identity(&item, key)?;
-        let lived = live.get(&identity).copied();
-        match asked.get(&identity) {
-            Some(&place) => patched.push((place, lived, item)),
-            None => server_only.push((lived.unwrap_or(usize::MAX), lived, item)),
+        let live_position = live.get(&identity).copied();
+        match patch_positions.get(&identity) {
+            Some(&position) => patched.push((position, live_position, item)),
+            None => server_only.push((live_position.unwrap_or(usize::MAX), live_position, item)),
         }
     }
-    patched.sort_by_key(|(place, ..)| *place);
-    server_only.sort_by_key(|(place, ..)| *place);
+    patched.sort_by_key(|(position, ..)| *position);
+    server_only.sort_by_key(|(position, ..)| *position);
     let mut ordered = Vec::with_capacity(patched.len() + server_only.len());
     let mut server_only = server_only.into_iter().peekable();
-    for (_, lived, item) in patched {
-        let stood_before = |other: &(usize, Option<usize>, Value)| {
-            other.1.zip(lived).is_some_and(|(other, this)| other < this)
+    for (_, live_position, item) in patched {
+        let precedes = |other: &(usize, Option<usize>, Value)| {
+            other.1.zip(live_position).is_some_and(|(other, this)| other < this)
         };
-        while let Some((.., before)) = server_only.next_if(stood_before) {
+        while let Some((.., before)) = server_only.next_if(precedes) {
             ordered.push(before);
         }
         ordered.push(item);
@@ -251,8 +251,8 @@ fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Merg
 
 fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, MergeError> {
     let mut positions = Positions::new();
-    for (place, item) in list.iter().enumerate() {
-        positions.entry(identity(item, key)?).or_insert(place);
+    for (position, item) in list.iter().enumerate() {
+        positions.entry(identity(item, key)?).or_insert(position);
     }
     Ok(positions)
 }

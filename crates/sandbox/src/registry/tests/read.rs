@@ -117,9 +117,9 @@ fn lists_can_ask_for_a_resource_version() {
     let mut registry = registry();
     let first = create(&mut registry, &POD, pod("a")).resource_version();
     create(&mut registry, &POD, pod("b"));
-    let count = |asked, matching| {
+    let count = |version, matching| {
         let options = ListOptions {
-            resource_version: Some(asked),
+            resource_version: Some(version),
             resource_version_match: matching,
             ..ListOptions::default()
         };

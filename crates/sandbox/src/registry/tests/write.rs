@@ -140,8 +140,8 @@ fn each_endpoint_changes_its_own_part() {
         (&NODE, node, ("unschedulable", json!(true)), ("unknown", 3, 4)),
     ] {
         let namespace = create(&mut registry, kind, object).namespace().to_string();
-        let mut patched = |status: bool, told: i64| {
-            let body = json!({"spec": {in_spec: wanted}, "status": {in_status: told}});
+        let mut patched = |status: bool, sent: i64| {
+            let body = json!({"spec": {in_spec: wanted}, "status": {in_status: sent}});
             let patch = Patch { status, ..merge(body) };
             let object = registry.patch(kind, &namespace, "a", &patch, &options());
             let object = object.expect("it is valid");
