@@ -1,5 +1,5 @@
-//! The HTTPS server of the sandbox. It decides what a request means and which form its answer has;
-//! the registry and the store decide everything else.
+//! The HTTPS server of the sandbox. It interprets requests and encodes responses; the registry and
+//! the store decide everything else.
 
 pub(crate) mod access;
 pub(crate) mod authentication;

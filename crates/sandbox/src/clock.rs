@@ -24,7 +24,7 @@ mod tests {
 
     /// S23: times have the text forms of the API.
     #[test]
-    fn times_are_spelt_as_the_api_spells_them() {
+    fn times_are_formatted_as_in_the_api() {
         let at = Timestamp(1_767_323_045_678);
         assert_eq!(rfc3339(at), "2026-01-02T03:04:05Z");
         assert_eq!(rfc3339_micro(at), "2026-01-02T03:04:05.678000Z");

@@ -62,7 +62,7 @@ mod tests {
 
     /// S22: a printed duration parses to the same duration.
     #[test]
-    fn what_is_printed_reads_as_the_same_duration() {
+    fn printed_durations_parse_to_the_same_value() {
         for (text, ms, printed) in [
             ("300ms", 300, "300ms"),
             ("1.5s", 1500, "1500ms"),

@@ -514,7 +514,7 @@ mod tests {
     /// S2: every kind is found by its URL and by its apiVersion and kind, and no two kinds share
     /// either.
     #[test]
-    fn rows_are_found_by_either_key() {
+    fn kinds_are_found_by_url_and_by_name() {
         let kinds = Kinds::default();
         for row in kinds.iter() {
             assert_eq!(kinds.by_resource(row.group, row.version, row.plural), Some(row));
@@ -524,7 +524,7 @@ mod tests {
 
     /// S2: a kind that is added at run time is a row like any other, and can't replace another one.
     #[test]
-    fn a_row_can_be_added_at_run_time() {
+    fn a_kind_can_be_added_at_run_time() {
         let mut kinds = Kinds::default();
         let row = || Kind {
             group: "example.dev",

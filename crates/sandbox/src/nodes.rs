@@ -86,7 +86,7 @@ pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
 
 fn generated_node(index: u32, zone: u32) -> Value {
     let name = format!("node-{:04}", index + 1);
-    let zone = format!("zone-{}", letters(zone));
+    let zone = format!("zone-{}", base26(zone));
     let mut node = json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -106,7 +106,7 @@ fn generated_node(index: u32, zone: u32) -> Value {
 }
 
 /// `a` … `z`, `aa`, `ab` …
-fn letters(mut index: u32) -> String {
+fn base26(mut index: u32) -> String {
     let mut reversed = Vec::new();
     loop {
         reversed.push(char::from(b'a' + u8::try_from(index % 26).expect("below 26")));
@@ -475,7 +475,7 @@ mod tests {
 
     /// S20: no two of many nodes have the same address range.
     #[test]
-    fn ten_thousand_nodes_have_ranges_of_their_own() {
+    fn ten_thousand_nodes_have_distinct_address_ranges() {
         let nodes = generate(10_000, 26).unwrap();
         let ranges: BTreeSet<&str> =
             nodes.iter().filter_map(|node| node["spec"]["podCIDR"].as_str()).collect();
@@ -491,10 +491,7 @@ mod tests {
         assert_eq!(generate(1, ZONES_MAX + 1), Err(Error::Zones(ZONES_MAX + 1)));
         assert_eq!(generate(2, ZONES_MAX).map(|nodes| nodes.len()), Ok(2));
         assert_eq!(generate(NODES_MAX + 1, 1), Err(Error::TooManyNodes(NODES_MAX + 1)));
-        assert_eq!(
-            (letters(25), letters(26), letters(701)),
-            ("z".into(), "aa".into(), "zz".into())
-        );
+        assert_eq!((base26(25), base26(26), base26(701)), ("z".into(), "aa".into(), "zz".into()));
     }
 
     const LISTED: &str = "
@@ -524,7 +521,7 @@ items:
     /// S20: a node of a real cluster keeps its taints, labels and allocatable, and loses the
     /// metadata of its server.
     #[test]
-    fn a_listed_node_keeps_its_shape_and_loses_its_marks() {
+    fn a_listed_node_keeps_its_properties_and_loses_its_server_metadata() {
         let nodes = parse(LISTED).unwrap();
         let node = &nodes[0];
         assert_eq!(node["metadata"]["labels"]["gpu"], "true");

@@ -111,7 +111,7 @@ mod tests {
     /// S5, S12: a content type determines the form of the patch, and the error for another one
     /// lists those that are supported.
     #[test]
-    fn a_content_type_names_the_form_of_the_patch() {
+    fn the_content_type_selects_the_patch_type() {
         let parsed =
             |text| PatchType::parse(text).map_err(|status| (status.code(), status.message.clone()));
         assert_eq!(parsed("application/json-patch+json"), Ok(PatchType::Json));

@@ -149,7 +149,7 @@ pub enum Error {
 /// stopped.
 pub struct Sandbox {
     kubeconfig_path: PathBuf,
-    kubeconfig_is_ours: bool,
+    is_default_kubeconfig: bool,
     server_url: String,
     shared: Arc<SharedCluster>,
     stop: CancellationToken,
@@ -170,8 +170,8 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let address = listener.local_addr().map_err(listen_error)?;
     let identity = tls::identity(&[address.ip()])?;
     let token = tls::random_token()?;
-    let server_url = format!("https://{}", dialable(address));
-    let (kubeconfig_path, kubeconfig_is_ours) = match options.kubeconfig_out {
+    let server_url = format!("https://{}", connect_address(address));
+    let (kubeconfig_path, is_default_kubeconfig) = match options.kubeconfig_out {
         Some(path) => (path, false),
         None => (default_kubeconfig_path(address), true),
     };
@@ -194,7 +194,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
             stop.clone(),
         )),
     ];
-    Ok(Sandbox { kubeconfig_path, kubeconfig_is_ours, server_url, shared, stop, tasks })
+    Ok(Sandbox { kubeconfig_path, is_default_kubeconfig, server_url, shared, stop, tasks })
 }
 
 /// The initial cluster.
@@ -294,14 +294,14 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         self.stop.cancel();
-        if self.kubeconfig_is_ours {
+        if self.is_default_kubeconfig {
             let _ = std::fs::remove_file(&self.kubeconfig_path);
         }
     }
 }
 
 /// An address that clients on this machine can connect to: loopback for an unspecified one.
-fn dialable(address: SocketAddr) -> SocketAddr {
+fn connect_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),

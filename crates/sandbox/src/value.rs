@@ -82,7 +82,7 @@ mod tests {
 
     /// S4: absent and null values and values of another type are the zero value.
     #[test]
-    fn what_is_not_there_reads_as_zero() {
+    fn absent_values_are_zero() {
         let object = serde_json::json!({"a": {"b": [{"c": 7, "d": "x"}]}, "n": null, "t": true});
         assert_eq!((integer(&object, "/a/b/0/c"), string(&object, "/a/b/0/d")), (7, "x"));
         assert_eq!((integer(&object, "/a/b/1/c"), string(&object, "/a/b/x/d")), (0, ""));

@@ -33,7 +33,7 @@ mod tests {
 
     /// S4: scalars have the values that kubectl reads.
     #[test]
-    fn scalars_are_read_as_kubectl_reads_them() {
+    fn scalars_parse_as_in_kubectl() {
         let text = "a: 0400\nb: yes\nc: 1.5\nd: ~\ne: '0400'\nf: 10\ng: 0x10\n---\nh: off";
         let read: Vec<Value> = super::documents(text).expect("it is YAML");
         let first =

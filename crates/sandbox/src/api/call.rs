@@ -1,4 +1,4 @@
-//! A request on its way to an answer.
+//! A request, as handlers receive it.
 
 use std::time::Duration;
 

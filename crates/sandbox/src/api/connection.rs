@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// Waits until the connection is frozen or closed.
-    pub(crate) async fn broken(&self) -> ConnectionState {
+    pub(crate) async fn interrupted(&self) -> ConnectionState {
         self.reaches(|state| state != ConnectionState::Open).await
     }
 

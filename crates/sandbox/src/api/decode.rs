@@ -200,7 +200,7 @@ mod tests {
 
     /// S8: syntax errors have the messages of Go's decoder.
     #[test]
-    fn bad_json_is_told_as_go_tells_it() {
+    fn json_errors_have_the_messages_of_go() {
         for (body, expected) in [
             ("{\"a\":", "unexpected end of JSON input"),
             ("a: 1", "invalid character 'a' looking for beginning of value"),
@@ -219,14 +219,14 @@ mod tests {
 
     /// S4: a body may be YAML.
     #[test]
-    fn yaml_reads_as_json_does() {
+    fn yaml_parses_as_json() {
         let decoded = decode(b"a: 1\nb:\n- c: \"2\"\n- true\n", Syntax::Yaml).expect("valid YAML");
         assert_eq!(decoded.value, json!({"a": 1, "b": [{"c": "2"}, true]}));
     }
 
     proptest! {
         #[test]
-        fn what_serde_json_reads_is_read_alike(text in "[\\[\\]{}:,\"a-c0-9. ]{0,60}") {
+        fn the_decoder_agrees_with_serde_json(text in "[\\[\\]{}:,\"a-c0-9. ]{0,60}") {
             let ours = decode(text.as_bytes(), Syntax::Json).ok().map(|decoded| decoded.value);
             let theirs: Option<Value> = serde_json::from_str(&text).ok();
             prop_assert_eq!(ours, theirs);

@@ -29,7 +29,7 @@ const LATE_WRITES_MAX: usize = 1_000;
 pub(crate) struct Faults {
     table: Mutex<RuleTable>,
     /// Whether the table can match anything. Without rules, a request costs one atomic load.
-    is_armed: AtomicBool,
+    may_fire: AtomicBool,
     outage: watch::Sender<Option<Instant>>,
     late_writes: Arc<Semaphore>,
 }
@@ -39,11 +39,11 @@ impl Faults {
     /// There are too many rules.
     pub(crate) fn new(rules: Vec<Rule>, seed: u64) -> Result<Self, TooManyRules> {
         let mut table = RuleTable::new(seed);
-        let is_armed = AtomicBool::new(!rules.is_empty());
+        let may_fire = AtomicBool::new(!rules.is_empty());
         table.add(rules, now())?;
         Ok(Self {
             table: Mutex::new(table),
-            is_armed,
+            may_fire,
             outage: watch::Sender::new(None),
             late_writes: Arc::new(Semaphore::new(LATE_WRITES_MAX)),
         })
@@ -56,24 +56,24 @@ impl Faults {
 
     /// The fault to inject into a request; `None` to serve it as usual.
     pub(crate) fn decide(&self, request: &AuthorizedCall) -> Option<Fault> {
-        if !self.is_armed.load(Ordering::Relaxed) || is_exempt(request) {
+        if !self.may_fire.load(Ordering::Relaxed) || is_exempt(request) {
             return None;
         }
         let attributes = access::attributes_of(request);
         let mut table = self.table.lock();
         let fault = table.decide(&request_info(&attributes, request), now());
         if fault.is_none() {
-            self.arm(&table);
+            self.update_may_fire(&table);
         }
         fault
     }
 
-    fn arm(&self, table: &RuleTable) {
-        self.is_armed.store(!table.is_idle(now()), Ordering::Relaxed);
+    fn update_may_fire(&self, table: &RuleTable) {
+        self.may_fire.store(!table.is_idle(now()), Ordering::Relaxed);
     }
 
     /// Answers a request for the rules themselves.
-    pub(crate) fn answer(&self, call: &Call) -> Result<Response<Body>, Status> {
+    pub(crate) fn handle(&self, call: &Call) -> Result<Response<Body>, Status> {
         let rules = match call.method {
             Method::PUT | Method::POST => {
                 let text = std::str::from_utf8(&call.body)
@@ -88,7 +88,7 @@ impl Faults {
             table.clear();
         }
         table.add(rules, now()).map_err(|error| Status::bad_request(error.to_string()))?;
-        self.arm(&table);
+        self.update_may_fire(&table);
         Ok(respond::json(StatusCode::OK, &table.to_value()))
     }
 

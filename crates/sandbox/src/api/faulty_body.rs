@@ -34,7 +34,7 @@ pub(crate) fn error_event(status: &serde_json::Value) -> Bytes {
 }
 
 /// The response, with an action at a point of its body.
-pub(crate) fn act_at(
+pub(crate) fn with_point_action(
     response: Response<Body>,
     is_watch: bool,
     point: Point,

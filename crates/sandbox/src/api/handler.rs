@@ -20,13 +20,13 @@ use crate::status::Status;
 
 /// Responds to any request; errors become a `Status` document.
 pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Response<Body> {
-    match answer(&server, request).await {
+    match authorize_and_serve(&server, request).await {
         Ok(response) => response,
         Err(status) => respond::status(&status),
     }
 }
 
-async fn answer(
+async fn authorize_and_serve(
     server: &Arc<Server>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {

@@ -23,9 +23,9 @@ pub(crate) async fn serve(
 ) -> Result<Response<Body>, Status> {
     let is_watch = request.call.parameters.watch && request.call.method == Method::GET;
     let connection = request.connection.clone();
-    let act_at = |request: &AuthorizedCall, point: Point, action: PointAction| {
+    let with_point_action = |request: &AuthorizedCall, point: Point, action: PointAction| {
         let response = server.serve(request)?;
-        Ok(faulty_body::act_at(response, is_watch, point, action, connection.clone()))
+        Ok(faulty_body::with_point_action(response, is_watch, point, action, connection.clone()))
     };
     match fault {
         Fault::Error(error) => {
@@ -38,19 +38,21 @@ pub(crate) async fn serve(
             if after_commit {
                 server.serve(&request)?;
             }
-            Err(no_answer(&connection).await)
+            Err(lose_response(&connection).await)
         }
         Fault::CommitLate(late) => commit_late(server, request, late).await,
-        Fault::Cut(point) => act_at(&request, point, PointAction::Close),
-        Fault::Freeze(point) => act_at(&request, point, PointAction::Freeze),
-        Fault::Stall(stall) => act_at(&request, stall.at, PointAction::Wait(stall.lasts.to_std())),
+        Fault::Cut(point) => with_point_action(&request, point, PointAction::Close),
+        Fault::Freeze(point) => with_point_action(&request, point, PointAction::Freeze),
+        Fault::Stall(stall) => {
+            with_point_action(&request, stall.at, PointAction::Wait(stall.lasts.to_std()))
+        }
         Fault::Delay(delay) => {
             wait(server, delay.lasts.to_std()).await;
             server.serve(&request)
         }
         Fault::WatchError(WatchError { error, at }) => {
             let last = faulty_body::error_event(&status_of(&error, &request));
-            act_at(&request, at, PointAction::EndWith(last))
+            with_point_action(&request, at, PointAction::EndWith(last))
         }
         Fault::LateBookmark(late) => {
             request.call.read_faults.bookmark_after = Some(late.after.to_std());
@@ -68,13 +70,13 @@ pub(crate) async fn serve(
                 server.serve(&request)?;
             }
             server.faults.begin_outage(&restart);
-            Err(no_answer(&connection).await)
+            Err(lose_response(&connection).await)
         }
     }
 }
 
 /// Closes the connection, which ends this request as well: the future never completes.
-async fn no_answer(connection: &Connection) -> Status {
+async fn lose_response(connection: &Connection) -> Status {
     connection.close();
     std::future::pending().await
 }
@@ -96,7 +98,7 @@ async fn commit_late(
         let message = "too many writes wait to take effect late";
         return Err(Status::new(Reason::TooManyRequests, message));
     };
-    let answer = error.map(|error| error_response(&error, &request));
+    let response = error.map(|error| error_response(&error, &request));
     let connection = request.connection.clone();
     let server = Arc::clone(server);
     tokio::spawn(async move {
@@ -110,9 +112,9 @@ async fn commit_late(
         }
         drop(permit);
     });
-    match answer {
-        Some(answer) => Ok(answer),
-        None => Err(no_answer(&connection).await),
+    match response {
+        Some(response) => Ok(response),
+        None => Err(lose_response(&connection).await),
     }
 }
 

@@ -177,7 +177,7 @@ mod tests {
     /// S4: the response has the client's most preferred form that the sandbox supports; without any
     /// it is 406.
     #[test]
-    fn the_best_form_on_offer_is_taken() {
+    fn the_preferred_supported_media_type_is_selected() {
         use Form::{Object, PartialObjectMetadata, Table};
         let cases = [
             ("application/json", Ok(Object)),

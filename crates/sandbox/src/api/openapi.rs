@@ -87,7 +87,7 @@ mod tests {
 
     /// S3: `kubectl explain daemonset.spec.updateStrategy` finds its fields in both documents.
     #[test]
-    fn schemas_carry_what_explain_shows() {
+    fn schemas_contain_what_kubectl_explain_shows() {
         let document = v3("apis/apps/v1");
         let schemas = &document["components"]["schemas"];
         let daemon_set = &schemas["io.k8s.api.apps.v1.DaemonSet"];
@@ -108,7 +108,7 @@ mod tests {
 
     /// S3: every reference in a document resolves within the document.
     #[test]
-    fn references_lead_somewhere() {
+    fn schema_references_resolve() {
         let kinds = Kinds::default();
         let mut documents = vec![document::v2(&kinds)];
         documents.extend(discovery::group_versions(&kinds).iter().map(|gv| v3(&v3_path(gv))));
@@ -135,7 +135,7 @@ mod tests {
 
     /// S3, S4: the PATCH operation of a kind lists the parameters dryRun and fieldValidation.
     #[test]
-    fn patch_operations_name_their_parameters() {
+    fn patch_operations_list_their_parameters() {
         let document = v3("apis/apps/v1");
         let patch =
             &document["paths"]["/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"]["patch"];

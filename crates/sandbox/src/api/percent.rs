@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC*") {
+        fn arbitrary_text_does_not_panic(text in "\\PC*") {
             let _ = decode(&text, true);
             let _ = decode(&text, false);
         }

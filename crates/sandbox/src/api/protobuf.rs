@@ -311,7 +311,7 @@ mod tests {
 
     /// S4: an object has the same JSON tree whether it is sent as protobuf or as JSON.
     #[test]
-    fn an_object_reads_as_it_does_in_json() {
+    fn an_object_has_the_same_tree_in_protobuf_and_json() {
         let entry = field(2, &[field(1, b"a"), field(2, b"b")].concat());
         let metadata = [field(1, b"c"), field(2, b""), field(8, b"")].concat();
         let raw = [field(1, &metadata), entry].concat();
@@ -326,7 +326,7 @@ mod tests {
 
     /// S4: embedded structs, lists, numbers and times are decoded to their JSON fields.
     #[test]
-    fn embedded_structs_lists_and_numbers_land_in_place() {
+    fn embedded_structs_lists_and_numbers_are_decoded() {
         let path = field(1, &field(1, b"/var/log"));
         let volume = field(1, &[field(1, b"log"), field(2, &path)].concat());
         let grace = vec![4 << 3, 30];
@@ -348,7 +348,7 @@ mod tests {
 
     /// S4, S12: a body that is not an object of a known kind is refused by name.
     #[test]
-    fn what_is_not_known_is_refused_by_name() {
+    fn unknown_kinds_are_refused_by_name() {
         let refused = decode(&object("apps/v1", "Deployment", b""));
         assert_eq!(refused, Err("Deployment of apps/v1 is not known in protobuf".to_owned()));
         assert!(decode(b"{}").is_err());
@@ -374,7 +374,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn arbitrary_bytes_do_not_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = decode(&object("v1", "Pod", &raw));
             let _ = decode(&[MAGIC, &raw].concat());
         }

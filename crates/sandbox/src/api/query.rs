@@ -179,7 +179,7 @@ mod tests {
 
     /// S4, S12: an invalid parameter is refused by name.
     #[test]
-    fn what_cannot_be_read_is_refused_by_name() {
+    fn invalid_parameters_are_refused_by_name() {
         assert_eq!(message("limit=x"), "strconv.ParseInt: parsing \"x\": invalid syntax");
         assert_eq!(
             message("limit=99999999999999999999"),
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_query_makes_it_panic(query in "\\PC*") {
+        fn arbitrary_queries_do_not_panic(query in "\\PC*") {
             let _ = parse(&query);
         }
     }

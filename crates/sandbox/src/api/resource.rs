@@ -29,7 +29,7 @@ impl ResourceTarget<'_> {
     }
 }
 
-pub(crate) fn answer(
+pub(crate) fn handle(
     shared: &Arc<SharedCluster>,
     path: &ResourcePath,
     call: &Call,

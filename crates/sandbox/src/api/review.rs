@@ -25,7 +25,7 @@ pub(crate) fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
     })
 }
 
-pub(crate) fn answer(
+pub(crate) fn handle(
     review: &ReviewResource,
     shared: &SharedCluster,
     user: &User,

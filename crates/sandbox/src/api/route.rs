@@ -124,7 +124,7 @@ mod tests {
 
     /// S3, S4: each path has the meaning that it has on a real server.
     #[test]
-    fn paths_name_what_they_name_upstream() {
+    fn paths_parse_as_upstream() {
         let cases = [
             ("/", Route::Root),
             ("/healthz", Route::Health),

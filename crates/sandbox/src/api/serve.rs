@@ -190,8 +190,8 @@ where
     let of_requests = client.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(of_requests.clone());
-        let answer = handle(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let response = handle(request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     let builder = builder(&limits);
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
@@ -202,7 +202,7 @@ where
             connection.await
         }
         () = signals.outage.cancelled() => return Ok(()),
-        state = client.broken() => {
+        state = client.interrupted() => {
             if state == ConnectionState::Frozen {
                 frozen(&client, &signals).await;
             }

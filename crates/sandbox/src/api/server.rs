@@ -50,7 +50,7 @@ impl Server {
         let call = &request.call;
         match (&request.route, &request.user) {
             (Route::Resource(target), Some(user)) => self.on_resource(target, user, call),
-            (Route::Faults, _) => self.faults.answer(call),
+            (Route::Faults, _) => self.faults.handle(call),
             (route, _) => self.describe(route, &request.path, call),
         }
     }
@@ -61,15 +61,15 @@ impl Server {
         user: &User,
         call: &Call,
     ) -> Result<Response<Body>, Status> {
-        if asks_for_definitions(target, call) {
+        if is_definition_list(target, call) {
             return Ok(respond::json(StatusCode::OK, &no_definitions()));
         }
         if token::is_request(target) {
-            return token::answer(&self.authenticator.tokens, &self.shared, target, call);
+            return token::handle(&self.authenticator.tokens, &self.shared, target, call);
         }
         match review::find(target) {
-            Some(review) => review::answer(review, &self.shared, user, call),
-            None => resource::answer(&self.shared, target, call),
+            Some(review) => review::handle(review, &self.shared, user, call),
+            None => resource::handle(&self.shared, target, call),
         }
     }
 
@@ -87,16 +87,19 @@ impl Server {
             Route::Version => Ok(json(discovery::version())),
             Route::CoreVersions => match aggregated(call, &kinds, true) {
                 Some(response) => Ok(response),
-                None => plain(call, discovery::core_versions(&kinds, &self.address)),
+                None => json_document(call, discovery::core_versions(&kinds, &self.address)),
             },
             Route::Groups => match aggregated(call, &kinds, false) {
                 Some(response) => Ok(response),
-                None => plain(call, discovery::groups(&kinds)),
+                None => json_document(call, discovery::groups(&kinds)),
             },
-            Route::Group(name) => plain(call, discovery::group(&kinds, name).ok_or_else(missing)?),
-            Route::GroupVersion { group, version } => {
-                plain(call, discovery::resources(&kinds, group, version).ok_or_else(missing)?)
+            Route::Group(name) => {
+                json_document(call, discovery::group(&kinds, name).ok_or_else(missing)?)
             }
+            Route::GroupVersion { group, version } => json_document(
+                call,
+                discovery::resources(&kinds, group, version).ok_or_else(missing)?,
+            ),
             Route::OpenApiV2 => self.openapi_v2(call, &kinds),
             Route::OpenApiV3 => Ok(json(self.openapi.v3_index(&kinds))),
             Route::OpenApiV3Document(path) => {
@@ -139,7 +142,7 @@ fn health(path: &str, parameters: &query::Parameters) -> String {
 
 /// kubectl lists the CustomResourceDefinitions if it can't find a kind in the OpenAPI document, and
 /// gives up on the whole file if that list fails.
-fn asks_for_definitions(target: &ResourcePath, call: &Call) -> bool {
+fn is_definition_list(target: &ResourcePath, call: &Call) -> bool {
     call.method == Method::GET
         && (target.group.as_str(), target.version.as_str()) == ("apiextensions.k8s.io", "v1")
         && target.plural == "customresourcedefinitions"
@@ -170,7 +173,7 @@ fn aggregated(call: &Call, kinds: &Kinds, is_core: bool) -> Option<Response<Body
     Some(respond::full(StatusCode::OK, &content_type, document.to_string()))
 }
 
-fn plain(call: &Call, document: serde_json::Value) -> Result<Response<Body>, Status> {
+fn json_document(call: &Call, document: serde_json::Value) -> Result<Response<Body>, Status> {
     negotiate::require_json(&call.headers)?;
     Ok(respond::json(StatusCode::OK, &document))
 }

@@ -91,7 +91,7 @@ pub(crate) fn is_request(path: &ResourcePath) -> bool {
         && path.namespace.is_some()
 }
 
-pub(crate) fn answer(
+pub(crate) fn handle(
     tokens: &Tokens,
     shared: &SharedCluster,
     path: &ResourcePath,

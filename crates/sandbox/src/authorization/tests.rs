@@ -117,7 +117,7 @@ fn decide(store: &Store, who: &str, verb: &str, target: RequestTarget<'_>) -> De
 
 /// S4: roles and bindings allow the same as upstream.
 #[test]
-fn rules_allow_what_they_say() {
+fn rules_allow_only_matching_requests() {
     let registry = registry();
     for case in CASES {
         let (who, verb, resource, place, expected) = *case;
@@ -180,7 +180,7 @@ fn decisions_give_their_reasons() {
 
 /// S4: the listed rules are those that are applied.
 #[test]
-fn the_rules_of_a_user_are_those_that_decide() {
+fn the_listed_rules_of_a_user_match_the_decisions() {
     let registry = registry();
     for (who, verb, resource, place, expected) in CASES {
         let request = Attributes { verb, target: target(resource, place) };

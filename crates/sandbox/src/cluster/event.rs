@@ -148,7 +148,7 @@ impl Recorder {
         }
         self.named += 1;
         let name: Arc<str> = self.name(subject, now).into();
-        self.remember(similar, name.clone());
+        self.insert(similar, name.clone());
         Some(EventWrite::Create(event(subject, text, &name, now)))
     }
 
@@ -169,7 +169,7 @@ impl Recorder {
         format!("{}.{nanoseconds:x}", subject.object.name())
     }
 
-    fn remember(&mut self, similar: EventKey, name: Arc<str>) {
+    fn insert(&mut self, similar: EventKey, name: Arc<str>) {
         if self.order.len() == REMEMBERED_MAX
             && let Some(oldest) = self.order.pop_front()
         {
@@ -257,7 +257,7 @@ mod tests {
 
     /// S22: repetitions are counted in the same Event.
     #[test]
-    fn what_happens_again_is_counted() {
+    fn repeated_events_are_counted() {
         let mut recorder = Recorder::default();
         let pod = pod("a");
         let now = Timestamp(1_000);

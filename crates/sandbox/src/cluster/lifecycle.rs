@@ -312,17 +312,17 @@ impl Lifecycle {
 mod tests {
     use super::*;
 
-    fn chosen(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
+    fn selected(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
         let lifecycle = lifecycles.choose(annotation, image, &Labels::default()).unwrap();
         Lifecycle::clone(&lifecycle)
     }
 
     /// S22: the built-in lifecycles parse, and inherit from `default`.
     #[test]
-    fn built_in_lifecycles_build_on_the_default_one() {
+    fn built_in_lifecycles_extend_the_default_one() {
         let mut lifecycles = Lifecycles::built_in();
-        let default = chosen(&mut lifecycles, None, "nginx");
-        let never = chosen(&mut lifecycles, Some("never-ready"), "nginx");
+        let default = selected(&mut lifecycles, None, "nginx");
+        let never = selected(&mut lifecycles, Some("never-ready"), "nginx");
         assert_eq!(never.ready, Readiness::Never);
         assert_eq!(never.pull, default.pull);
         let slowest = default.pull.time.delay_ms
@@ -334,7 +334,7 @@ mod tests {
 
     /// S22: the annotation takes precedence over the image, and the image over the node label.
     #[test]
-    fn annotation_goes_before_image_and_node_label() {
+    fn the_annotation_takes_precedence_over_image_and_node_label() {
         let own = "
 lifecycles:
 - {name: late, stages: [{stage: ready, delay: 1.5s, jitter: 2m}]}
@@ -351,16 +351,16 @@ choose:
         assert!(broken.pull.failure.is_some());
         let never = lifecycles.choose(Some("never-ready"), "registry/a:broken", labels).unwrap();
         assert_eq!(ready(never), Readiness::Never);
-        assert!(chosen(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
+        assert!(selected(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
     }
 
     /// S22: an annotation can define its stages inline.
     #[test]
-    fn an_annotation_may_spell_its_stages_out() {
+    fn an_annotation_may_list_the_stages() {
         let mut lifecycles = Lifecycles::built_in();
         let none = Labels::default();
         let text = "[{stage: ready, delay: 30s}, {stage: stop, outcome: ignores}]";
-        let lifecycle = chosen(&mut lifecycles, Some(text), "nginx");
+        let lifecycle = selected(&mut lifecycles, Some(text), "nginx");
         assert_eq!(
             lifecycle.ready,
             Readiness::After(JitteredDelay { delay_ms: 30_000, jitter_ms: 0 })
@@ -373,7 +373,7 @@ choose:
 
     /// S22: errors in a file are reported.
     #[test]
-    fn a_wrong_file_is_refused() {
+    fn an_invalid_file_is_refused() {
         for (text, expected) in [
             ("choose: [{lifecycle: nope}]", "choose: unknown lifecycle nope"),
             (

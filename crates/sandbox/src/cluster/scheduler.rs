@@ -109,7 +109,7 @@ impl Scheduler {
                 self.delete_pod(object.uid());
                 self.bind(queue_key(object), node.into(), Usage::of(object.value()));
             }
-            (_, _) if is_ours(object) => self.enqueue(object),
+            (_, _) if is_schedulable(object) => self.enqueue(object),
             (_, _) => {}
         }
     }
@@ -325,7 +325,7 @@ fn queue_key(pod: &Object) -> QueueKey {
 }
 
 /// Whether this scheduler should schedule the pod.
-fn is_ours(pod: &Object) -> bool {
+fn is_schedulable(pod: &Object) -> bool {
     let spec = &pod.value()["spec"];
     let gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     pod.node_name().is_empty()

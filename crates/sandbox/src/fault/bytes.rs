@@ -43,7 +43,7 @@ pub fn invalidate(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> Option<V
     let text = fault.text.as_bytes();
     let mut spoilt = None;
     for object in objects(bytes, is_watch) {
-        if text.is_empty() || !is_meant(&bytes[object.clone()], is_watch, fault) {
+        if text.is_empty() || !is_target(&bytes[object.clone()], is_watch, fault) {
             continue;
         }
         let found = bytes[object.clone()].windows(text.len()).enumerate();
@@ -76,7 +76,7 @@ fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     ends.map(|(at, _)| std::mem::replace(&mut start, at + 1)..at + 1).collect()
 }
 
-fn is_meant(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
+fn is_target(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
     let object: Result<Object, _> = if is_watch {
         serde_json::from_slice(bytes).map(|Event { object }| object)
     } else {
@@ -107,7 +107,7 @@ mod tests {
 
     /// S17: the ends of list items and of watch events are found.
     #[test]
-    fn objects_end_where_they_end() {
+    fn the_ends_of_objects_are_found() {
         for end in object_ends(LIST, false) {
             assert_eq!(LIST[end - 1], b'}');
         }

@@ -103,8 +103,8 @@ impl Match {
                 || self.continues.is_some();
             return !asks_for_resources && has(&self.non_resource_urls, request.path);
         }
-        let asks_for_paths = self.resources.is_empty() && !self.non_resource_urls.is_empty();
-        !asks_for_paths
+        let is_path_rule = self.resources.is_empty() && !self.non_resource_urls.is_empty();
+        !is_path_rule
             && self.has_resource(request)
             && has(&self.namespaces, request.namespace)
             && has(&self.resource_names, request.name)
@@ -183,7 +183,7 @@ mod tests {
 
     /// S17: a rule matches RBAC attributes; an absent condition matches everything.
     #[test]
-    fn a_rule_matches_what_it_names() {
+    fn a_rule_matches_request_attributes() {
         let pods_of =
             |verbs: &str| Match { verbs: list(verbs), resources: list("pods"), ..Match::default() };
         let cases = [
@@ -213,7 +213,7 @@ mod tests {
     /// S17: a rule distinguishes subresources, streaming lists, pages, and paths that name no
     /// resource.
     #[test]
-    fn what_looks_alike_is_told_apart() {
+    fn similar_requests_are_distinguished() {
         let status = RequestInfo { subresource: "status", ..pod_deletion() };
         let of = |resources: &str| Match { resources: list(resources), ..Match::default() };
         assert!(!of("pods").matches(&status));

@@ -159,7 +159,7 @@ mod tests {
 
     /// S17: every fault can be written in YAML, with defaults for absent fields.
     #[test]
-    fn every_fault_can_be_written() {
+    fn every_fault_can_be_parsed() {
         let text = "
 faults:
 - match: {verbs: [delete], resources: [pods], users: ['system:serviceaccount:*']}
@@ -262,7 +262,7 @@ faults:
 
     /// S17: an error names the index and the field of the rule.
     #[test]
-    fn what_is_wrong_is_named_by_rule_and_field() {
+    fn errors_contain_rule_index_and_field() {
         for (rule, expected) in REFUSED {
             let message = refused(rule);
             assert!(message.starts_with(expected), "{rule}: {message}");
@@ -305,7 +305,7 @@ faults:
 
     proptest! {
         #[test]
-        fn no_rules_make_it_panic(text in "\\PC*", value in "[a-z0-9:{}\\[\\], -]*") {
+        fn arbitrary_rules_do_not_panic(text in "\\PC*", value in "[a-z0-9:{}\\[\\], -]*") {
             let _ = parse(&text);
             let _ = parse(&format!("faults: [{{fault: {{{value}}}}}]"));
         }

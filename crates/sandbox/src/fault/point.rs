@@ -90,23 +90,23 @@ mod tests {
     /// S17: the point is found in any chunk of the response, by bytes, by objects, or by the first
     /// of the two.
     #[test]
-    fn the_point_is_found_across_pieces() {
-        let answer: [(usize, &[usize]); 3] = [(10, &[4, 10]), (10, &[10]), (10, &[5, 10])];
+    fn the_point_is_found_across_chunks() {
+        let response: [(usize, &[usize]); 3] = [(10, &[4, 10]), (10, &[10]), (10, &[5, 10])];
         let bytes = |bytes| Point { bytes: Some(bytes), ..Point::default() };
         let objects = |objects| Point { objects: Some(objects), ..Point::default() };
         use PointInChunk::{At, Later};
-        assert_eq!(pieces(Point::default(), &answer)[0], At(0));
-        assert_eq!(pieces(bytes(0), &answer)[0], At(0));
-        assert_eq!(pieces(bytes(7), &answer)[0], At(7));
-        assert_eq!(pieces(bytes(15), &answer)[..2], [Later, At(5)]);
-        assert_eq!(pieces(bytes(20), &answer)[..2], [Later, At(10)]);
-        assert_eq!(pieces(bytes(100), &answer), [Later, Later, Later]);
-        assert_eq!(pieces(objects(1), &answer)[0], At(4));
-        assert_eq!(pieces(objects(3), &answer)[..2], [Later, At(10)]);
-        assert_eq!(pieces(objects(4), &answer), [Later, Later, At(5)]);
+        assert_eq!(pieces(Point::default(), &response)[0], At(0));
+        assert_eq!(pieces(bytes(0), &response)[0], At(0));
+        assert_eq!(pieces(bytes(7), &response)[0], At(7));
+        assert_eq!(pieces(bytes(15), &response)[..2], [Later, At(5)]);
+        assert_eq!(pieces(bytes(20), &response)[..2], [Later, At(10)]);
+        assert_eq!(pieces(bytes(100), &response), [Later, Later, Later]);
+        assert_eq!(pieces(objects(1), &response)[0], At(4));
+        assert_eq!(pieces(objects(3), &response)[..2], [Later, At(10)]);
+        assert_eq!(pieces(objects(4), &response), [Later, Later, At(5)]);
         let both = Point { bytes: Some(12), objects: Some(4), time: None };
-        assert_eq!(pieces(both, &answer)[..2], [Later, At(2)]);
+        assert_eq!(pieces(both, &response)[..2], [Later, At(2)]);
         let timed = Point { time: Some(Duration(5)), ..Point::default() };
-        assert_eq!(pieces(timed, &answer), [Later, Later, Later]);
+        assert_eq!(pieces(timed, &response), [Later, Later, Later]);
     }
 }

@@ -160,7 +160,7 @@ mod tests {
 
     /// S17: a rule fires a number of times, for every n-th request, and during a period.
     #[test]
-    fn a_rule_fires_as_often_as_it_says() {
+    fn a_rule_fires_according_to_its_schedule() {
         let of = |when: &str| {
             table(&format!("faults: [{{when: {when}, fault: {{error: {{code: 500}}}}}}]"))
         };
@@ -175,7 +175,7 @@ mod tests {
 
     /// S17, S24: probabilities are drawn from the seed.
     #[test]
-    fn chance_comes_from_the_seed() {
+    fn probabilities_are_drawn_from_the_seed() {
         let text = "faults: [{when: {probability: 0.5}, fault: {error: {code: 500}}}]";
         let first = codes(&mut table(text), "get", 50);
         assert_eq!(codes(&mut table(text), "get", 50), first);
@@ -201,7 +201,7 @@ mod tests {
 
     /// S17: a fault that can't be applied to a request does not count for it.
     #[test]
-    fn what_cannot_happen_does_not_use_a_rule_up() {
+    fn inapplicable_faults_do_not_count() {
         let mut table =
             table("faults: [{when: {times: 1}, fault: {error: {code: 504, afterCommit: true}}}]");
         assert_eq!(codes(&mut table, "list", 3), [0, 0, 0]);

@@ -190,7 +190,7 @@ mod tests {
 
     /// S5: the operations of a JSON patch are applied in order.
     #[test]
-    fn a_json_patch_does_its_operations_in_order() {
+    fn a_json_patch_applies_its_operations_in_order() {
         let current = json!({"metadata": {"labels": {"a/b": "1"}}, "list": [1, 2]});
         let patch = json!([
             {"op": "test", "path": "/metadata/labels/a~1b", "value": "1"},
@@ -209,7 +209,7 @@ mod tests {
 
     /// S5: an operation that can't be applied is refused with upstream's message.
     #[test]
-    fn a_json_patch_that_does_not_fit_is_invalid() {
+    fn an_inapplicable_json_patch_is_invalid() {
         let current = json!({"a": 1, "list": []});
         for operation in [
             json!({"op": "test", "path": "/a", "value": 2}),
@@ -249,7 +249,7 @@ mod tests {
 
     /// S5: a body of another form is a bad request, and too many operations are too large.
     #[test]
-    fn a_json_patch_of_another_shape_is_refused() {
+    fn a_malformed_json_patch_is_refused() {
         let refused = refusal(json_patch(&json!({}), &json!({"a": 1})));
         let message = "error decoding patch: json: cannot unmarshal object into Go value of type \
             []handlers.jsonPatchOp";
@@ -262,7 +262,7 @@ mod tests {
 
     /// S5: copies of copies exhaust neither the memory nor the stack.
     #[test]
-    fn a_json_patch_can_neither_swell_nor_deepen_an_object_without_end() {
+    fn a_json_patch_is_limited_in_size_and_depth() {
         let current = json!({"a": "x".repeat(1000), "b": {}});
         let swell: Vec<Value> =
             (0..40).map(|i| json!({"op": "copy", "from": "", "path": format!("/b/{i}")})).collect();

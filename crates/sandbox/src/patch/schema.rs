@@ -316,7 +316,7 @@ mod tests {
 
     /// S3, S5: OpenAPI documents and patches use the same table.
     #[test]
-    fn the_open_api_document_is_told_strategies_and_keys() {
+    fn the_openapi_document_contains_patch_strategies_and_keys() {
         let meta = |strategy, merge_key| Some(PatchMeta { strategy, merge_key });
         for (definition, field, expected) in [
             ("io.k8s.api.core.v1.PodSpec", "containers", meta("merge", Some("name"))),

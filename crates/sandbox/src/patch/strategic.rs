@@ -97,7 +97,7 @@ fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, MergeError> {
     match patch.get(PATCH).and_then(Value::as_str) {
         Some("replace") => {
             patch.remove(PATCH);
-            Ok(plain_fields(patch))
+            Ok(stored_fields(patch))
         }
         Some("delete") => Ok(Fields::new()),
         _ => Err(unknown_patch_type(patch)),
@@ -164,8 +164,8 @@ fn merge_field(
         (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {
             Some(Value::Array(list::merge(old, new, field)?))
         }
-        (Some(Value::Array(_)), new @ Value::Array(_)) => Some(plain(new)),
-        (_, new) => without_directives(new).map(plain),
+        (Some(Value::Array(_)), new @ Value::Array(_)) => Some(stored_value(new)),
+        (_, new) => without_directives(new).map(stored_value),
     };
     if let Some(merged) = merged {
         original.insert(key, merged);
@@ -215,19 +215,19 @@ fn without_directives(value: Value) -> Option<Value> {
 
 /// A value of the patch as it is stored: upstream's typed decoding drops nulls and unknown
 /// directives.
-fn plain(value: Value) -> Value {
+fn stored_value(value: Value) -> Value {
     match value {
-        Value::Object(fields) => Value::Object(plain_fields(fields)),
-        Value::Array(items) => Value::Array(items.into_iter().map(plain).collect()),
+        Value::Object(fields) => Value::Object(stored_fields(fields)),
+        Value::Array(items) => Value::Array(items.into_iter().map(stored_value).collect()),
         scalar => scalar,
     }
 }
 
-fn plain_fields(fields: Fields) -> Fields {
+fn stored_fields(fields: Fields) -> Fields {
     fields
         .into_iter()
         .filter(|(key, value)| !value.is_null() && !is_directive(key))
-        .map(|(key, value)| (key, plain(value)))
+        .map(|(key, value)| (key, stored_value(value)))
         .collect()
 }
 

@@ -15,7 +15,7 @@ const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
 
 /// S4: rows of every kind print as with `kubectl get -o wide`.
 #[test]
-fn the_tables_read_as_kubectl_prints_them() {
+fn tables_match_the_output_of_kubectl() {
     for name in ["pods", "nodes", "daemonsets", "simple", "roles"] {
         check(name);
     }

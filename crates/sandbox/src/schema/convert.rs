@@ -84,7 +84,7 @@ mod tests {
     /// S5, S8: values of a wrong type in a strategic merge patch have the messages of upstream's
     /// converter.
     #[test]
-    fn values_of_a_wrong_type_are_named_as_go_converts_them() {
+    fn values_of_a_wrong_type_have_the_messages_of_upstream() {
         for (spec, expected) in [
             (json!({"minReadySeconds": "x"}), "unrecognized type: int32"),
             (json!({"minReadySeconds": 1.5}), "cannot convert float64 to int32"),

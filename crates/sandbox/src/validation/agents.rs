@@ -11,7 +11,7 @@ use crate::{defaults, validation};
 
 /// S9, S12: the manifests of popular node agents are valid, except for kinds that are not served.
 #[test]
-fn popular_node_agents_are_valid_but_for_kinds_that_are_not_served() {
+fn popular_node_agents_are_valid_except_for_unserved_kinds() {
     let kinds = Kinds::default();
     let mut daemon_sets = 0;
     let mut refused = BTreeSet::new();

@@ -122,9 +122,9 @@ fn rolling_update(rolling_update: &Field, causes: &mut Causes) {
         (rolling_update.child("maxUnavailable"), rolling_update.child("maxSurge"));
     int_or_percent(&max_unavailable, causes);
     int_or_percent(&max_surge, causes);
-    at_most_all(&max_unavailable, causes);
-    at_most_all(&max_surge, causes);
-    match (amount(&max_unavailable) != 0, amount(&max_surge) != 0) {
+    at_most_100_percent(&max_unavailable, causes);
+    at_most_100_percent(&max_surge, causes);
+    match (int_or_percent_value(&max_unavailable) != 0, int_or_percent_value(&max_surge) != 0) {
         (true, true) => {
             causes.invalid(&max_surge, "may not be set when maxUnavailable is non-zero")
         }
@@ -140,7 +140,7 @@ pub(super) fn int_or_percent(field: &Field, causes: &mut Causes) {
     }
 }
 
-pub(super) fn at_most_all(field: &Field, causes: &mut Causes) {
+pub(super) fn at_most_100_percent(field: &Field, causes: &mut Causes) {
     if percentage(field).is_some_and(|percentage| percentage > 100) {
         causes.invalid(field, "must not be greater than 100%");
     }
@@ -155,7 +155,7 @@ fn percentage(field: &Field) -> Option<i64> {
 }
 
 /// A number, or the number of a percentage. Any other string counts as the integer in it, or as 0.
-pub(super) fn amount(field: &Field) -> i64 {
+pub(super) fn int_or_percent_value(field: &Field) -> i64 {
     percentage(field).unwrap_or_else(|| match field.value().as_str() {
         Some(text) => text.parse().unwrap_or(0),
         None => field.int(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use everynode_core::time::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kind::{BUILT_IN, Kind};
 use crate::{defaults, printer, validation};
@@ -33,7 +33,7 @@ struct Case {
 
 /// S9: every case of the tables has exactly the result or the errors in the table.
 #[test]
-fn the_tables_hold() {
+fn validation_matches_the_tables() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/admission");
     let mut cases_total = 0;
     let mut wrong = String::new();
@@ -71,37 +71,28 @@ fn the_tables_hold() {
 
 /// S4: discouraged fields cause upstream's warnings, unless they were there before.
 #[test]
-fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
+fn templates_warn_about_deprecated_and_ambiguous_fields() {
     let (_, mut object) = bases().swap_remove(0);
     for (pointer, value) in [
         (
             "/spec/template/metadata/annotations",
-            serde_json::json!({"scheduler.alpha.kubernetes.io/critical-pod": ""}),
+            json!({"scheduler.alpha.kubernetes.io/critical-pod": ""}),
         ),
-        ("/spec/template/spec/nodeSelector", serde_json::json!({"beta.kubernetes.io/os": "linux"})),
-        (
-            "/spec/template/spec/volumes",
-            serde_json::json!([{"name": "g", "gitRepo": {"repository": "x"}}]),
-        ),
-        (
-            "/spec/template/spec/topologySpreadConstraints",
-            serde_json::json!([{"topologyKey": "zone"}]),
-        ),
+        ("/spec/template/spec/nodeSelector", json!({"beta.kubernetes.io/os": "linux"})),
+        ("/spec/template/spec/volumes", json!([{"name": "g", "gitRepo": {"repository": "x"}}])),
+        ("/spec/template/spec/topologySpreadConstraints", json!([{"topologyKey": "zone"}])),
         (
             "/spec/template/spec/containers/0/env",
-            serde_json::json!([
+            json!([
                 {"name": "A", "value": "1"},
                 {"name": "A", "value": "$(A)2"},
                 {"name": "A", "value": "3"},
             ]),
         ),
-        (
-            "/spec/template/spec/containers/0/resources",
-            serde_json::json!({"requests": {"memory": "0.5"}}),
-        ),
+        ("/spec/template/spec/containers/0/resources", json!({"requests": {"memory": "0.5"}})),
         (
             "/spec/template/spec/containers/0/ports",
-            serde_json::json!([
+            json!([
                 {"containerPort": 80},
                 {"containerPort": 80},
                 {"containerPort": 80, "hostPort": 80},
@@ -232,7 +223,7 @@ proptest! {
     /// S9: any object is decoded or refused, defaulted, validated and printed without a panic, and
     /// defaulting it again changes nothing.
     #[test]
-    fn no_object_breaks_the_rules_of_its_kind(
+    fn arbitrary_objects_do_not_panic(
         base in any::<Index>(),
         edits in prop::collection::vec((any::<Index>(), any_json()), 1..4),
     ) {
@@ -375,53 +366,48 @@ fn kind_of(object: &Value) -> &'static Kind {
 
 /// The valid objects that cases edit.
 fn bases() -> Vec<(&'static str, Value)> {
-    let template = serde_json::json!({
+    let template = json!({
         "metadata": {"labels": {"app": "agent"}},
         "spec": {"containers": [{"name": "agent", "image": "registry.example.com/agent:1.0"}]},
     });
-    let meta = serde_json::json!({"name": "agent", "namespace": "default", "resourceVersion": "1"});
+    let meta = json!({"name": "agent", "namespace": "default", "resourceVersion": "1"});
     let object = |api_version: &str, kind: &str, rest: Value| {
-        let mut object =
-            serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": meta});
+        let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": meta});
         for (name, value) in rest.as_object().expect("fields") {
             object[name] = value.clone();
         }
         object
     };
-    let cluster_meta = serde_json::json!({"name": "agent", "resourceVersion": "1"});
+    let cluster_meta = json!({"name": "agent", "resourceVersion": "1"});
     let mut bases = vec![
         (
             "DaemonSet",
             object(
                 "apps/v1",
                 "DaemonSet",
-                serde_json::json!({"spec": {
+                json!({"spec": {
                     "selector": {"matchLabels": {"app": "agent"}},
                     "template": template,
                 }}),
             ),
         ),
-        ("Pod", object("v1", "Pod", serde_json::json!({"spec": template["spec"]}))),
-        ("Node", object("v1", "Node", serde_json::json!({"metadata": cluster_meta}))),
-        ("Namespace", object("v1", "Namespace", serde_json::json!({"metadata": cluster_meta}))),
-        ("ConfigMap", object("v1", "ConfigMap", serde_json::json!({"data": {"key": "value"}}))),
-        ("Secret", object("v1", "Secret", serde_json::json!({"data": {"key": "dmFsdWU="}}))),
-        ("ServiceAccount", object("v1", "ServiceAccount", serde_json::json!({}))),
+        ("Pod", object("v1", "Pod", json!({"spec": template["spec"]}))),
+        ("Node", object("v1", "Node", json!({"metadata": cluster_meta}))),
+        ("Namespace", object("v1", "Namespace", json!({"metadata": cluster_meta}))),
+        ("ConfigMap", object("v1", "ConfigMap", json!({"data": {"key": "value"}}))),
+        ("Secret", object("v1", "Secret", json!({"data": {"key": "dmFsdWU="}}))),
+        ("ServiceAccount", object("v1", "ServiceAccount", json!({}))),
         (
             "ControllerRevision",
-            object(
-                "apps/v1",
-                "ControllerRevision",
-                serde_json::json!({"data": {"spec": {}}, "revision": 1}),
-            ),
+            object("apps/v1", "ControllerRevision", json!({"data": {"spec": {}}, "revision": 1})),
         ),
-        ("Lease", object("coordination.k8s.io/v1", "Lease", serde_json::json!({"spec": {}}))),
+        ("Lease", object("coordination.k8s.io/v1", "Lease", json!({"spec": {}}))),
         (
             "Event",
             object(
                 "v1",
                 "Event",
-                serde_json::json!({
+                json!({
                     "involvedObject": {"kind": "Pod", "namespace": "default", "name": "agent-1"},
                 }),
             ),
@@ -431,7 +417,7 @@ fn bases() -> Vec<(&'static str, Value)> {
             object(
                 "events.k8s.io/v1",
                 "Event",
-                serde_json::json!({
+                json!({
                     "eventTime": "2026-01-01T00:00:00.000000Z",
                     "reportingController": "example.com/agent",
                     "reportingInstance": "agent-1",
@@ -449,7 +435,7 @@ fn bases() -> Vec<(&'static str, Value)> {
 
 fn role_bases() -> [(&'static str, Value); 4] {
     let base = |kind: &'static str, role: &str| {
-        let mut object = serde_json::json!({
+        let mut object = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
             "metadata": {"name": "agent", "resourceVersion": "1"},
         });
@@ -457,7 +443,7 @@ fn role_bases() -> [(&'static str, Value); 4] {
             object["metadata"]["namespace"] = "default".into();
         }
         if !role.is_empty() {
-            object["roleRef"] = serde_json::json!({"kind": role, "name": "r"});
+            object["roleRef"] = json!({"kind": role, "name": "r"});
         }
         (kind, object)
     };

@@ -42,7 +42,7 @@ pub(super) fn create(
     })?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
-    answer(target.kind, &created, call, StatusCode::CREATED, &warnings)
+    object_response(target.kind, &created, call, StatusCode::CREATED, &warnings)
 }
 
 pub(super) fn update(
@@ -59,7 +59,7 @@ pub(super) fn update(
         WriteEndpoint::Status => registry.update_status(kind, namespace, name, body.value, options),
         WriteEndpoint::Finalize => registry.finalize(name, body.value, options),
     })?;
-    answer_change(kind, &changed, call, body.warnings)
+    change_response(kind, &changed, call, body.warnings)
 }
 
 pub(super) fn patch(
@@ -97,7 +97,7 @@ pub(super) fn patch(
             findings
         }
     };
-    answer_change(kind, &changed, call, warnings)
+    change_response(kind, &changed, call, warnings)
 }
 
 /// An object after a change, and before it if it existed.
@@ -122,7 +122,7 @@ fn change(
     })
 }
 
-fn answer_change(
+fn change_response(
     kind: &'static Kind,
     changed: &Changed,
     call: &Call,
@@ -130,7 +130,7 @@ fn answer_change(
 ) -> Result<Response<Body>, Status> {
     let before = changed.before.as_ref().map(|before| before.value());
     warnings.extend(validation::warnings(kind, changed.after.value(), before));
-    answer(kind, &changed.after, call, StatusCode::OK, &warnings)
+    object_response(kind, &changed.after, call, StatusCode::OK, &warnings)
 }
 
 pub(super) fn delete(
@@ -190,7 +190,7 @@ pub(super) fn evict(
     Ok(success())
 }
 
-fn answer(
+fn object_response(
     kind: &'static Kind,
     object: &Object,
     call: &Call,

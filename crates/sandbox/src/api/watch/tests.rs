@@ -153,7 +153,7 @@ impl Client {
 /// ends with the true state, and the slow ones are cut off instead of waited for.
 /// `EVERYNODE_WATCH_EVENTS` sets another number of writes than 100,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_watchers_end_with_the_truth() {
+async fn a_thousand_watchers_reach_the_current_state() {
     let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
     let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let shared = shared();
@@ -236,7 +236,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
 
 /// S4: a watch of table rows sends the column definitions once.
 #[tokio::test]
-async fn a_watch_names_the_columns_once() {
+async fn a_watch_sends_the_column_headers_once() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
@@ -307,7 +307,7 @@ async fn a_watch_ends_when_it_expires_or_times_out() {
 
 /// S7: a streaming list needs the parameters that upstream requires.
 #[test]
-fn the_start_of_a_watch_is_asked_for_as_upstream_demands() {
+fn watch_start_parameters_are_validated_as_upstream() {
     let start = |query: &str| {
         let parameters = super::super::query::parse(query).expect("a query");
         start(&parameters).map_err(|status| status.code())

@@ -138,7 +138,7 @@ fn foreground_deletion_takes_the_owner_last() {
 
 /// S11: foreground deletion deletes all dependents and waits only for those that block.
 #[test]
-fn a_dependent_that_does_not_block_keeps_no_owner() {
+fn a_nonblocking_dependent_does_not_delay_its_owner() {
     let mut world = World::new(100);
     let owner = world.daemon_set("default");
     let mut owners = json!([reference(&owner)]);
@@ -171,7 +171,7 @@ fn orphaning_leaves_the_dependents() {
 /// S11: an owner with the same name and another UID is a different object, and an owner of an
 /// unknown kind is left alone.
 #[test]
-fn owners_are_told_apart_by_uid() {
+fn owners_are_distinguished_by_uid() {
     let mut world = World::new(100);
     let owner = world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
     let mut absent = reference(&owner);
@@ -215,7 +215,7 @@ fn a_deleted_namespace_is_emptied() {
 
 /// S7, S11: a collector that missed changes finds the work that it missed.
 #[test]
-fn nothing_is_missed_when_the_window_passes() {
+fn the_collector_recovers_from_missed_changes() {
     let mut world = World::new(3);
     world.daemon_set("default");
     world.collect();

@@ -312,7 +312,7 @@ mod tests {
 
     /// S22: back-offs are printed in Go's format.
     #[test]
-    fn back_offs_read_as_go_prints_them() {
+    fn back_offs_are_printed_as_in_go() {
         assert_eq!(go_seconds(10), "10s");
         assert_eq!(go_seconds(80), "1m20s");
         assert_eq!(go_seconds(300), "5m0s");

@@ -35,7 +35,7 @@ fn by_default_a_pod_is_ready_at_once() {
 
 /// S22: every field of the status that a kubelet reports.
 #[test]
-fn a_running_pod_is_reported_as_kubelets_do() {
+fn a_running_pods_status_matches_a_real_kubelets() {
     let mut sim = Sim::new(1);
     sim.create_pod(pod("p"));
     sim.run_for(1_000);
@@ -70,7 +70,7 @@ fn a_running_pod_is_reported_as_kubelets_do() {
 
 /// S22: a pod can stay not ready forever.
 #[test]
-fn a_pod_may_never_get_ready() {
+fn a_pod_may_never_become_ready() {
     check(
         pod_that("never-ready"),
         600_000,
@@ -83,7 +83,7 @@ fn a_pod_may_never_get_ready() {
 
 /// S22: a pod becomes ready after the time in the annotation.
 #[test]
-fn a_pod_gets_ready_when_its_annotation_says() {
+fn a_pod_becomes_ready_as_its_annotation_specifies() {
     check(
         pod_that("[{stage: ready, delay: 12s}]"),
         60_000,
@@ -152,7 +152,7 @@ fn an_image_that_can_not_be_pulled() {
 
 /// S22: a pod that the kubelet rejects.
 #[test]
-fn a_pod_that_the_kubelet_turns_away() {
+fn a_pod_rejected_by_the_kubelet() {
     let sim = check(
         pod_that("admission-failure"),
         60_000,
@@ -167,7 +167,7 @@ fn a_pod_that_the_kubelet_turns_away() {
 
 /// S22: a container that completes is restarted, unless the restart policy prevents it.
 #[test]
-fn a_container_that_completes_runs_again_if_the_policy_says_so() {
+fn a_completed_container_restarts_if_the_policy_requires_it() {
     check(
         pod_that("completes"),
         30_000,
@@ -198,7 +198,7 @@ fn a_container_that_completes_runs_again_if_the_policy_says_so() {
 
 /// S22: init containers run one after the other, sidecars keep running.
 #[test]
-fn init_containers_go_one_after_the_other() {
+fn init_containers_run_in_sequence() {
     let mut pod = pod("p");
     pod["spec"]["initContainers"] = json!([
         {"name": "first", "image": "a"},
@@ -222,7 +222,7 @@ fn init_containers_go_one_after_the_other() {
 
 /// S22: a pod stops soon, or uses its whole grace period if it ignores SIGTERM.
 #[test]
-fn termination_takes_the_time_it_is_told() {
+fn termination_lasts_as_long_as_the_lifecycle_specifies() {
     for (lifecycle, expected) in [
         (
             "default",
@@ -317,7 +317,7 @@ fn a_pod_that_does_not_fit_its_node_fails() {
 
 /// S22: another annotation changes the lifecycle of a running pod.
 #[test]
-fn another_annotation_changes_a_life() {
+fn a_changed_annotation_changes_the_lifecycle() {
     let mut sim = Sim::new(1);
     sim.create_pod(pod("p"));
     sim.run_for(1_000);
@@ -334,7 +334,7 @@ fn another_annotation_changes_a_life() {
 
 /// S22: a pod whose image is changed in place runs the new image.
 #[test]
-fn another_image_restarts_the_container() {
+fn a_changed_image_restarts_the_container() {
     let mut sim = Sim::new(1);
     sim.create_pod(pod("p"));
     sim.run_for(1_000);

@@ -66,7 +66,7 @@ fn a_node_goes_down_and_comes_back() {
 
 /// S23, S25: no node becomes not ready while the components are minutes behind.
 #[test]
-fn no_node_is_lost_when_the_actors_are_behind() {
+fn no_node_is_marked_lost_when_the_components_are_late() {
     let mut sim = Sim::new(200);
     sim.create_pod(pinned("p", "node-0001"));
     for _ in 0..200 {
@@ -82,7 +82,7 @@ fn no_node_is_lost_when_the_actors_are_behind() {
 /// S23: a live kubelet whose node has Unknown conditions reports its node and its pods with the
 /// next heartbeat.
 #[test]
-fn a_node_that_was_wrongly_lost_recovers() {
+fn a_node_wrongly_marked_lost_recovers() {
     let mut sim = Sim::new(1);
     sim.create_pod(pinned("p", "node-0001"));
     sim.run_for(1_000);
@@ -142,7 +142,7 @@ fn heartbeats_are_leases() {
 
 /// S23: a kubelet reports its node's conditions every five minutes, changed or not.
 #[test]
-fn conditions_are_reported_now_and_then() {
+fn conditions_are_reported_periodically() {
     let mut sim = Sim::new(1);
     let heartbeat = |sim: &Sim| {
         let node = sim.node("node-0001");
@@ -198,7 +198,7 @@ fn a_no_execute_taint_evicts() {
 
 /// S23: a taint that is removed in time evicts no pod.
 #[test]
-fn a_taint_that_goes_in_time_spares_the_pod() {
+fn a_taint_removed_in_time_does_not_evict_the_pod() {
     let mut sim = Sim::new(1);
     sim.create_pod(tolerating(
         "p",
@@ -248,7 +248,7 @@ fn a_bare_node_gets_a_kubelet() {
 
 /// S7, S21, S22: components that missed changes start again from a list.
 #[test]
-fn missed_changes_are_made_up_for() {
+fn components_recover_from_missed_changes() {
     let mut sim = Sim::new(2);
     sim.create_pod(pinned("gone", "node-0001"));
     sim.run_for(1_000);
@@ -268,7 +268,7 @@ fn missed_changes_are_made_up_for() {
 
 /// S7, S22: a node that was replaced unobserved starts its pods again and counts their usage once.
 #[test]
-fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
+fn a_node_replaced_between_steps_restarts_its_pods() {
     let mut sim = Sim::new(1);
     let mut large = pinned("p", "node-0001");
     large["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "3"}});

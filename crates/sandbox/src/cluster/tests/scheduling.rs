@@ -26,7 +26,7 @@ fn with(mut pod: Value, edit: impl FnOnce(&mut Value)) -> Value {
 
 /// S21: pinned pods are bound to their node, others to the node with the fewest pods.
 #[test]
-fn pods_go_where_they_are_aimed_and_fit() {
+fn pods_are_bound_to_matching_nodes_with_capacity() {
     let mut sim = Sim::new(3);
     sim.create_pod(pinned("a", "node-0002"));
     sim.create_pod(pod("b"));
@@ -103,7 +103,7 @@ fn impossible_pods() -> Vec<(Value, &'static str, &'static str)> {
 
 /// S21: an unschedulable pod reports the reasons in upstream's words.
 #[test]
-fn a_pod_that_fits_nowhere_says_why() {
+fn an_unschedulable_pod_reports_the_reasons() {
     for (pod, reasons, preemption) in impossible_pods() {
         let mut sim = Sim::new(3);
         sim.taint("node-0001", json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]));
@@ -118,7 +118,7 @@ fn a_pod_that_fits_nowhere_says_why() {
 
 /// S21: a cluster without nodes has a message of its own.
 #[test]
-fn an_empty_cluster_says_so() {
+fn an_empty_cluster_has_a_distinct_message() {
     let mut sim = Sim::new(0);
     sim.create_pod(pod("p"));
     assert_eq!(unschedulable(&sim, "p"), "no nodes available to schedule pods");
@@ -128,7 +128,7 @@ fn an_empty_cluster_says_so() {
 
 /// S21: an unschedulable pod is retried when its node changes or another pod leaves it.
 #[test]
-fn a_waiting_pod_is_tried_again_when_something_changes() {
+fn a_pending_pod_is_retried_when_the_cluster_changes() {
     let mut sim = Sim::new(1);
     sim.taint("node-0001", json!([{"key": "k", "effect": "NoSchedule"}]));
     sim.create_pod(pinned("p", "node-0001"));
@@ -151,7 +151,7 @@ fn a_waiting_pod_is_tried_again_when_something_changes() {
 
 /// S21: of several pods for one node, the one with the highest priority is bound, then the oldest.
 #[test]
-fn the_most_important_pod_goes_first() {
+fn the_pod_with_the_highest_priority_is_scheduled_first() {
     let mut sim = Sim::new(0);
     let large = |name, class: Option<&str>| {
         with(pod(name), |pod| {
@@ -192,7 +192,7 @@ fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
 
 /// S21: pods with scheduling gates or another scheduler are ignored.
 #[test]
-fn gated_and_foreign_pods_are_left_alone() {
+fn gated_and_foreign_pods_are_ignored() {
     let mut sim = Sim::new(1);
     sim.create_pod(with(pod("gated"), |pod| {
         pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
@@ -229,7 +229,7 @@ fn a_pod_preempts_pods_of_lower_priority_on_its_node() {
 
 /// S21: a pod that does not tolerate its node is retried when it does.
 #[test]
-fn a_waiting_pod_is_tried_again_when_it_changes() {
+fn a_pending_pod_is_retried_when_it_changes() {
     let mut sim = Sim::new(1);
     sim.taint("node-0001", json!([{"key": "k", "effect": "NoSchedule"}]));
     sim.create_pod(pinned("p", "node-0001"));

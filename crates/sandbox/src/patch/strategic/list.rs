@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
-use super::{bad_type, merge_object, plain, unknown_patch_type, without_directives};
+use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
 use crate::patch::go_text;
 use crate::patch::schema::Field;
 
@@ -66,10 +66,10 @@ pub(super) fn merge_in_order(
         (None, None) => return Ok(()),
         (Some(live), None) => live,
         (None, Some(changes)) => {
-            changes.into_iter().filter_map(without_directives).map(plain).collect()
+            changes.into_iter().filter_map(without_directives).map(stored_value).collect()
         }
         (Some(live), Some(changes)) if merges => merge(live, changes, field)?,
-        (Some(_), Some(changes)) => changes.into_iter().map(plain).collect(),
+        (Some(_), Some(changes)) => changes.into_iter().map(stored_value).collect(),
     };
     let merged = in_order(merged, &positions(order, key)?, &live_positions, key)?;
     original.insert(list.to_string(), Value::Array(merged));
@@ -105,7 +105,7 @@ fn merge_objects(
         let next = merged.len();
         let position = *places.entry(identity(&item, Some(key))?).or_insert(next);
         if position == next {
-            merged.push(plain(item));
+            merged.push(stored_value(item));
         } else if let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item) {
             let schema = field.and_then(|field| field.of);
             merged[position] = Value::Object(merge_object(old, new, schema)?);
@@ -142,7 +142,7 @@ fn apply_element_directives(
         }
     }
     if replace {
-        return Ok((rest.into_iter().map(plain).collect(), Vec::new()));
+        return Ok((rest.into_iter().map(stored_value).collect(), Vec::new()));
     }
     let mut left = Vec::with_capacity(original.len());
     for item in original {

@@ -39,7 +39,7 @@ fn patched(kind: &Kind, current: &Value, patch: &Value) -> Result<Value, Refused
 
 /// S5: the cases of cases.yaml.
 #[test]
-fn patches_do_what_the_cases_say() {
+fn patches_match_the_cases() {
     let cases: Vec<Case> =
         serde_saphyr::from_str(include_str!("cases.yaml")).expect("cases in YAML");
     assert!(cases.len() >= 50);
@@ -84,7 +84,7 @@ fn null_changes_nothing() {
 
 /// S5: a patch with lists of the maximum length takes well under a second.
 #[test]
-fn long_lists_merge_in_little_time() {
+fn long_lists_merge_quickly() {
     let list = |from: usize| -> Value {
         (from..from + 50_000).map(|i| json!({"name": format!("c{i}")})).collect()
     };
@@ -236,7 +236,7 @@ fn pod() -> impl Gen<Value = Value> {
 }
 
 fn without_nulls(value: Value) -> Value {
-    plain(value)
+    stored_value(value)
 }
 
 /// Any JSON, with field names of the schema and directives among its keys.
@@ -314,7 +314,7 @@ proptest! {
     /// S5: any patch is merged or refused, without a panic, and no directive is stored.
     #[test]
     fn no_patch_panics_or_leaves_a_directive(current in hostile(), patch in hostile()) {
-        let current = plain(current);
+        let current = stored_value(current);
         for kind in [&kind::POD, &kind::DAEMON_SET, &kind::NODE, &kind::CONFIG_MAP] {
             if let Ok(merged) = patched(kind, &current, &patch) {
                 prop_assert!(!has_directives(&merged), "{merged}");
@@ -326,7 +326,7 @@ proptest! {
 
     /// S5: fields that a patch does not mention stay unchanged.
     #[test]
-    fn fields_that_a_patch_does_not_name_are_kept(current in pod(), patch in hostile()) {
+    fn fields_absent_from_a_patch_are_kept(current in pod(), patch in hostile()) {
         let mut beside = current.clone();
         beside["kept"] = json!({"list": [{"name": "a"}], "null": 1});
         beside["metadata"]["kept"] = json!(["x"]);

@@ -173,7 +173,7 @@ proptest! {
     /// S12: no object, patch or option in JSON makes the registry panic; a refused write changes
     /// nothing, and a served object is accepted unchanged, without a new resourceVersion.
     #[test]
-    fn any_json_is_taken_or_refused(
+    fn any_json_is_accepted_or_refused(
         (index, object) in nearly_valid(),
         random in tree(),
         other in tree(),

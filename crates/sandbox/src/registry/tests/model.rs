@@ -175,7 +175,7 @@ proptest! {
     /// S6, S7: with compaction, small windows and changing selections, each client that follows
     /// lists and watches ends with the true state, and the pages of a list show one snapshot.
     #[test]
-    fn clients_that_follow_the_protocol_know_the_truth(
+    fn clients_that_follow_the_protocol_have_the_current_state(
         steps in prop::collection::vec(step(), 0..80), window in 2..40usize,
     ) {
         run(&steps, window);

@@ -113,7 +113,7 @@ fn pages_show_one_snapshot() {
 
 /// S6: a list at a resourceVersion shows exactly that state, or one that is not older.
 #[test]
-fn lists_can_ask_for_a_resource_version() {
+fn lists_can_request_a_resource_version() {
     let mut registry = registry();
     let first = create(&mut registry, &POD, pod("a")).resource_version();
     create(&mut registry, &POD, pod("b"));
@@ -138,7 +138,7 @@ fn lists_can_ask_for_a_resource_version() {
 /// S7: a change depends on the watcher's selector; an object that stops matching is deleted for the
 /// watcher.
 #[test]
-fn a_selector_decides_what_a_change_is() {
+fn a_selector_determines_the_type_of_a_change() {
     let mut registry = registry();
     let start = registry.store().resource_version();
     create(&mut registry, &POD, pod("a"));
@@ -171,7 +171,7 @@ fn a_selector_decides_what_a_change_is() {
 
 /// S7: a watcher that is behind the window gets an error, and does not delay the others.
 #[test]
-fn the_window_passes_those_who_fall_behind() {
+fn slow_watchers_expire() {
     let mut registry = Registry::new(&Options { seed: 0, window: 3 }, START);
     let start = registry.store().resource_version();
     for name in ["a", "b", "c", "d"] {
@@ -190,7 +190,7 @@ fn the_window_passes_those_who_fall_behind() {
 
 /// S25: an object that was not written for a while is kept as bytes, and reads the same.
 #[test]
-fn an_old_object_is_the_same_as_bytes() {
+fn an_object_kept_as_bytes_reads_the_same() {
     let mut registry = registry();
     let fresh = create(&mut registry, &POD, pod("a"));
     for index in 0..1500 {

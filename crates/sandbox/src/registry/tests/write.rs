@@ -6,7 +6,7 @@ use crate::kind::ROLE;
 /// S8: the server's fields of a new object, and the errors for a second one, for an absent one and
 /// for a stale one.
 #[test]
-fn an_object_is_created_once_and_replaced_by_who_knows_it() {
+fn an_object_is_created_once_and_updated_at_its_resource_version() {
     let mut registry = registry();
     let created = create(&mut registry, &CONFIG_MAP, config_map("a"));
     assert_eq!(created.value()["apiVersion"], "v1");
@@ -38,7 +38,7 @@ fn an_object_is_created_once_and_replaced_by_who_knows_it() {
 
 /// S8: a write that changes nothing keeps the resourceVersion and causes no watch event.
 #[test]
-fn a_write_that_changes_nothing_is_no_write() {
+fn an_unchanged_object_is_not_written() {
     let mut registry = registry();
     let created = create(&mut registry, &DAEMON_SET, daemon_set("a"));
     let before = registry.store().resource_version();
@@ -156,7 +156,7 @@ fn each_endpoint_changes_its_own_part() {
 /// S10: a pod's quality of service depends on its requests and limits, its priority on one of the
 /// two built-in classes.
 #[test]
-fn a_pods_quality_and_priority_follow_from_its_spec() {
+fn a_pods_qos_class_and_priority_follow_from_its_spec() {
     let mut registry = registry();
     let whole = json!({"cpu": "1", "memory": "1Gi"});
     let half = json!({"cpu": "500m", "memory": "1Gi"});
@@ -270,7 +270,7 @@ fn finalizers_keep_an_object() {
 
 /// S11: a namespace that is being deleted refuses new content, and is removed once it is finalized.
 #[test]
-fn a_namespace_ends_when_it_is_finalized() {
+fn a_finalized_namespace_is_removed() {
     let mut registry = registry();
     create(&mut registry, &NAMESPACE, json!({"metadata": {"name": "team"}}));
     assert_eq!(
@@ -327,7 +327,7 @@ fn a_lease_is_locked_by_its_resource_version() {
 
 /// S4: a PUT of an absent object creates it for the same kinds as upstream, and for no other.
 #[test]
-fn a_put_makes_an_object_of_a_few_kinds() {
+fn an_update_creates_objects_of_some_kinds() {
     let mut registry = registry();
     let role = json!({"metadata": {"name": "r"}, "rules": []});
     registry.update(&ROLE, "default", "r", role, &options()).expect("PUT makes it");
@@ -337,7 +337,7 @@ fn a_put_makes_an_object_of_a_few_kinds() {
 
 /// S9: a node's pod range can't be changed through podCIDR or podCIDRs, and each sets the other.
 #[test]
-fn one_range_of_pods_and_the_list_of_them_say_the_same() {
+fn pod_cidr_and_pod_cidrs_set_each_other() {
     let mut registry = registry();
     create(
         &mut registry,
@@ -459,7 +459,7 @@ fn a_deletion_is_final() {
 /// S8: an update with the UID of another object of the same name is a conflict; such a patch is
 /// invalid, from which controllers learn that the object was replaced.
 #[test]
-fn a_write_can_name_the_object_that_it_means() {
+fn a_write_can_require_a_uid() {
     let mut registry = registry();
     let created = create(&mut registry, &CONFIG_MAP, config_map("a"));
     let mut object = config_map("a");
@@ -486,7 +486,7 @@ fn a_write_can_name_the_object_that_it_means() {
 
 /// S5, S8: a patched object is decoded as its kind, and errors have upstream's messages.
 #[test]
-fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
+fn a_patch_with_an_undecodable_result_is_invalid() {
     let mut registry = registry();
     create(&mut registry, &DAEMON_SET, daemon_set("d"));
     let mut refused = |patch_type, body| {
@@ -521,7 +521,7 @@ fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
 /// S4, S5: strict validation refuses a patch that adds unknown fields, but not one of an object
 /// that has them already.
 #[test]
-fn strict_validation_holds_for_patches_of_every_form() {
+fn strict_validation_applies_to_every_patch_type() {
     let mut registry = registry();
     create(&mut registry, &DAEMON_SET, daemon_set("d"));
     let mut send = |patch_type, body, strict| {
