@@ -28,11 +28,11 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// The form for a Content-Type header, whose parameters are ignored.
+    /// /// The form for a Content-Type header, whose parameters are ignored.
     ///
     /// # Errors
     ///
-    /// 415 for another type, with the supported ones. Server-side apply has a message of its own,
+    /// 415 for another type, with the supported ones. The message for server-side apply differs,
     /// because clients expect it.
     pub fn parse(content_type: &str) -> Result<Self, Status> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();

@@ -172,12 +172,12 @@ impl Store {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]
+    /// /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]
     /// converts them for a watcher (S7).
     ///
     /// # Errors
     ///
-    /// [`Expired`] if the log no longer goes back that far; the caller lists again.
+    /// [`Expired`] if the log no longer contains all of these changes; the caller lists again.
     pub fn changes_since(
         &self,
         kind: &'static Kind,

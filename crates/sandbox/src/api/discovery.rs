@@ -29,7 +29,7 @@ impl GroupVersion {
     }
 }
 
-/// A resource that is answered and never stored: a review of the user and its rights.
+/// /// A resource that is never stored: a review of the user and its permissions.
 pub(crate) struct ReviewResource {
     pub group: &'static str,
     pub version: &'static str,

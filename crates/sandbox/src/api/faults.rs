@@ -1,5 +1,5 @@
-//! The fault rules of a running server (S17): decides which fault, if any, is injected into a
-//! request, and answers `/debug/faults`, which shows and changes the rules.
+//! //! The fault rules of a running server (S17): decides which fault, if any, is injected into a
+//! request, and serves `/debug/faults`, which shows and changes the rules.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ impl Faults {
         self.may_fire.store(!table.is_idle(now()), Ordering::Relaxed);
     }
 
-    /// Answers a request for the rules themselves.
+    /// /// Handles a request that reads or changes the rules.
     pub(crate) fn handle(&self, call: &Call) -> Result<Response<Body>, Status> {
         let rules = match call.method {
             Method::PUT | Method::POST => {

@@ -1,4 +1,5 @@
-//! Serves a request that is authenticated and authorized: the route decides which module answers.
+//! //! Serves a request that is authenticated and authorized: the route selects the module that
+//! handles it.
 
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl Server {
         Self { shared, limits, faults, authenticator, address, openapi: OpenApi::default() }
     }
 
-    /// Answers an authorized request.
+    /// /// Handles an authorized request.
     pub(crate) fn serve(&self, request: &AuthorizedCall) -> Result<Response<Body>, Status> {
         let call = &request.call;
         match (&request.route, &request.user) {
@@ -130,7 +131,7 @@ impl Server {
     }
 }
 
-/// A server that can answer is healthy; `verbose` lists the checks.
+/// /// The health checks: a server that responds is healthy. `verbose` lists the checks.
 fn health(path: &str, parameters: &query::Parameters) -> String {
     let name = path.trim_matches('/');
     if parameters.verbose && !name.contains('/') {

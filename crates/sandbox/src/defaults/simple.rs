@@ -8,7 +8,7 @@ use super::{Fields, default, struct_at, structs_in, text};
 /// The label with a namespace's own name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Sets the name label and the finalizer that stands for the namespace's content.
+/// /// Sets the name label and the finalizer that protects the namespace's content.
 pub(super) fn namespace(fields: &mut Fields) {
     let metadata = struct_at(fields, "metadata");
     let name = text(metadata, "name").to_owned();

@@ -24,7 +24,7 @@ pub enum Fault {
     Stall(Stall),
     /// The request waits before it is served.
     Delay(Delay),
-    /// A watch that was answered with 200 ends with an ERROR event.
+    /// /// A watch whose response has code 200 ends with an ERROR event.
     WatchError(WatchError),
     /// The bookmark that ends the initial events of a streaming list arrives late, after live
     /// events.
@@ -33,8 +33,8 @@ pub enum Fault {
     StaleRead(StaleRead),
     /// An object is served with a byte that is not valid UTF-8.
     InvalidUtf8(InvalidUtf8),
-    /// The server restarts: it closes all connections and refuses new ones for a time. Then it
-    /// answers 403 for a time, as a server does before its authorization caches are filled.
+    /// /// The server restarts: it closes all connections and refuses new ones for a time. Then it
+    /// returns 403 for a time, as a server does before its authorization caches are filled.
     Restart(Restart),
 }
 
@@ -147,7 +147,7 @@ pub struct InvalidUtf8 {
 pub struct Restart {
     /// The time for which connections are refused.
     pub down: Duration,
-    /// The time after that for which every request is answered with 403.
+    /// /// The time after that for which every request gets 403.
     #[serde(default)]
     pub forbidden: Duration,
     /// Whether the matched write takes effect before the restart.

@@ -124,8 +124,8 @@ fn priority(object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Without tolerations of its own, a pod stays for five minutes on a node that is not ready or
-/// unreachable.
+/// /// Adds the default tolerations: a pod stays for five minutes on a node that is not ready or
+/// unreachable, unless it has its own tolerations of these taints.
 fn default_tolerations(object: &mut Value) {
     let Some(spec) = object["spec"].as_object_mut() else {
         return;

@@ -24,7 +24,7 @@ pub struct ListOptions {
     pub limit: usize,
     /// The token of the previous page.
     pub continue_token: Option<String>,
-    /// `None` and 0 stand for any state; the list then shows the newest.
+    /// /// `None` and 0 mean any state; the list then shows the newest.
     pub resource_version: Option<u64>,
     /// How `resource_version` is matched.
     pub resource_version_match: Option<ResourceVersionMatch>,

@@ -68,7 +68,7 @@ impl World {
         panic!("the collector does not come to rest");
     }
 
-    /// Stands in for the kubelet: removes pods that are terminating.
+    /// /// Simulates the kubelet: removes pods that are terminating.
     fn end_pods(&mut self) {
         let ending: Vec<_> = self
             .registry

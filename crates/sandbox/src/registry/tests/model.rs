@@ -34,8 +34,8 @@ fn known(list: &List) -> Known {
     list.items.iter().map(|item| (item.name().to_string(), item.resource_version())).collect()
 }
 
-/// Follows one kind with a selector: lists, then reads changes; lists again when the log no longer
-/// goes back far enough.
+/// /// Follows one kind with a selector: lists, then reads changes; lists again when the log no
+/// longer contains its position.
 struct Client {
     selector: Selector,
     known: Known,
