@@ -7,7 +7,8 @@ use everynode_controller::watch::machine::{End, Machine, Request};
 use everynode_controller::watch::{Change, Decode, read};
 use everynode_sandbox::fault::{Fault, InvalidUtf8};
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{self, Action, ListOptions, Object, ResourceVersionMatch, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::{self, Action, ListOptions, ResourceVersionMatch, Store};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

@@ -115,7 +115,7 @@ impl Scenario {
 
 fn put(world: &mut World, ds: Value) {
     let options = world.at();
-    let done = world.store().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
+    let done = world.registry().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
     world.say(|| format!("somebody creates the DaemonSet: {done:?}"));
 }
 
@@ -163,7 +163,7 @@ fn set_image(world: &mut World, image: u32) {
     let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
     let options = world.at();
-    let done = world.store().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
+    let done = world.registry().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
     world.say(|| format!("somebody sets image:{image}: {done:?}"));
 }
 
@@ -182,7 +182,7 @@ fn third_image(world: &mut World) {
 fn delete_with(world: &mut World, policy: PropagationPolicy) {
     let delete = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
     let options = world.at();
-    let done = world.store().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
+    let done = world.registry().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
     world.say(|| format!("somebody deletes the DaemonSet: {done:?}"));
 }
 
@@ -215,7 +215,7 @@ fn double_revision(world: &mut World) {
     metadata.insert("name".to_owned(), json!("a-double"));
     copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
     let options = world.at();
-    let done = world.store().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
+    let done = world.registry().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
     world.say(|| format!("somebody doubles a revision: {done:?}"));
 }
 
@@ -227,14 +227,15 @@ fn corrupt(world: &mut World) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let options = world.at();
         let gone = DeleteOptions::default();
-        let deleted = world.store().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
+        let deleted =
+            world.registry().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
         let other = json!({
             "metadata": {"name": name, "namespace": NAMESPACE},
             "data": {"spec": {"template": {"$patch": "replace", "spec": {"containers": []}}}},
             "revision": 1,
         });
         let created =
-            world.store().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
+            world.registry().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
         world.say(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
     }
 }
@@ -249,7 +250,7 @@ fn unlabel_revision(world: &mut World) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let options = world.at();
         let done = world
-            .store()
+            .registry()
             .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
             .map(|_| ());
         world.say(|| format!("somebody unlabels revision {name}: {done:?}"));
@@ -267,7 +268,7 @@ fn relabel(world: &mut World) {
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.at();
-    let done = world.store().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    let done = world.registry().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
     world.say(|| format!("somebody relabels {name}: {done:?}"));
 }
 
@@ -278,7 +279,7 @@ fn fail_pod(world: &mut World) {
     pod["status"]["phase"] = json!("Failed");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.at();
-    let done = world.store().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
     world.say(|| format!("pod {name} fails: {done:?}"));
 }
 
@@ -286,7 +287,7 @@ fn delete_node(world: &mut World) {
     let options = world.at();
     let kind = &everynode_sandbox::kind::NODE;
     let done = world
-        .store()
+        .registry()
         .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
         .map(|_| ());
     world.say(|| format!("node-0002 goes: {done:?}"));

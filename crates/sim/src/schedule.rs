@@ -70,7 +70,7 @@ impl Schedule {
     fn play_in(&self, world: &mut World) {
         let options = world.at();
         let created =
-            world.store().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
+            world.registry().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
         world.elect();
         for step in &self.steps {

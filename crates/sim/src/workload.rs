@@ -5,7 +5,8 @@ mod node;
 mod pod;
 
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{DeleteOptions, Status};
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::DeleteOptions;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -100,21 +101,21 @@ impl World {
     fn edit(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = place(&object);
         let options = self.at();
-        let done = self.store().update(kind, &namespace, &name, object, &options);
+        let done = self.registry().update(kind, &namespace, &name, object, &options);
         self.note("edits", kind, &name, done.err());
     }
 
     fn create(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = place(&object);
         let options = self.at();
-        let done = self.store().create(kind, &namespace, object, &options);
+        let done = self.registry().create(kind, &namespace, object, &options);
         self.note("creates", kind, &name, done.err());
     }
 
     fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
         let (name, namespace) = place(object);
         let options = self.at();
-        let done = self.store().delete(kind, &namespace, &name, delete, &options);
+        let done = self.registry().delete(kind, &namespace, &name, delete, &options);
         self.note("deletes", kind, &name, done.err());
     }
 

@@ -12,7 +12,8 @@ use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::fault::InvalidUtf8;
 use everynode_sandbox::nodes;
-use everynode_sandbox::store::{Options, Store, WriteOptions};
+use everynode_sandbox::registry::Registry;
+use everynode_sandbox::store::{Options, WriteOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -158,7 +159,7 @@ choose:
 impl World {
     /// A cluster, and no replica yet.
     pub fn new(setting: Setting) -> Self {
-        let store = Store::new(&Options { seed: setting.seed, ..Options::default() }, START);
+        let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,
             lease_renew_ms: setting.lease_ms,
@@ -167,7 +168,7 @@ impl World {
             event_age_ms: 0,
             ..Settings::default()
         };
-        let mut cluster = Cluster::new(store, settings, (*LIFECYCLES).clone(), START);
+        let mut cluster = Cluster::new(registry, settings, (*LIFECYCLES).clone(), START);
         let made = nodes::generate(setting.nodes, 1).expect("the number is possible");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let mut world = Self {
@@ -201,8 +202,8 @@ impl World {
         WriteOptions::at(self.now)
     }
 
-    pub fn store(&mut self) -> &mut Store {
-        self.cluster.store_mut()
+    pub fn registry(&mut self) -> &mut Registry {
+        self.cluster.registry_mut()
     }
 
     pub fn say(&mut self, line: impl FnOnce() -> String) {
@@ -360,10 +361,10 @@ impl World {
             return self.ask_again(number, feed);
         }
         let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        let (faults, store) = (self.faults, self.cluster.store_mut());
+        let (faults, registry) = (self.faults, self.cluster.registry_mut());
         let feed = &mut term.feeds[feed];
         feed.set_invalid(&self.invalid);
-        let seen = feed.poll(store, &faults, &mut self.rng);
+        let seen = feed.poll(registry.store_mut(), &faults, &mut self.rng);
         let (kind, reading) = (feed.kind().kind, feed.take_reading());
         self.note_reading(number, reading);
         if !seen.is_empty() {
@@ -495,7 +496,7 @@ impl World {
             let violation = self.checks.before_write(&before);
             self.fail(violation);
         }
-        serve::serve(self.cluster.store_mut(), request, target.as_ref(), body, now)
+        serve::serve(self.cluster.registry_mut(), request, target.as_ref(), body, now)
     }
 
     /// Puts somebody else's pod in the place of the one that is to be written.
@@ -533,7 +534,7 @@ impl World {
                 self.schedule(2_000, Due::Thaw);
                 self.settle();
                 let version = self.cluster.store().resource_version();
-                self.cluster.store_mut().compact(version);
+                self.cluster.registry_mut().store_mut().compact(version);
             }
         }
     }

@@ -99,7 +99,7 @@ impl Case {
 
     fn create(&mut self, kind: &'static Kind, object: Value) {
         let options = self.world.at();
-        let created = self.world.store().create(kind, NAMESPACE, object, &options);
+        let created = self.world.registry().create(kind, NAMESPACE, object, &options);
         assert!(created.is_ok(), "seed {}: {created:?}", self.seed);
     }
 
@@ -167,11 +167,13 @@ impl Case {
     /// The pods of the namespace may only run on some nodes (C15).
     fn restrict_namespace(&mut self) {
         let options = self.world.at();
-        let stored = self.world.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("it is there");
+        let stored =
+            self.world.cluster.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("it is there");
         let mut namespace = stored.value().clone();
         let annotation = NAMESPACE_NODE_SELECTOR_ANNOTATION;
         namespace["metadata"]["annotations"][annotation] = json!("role=a");
-        let stored = self.world.store().update(&NAMESPACE_KIND, "", NAMESPACE, namespace, &options);
+        let stored =
+            self.world.registry().update(&NAMESPACE_KIND, "", NAMESPACE, namespace, &options);
         assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
         self.world.settle();
     }
@@ -179,21 +181,21 @@ impl Case {
     fn update_node(&mut self, node: Value) {
         let name = name_of(&node);
         let options = self.world.at();
-        let stored = self.world.store().find(&NODE, "", &name).expect("it is there");
+        let stored = self.world.cluster.store().find(&NODE, "", &name).expect("it is there");
         let version = stored.value()["metadata"]["resourceVersion"].clone();
         let mut node = node;
         node["metadata"]["resourceVersion"] = version;
-        let stored = self.world.store().update(&NODE, "", &name, node, &options);
+        let stored = self.world.registry().update(&NODE, "", &name, node, &options);
         assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
         self.world.settle();
     }
 
     fn shrink_node(&mut self, name: &str, cpu: &str) {
         let options = self.world.at();
-        let stored = self.world.store().find(&NODE, "", name).expect("it is there");
+        let stored = self.world.cluster.store().find(&NODE, "", name).expect("it is there");
         let mut node = stored.value().clone();
         node["status"]["allocatable"]["cpu"] = json!(cpu);
-        let stored = self.world.store().update_status(&NODE, "", name, node, &options);
+        let stored = self.world.registry().update_status(&NODE, "", name, node, &options);
         assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
     }
 
@@ -411,18 +413,18 @@ impl Case {
 
     fn dry_run(&mut self, is_new: bool, wanted: Value) -> Value {
         let options = WriteOptions { dry_run: true, ..self.world.at() };
-        let store = self.world.store();
+        let registry = self.world.registry();
         let answered = if is_new {
-            store.create(&DAEMON_SET, NAMESPACE, wanted, &options)
+            registry.create(&DAEMON_SET, NAMESPACE, wanted, &options)
         } else {
-            store.update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options)
+            registry.update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options)
         };
         answered.expect("it is valid").value().clone()
     }
 
     fn apply(&mut self, wanted: Value) {
         let options = self.world.at();
-        let done = self.world.store().update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options);
+        let done = self.world.registry().update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options);
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }
 

@@ -5,7 +5,7 @@
 
 use everynode_core::api::Uid;
 use everynode_sandbox::kind::POD;
-use everynode_sandbox::store::Object;
+use everynode_sandbox::object::Object;
 use http::Method;
 
 use super::{Before, Checks, Property, Violation, is_owned, violation};

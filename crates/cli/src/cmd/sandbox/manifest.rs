@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use everynode_sandbox::{Applied, Outcome, Refusal, Sandbox, fault};
+use everynode_sandbox::{AppliedObject, ApplyError, ApplyOutcome, Sandbox, fault};
 
 use crate::output;
 
@@ -65,15 +65,15 @@ impl Manifest {
     }
 }
 
-fn is_unserved(applied: &Applied) -> bool {
-    matches!(applied.result, Err(Refusal::NotServed { .. } | Refusal::OnlyChecked(_)))
+fn is_unserved(applied: &AppliedObject) -> bool {
+    matches!(applied.result, Err(ApplyError::NotServed { .. } | ApplyError::OnlyChecked(_)))
 }
 
-fn verb(outcome: Outcome) -> &'static str {
+fn verb(outcome: ApplyOutcome) -> &'static str {
     match outcome {
-        Outcome::Created => "created",
-        Outcome::Configured => "configured",
-        Outcome::Unchanged => "unchanged",
+        ApplyOutcome::Created => "created",
+        ApplyOutcome::Configured => "configured",
+        ApplyOutcome::Unchanged => "unchanged",
     }
 }
 

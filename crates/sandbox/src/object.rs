@@ -1,8 +1,8 @@
-//! One version of one stored object: immutable, shared by every reader.
+//! An immutable version of a stored object, shared by all readers.
 //!
-//! A tree takes seven times the memory of its bytes. So an object that nobody has written for a while is kept as bytes
-//! alone (`cold`), with the metadata that selectors, indexes and garbage collection read beside them; its tree is made
-//! again when someone asks for it.
+//! A JSON tree needs seven times the memory of its bytes. So an object that was not written for a
+//! while is kept as bytes only, with the metadata for selectors, indexes and garbage collection;
+//! its tree is parsed again when it is read.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -10,20 +10,23 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// Trees that nest deeper than this are kept as they are: the parser has a limit of its own. So are those with fractions
-/// (Kubernetes' types have none), whose last digit the parser may miss.
-const COLD_DEPTH_MAX: usize = 100;
+use crate::value::text;
 
-/// A JSON tree in canonical form (apiVersion and kind set), with what is asked for often kept beside it.
+/// Maximum nesting of a tree that may be dropped, because the parser has a limit. Trees with
+/// fractions are kept as well: Kubernetes' types have none, and the parser may round the last
+/// digit.
+const PARSED_DEPTH_MAX: usize = 100;
+
+/// A JSON tree with apiVersion and kind, and the fields that are read often.
 #[derive(Debug)]
 pub struct Object {
     metadata: Arc<Metadata>,
-    /// At least one of the two is there.
+    /// At least one of `value` and `json` is set.
     value: OnceLock<Value>,
     json: OnceLock<Bytes>,
 }
 
-/// What is read of every object again and again.
+/// The fields that are read often.
 #[derive(Debug)]
 struct Metadata {
     resource_version: u64,
@@ -34,11 +37,11 @@ struct Metadata {
     node_name: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
     finalizers: Box<[Box<str>]>,
-    owners: Box<[Owner]>,
+    owners: Box<[StoredOwner]>,
 }
 
 #[derive(Debug)]
-struct Owner {
+struct StoredOwner {
     api_version: Box<str>,
     kind: Box<str>,
     name: Box<str>,
@@ -47,26 +50,35 @@ struct Owner {
     block_owner_deletion: bool,
 }
 
-/// A reference to an owner, as garbage collection reads it.
+/// An owner reference, as the garbage collector reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerReference<'a> {
+    /// The API version of the owner.
     pub api_version: &'a str,
+    /// The kind of the owner.
     pub kind: &'a str,
+    /// The name of the owner.
     pub name: &'a str,
+    /// The UID of the owner.
     pub uid: &'a str,
+    /// Whether the owner is the managing controller.
     pub controller: bool,
+    /// Whether the reference blocks the foreground deletion of the owner.
     pub block_owner_deletion: bool,
 }
 
 impl Object {
-    pub fn new(value: Value) -> Object {
-        Object {
+    /// An object with this JSON tree.
+    pub fn new(value: Value) -> Self {
+        Self {
             metadata: Arc::new(Metadata::of(&value)),
             value: OnceLock::from(value),
             json: OnceLock::new(),
         }
     }
 
+    /// The JSON tree. If it was dropped, it is parsed and kept; prefer [`read`](Self::read) for a
+    /// single use.
     pub fn value(&self) -> &Value {
         self.value.get_or_init(|| {
             let json = self.json.get().expect("an object without a tree has its bytes");
@@ -74,7 +86,7 @@ impl Object {
         })
     }
 
-    /// The tree for one look: of an object that is kept as bytes it is made, and not kept. For those who look at many.
+    /// The JSON tree for a single use: if it was dropped, it is parsed and not kept.
     pub fn read(&self) -> Cow<'_, Value> {
         match (self.value.get(), self.json.get()) {
             (None, Some(json)) => Cow::Owned(parse(json)),
@@ -82,16 +94,16 @@ impl Object {
         }
     }
 
-    /// An object whose tree may be read freely. One that is kept as bytes alone stays so: what is read is a copy, not a
-    /// tree that the store and its log would then keep.
-    pub fn warm(self: &Arc<Object>) -> Arc<Object> {
+    /// The object with its tree, for repeated use. If the tree was dropped, this is a copy, so that
+    /// the stored object stays without.
+    pub fn with_tree(self: &Arc<Self>) -> Arc<Self> {
         match self.read() {
             Cow::Borrowed(_) => self.clone(),
-            Cow::Owned(value) => Arc::new(Object::new(value)),
+            Cow::Owned(value) => Arc::new(Self::new(value)),
         }
     }
 
-    /// The object as bytes, serialised at the first call and shared from then on.
+    /// The JSON text, serialised at the first call and shared from then on.
     pub fn json(&self) -> Bytes {
         self.json
             .get_or_init(|| {
@@ -100,67 +112,76 @@ impl Object {
             .clone()
     }
 
-    /// Whether its tree is in memory.
-    pub(super) fn is_hot(&self) -> bool {
+    /// Whether the tree is in memory.
+    pub(crate) fn has_tree(&self) -> bool {
         self.value.get().is_some()
     }
 
-    /// The same object as bytes alone; None if it could come back another.
-    pub(super) fn cold(&self) -> Option<Object> {
-        if self.value.get().is_some_and(|value| !is_parsed_alike(value, COLD_DEPTH_MAX)) {
+    /// The same object without its tree; `None` if parsing might yield another tree.
+    pub(crate) fn without_tree(&self) -> Option<Self> {
+        if self.value.get().is_some_and(|value| !survives_parsing(value, PARSED_DEPTH_MAX)) {
             return None;
         }
-        Some(Object {
+        Some(Self {
             metadata: self.metadata.clone(),
             value: OnceLock::new(),
             json: OnceLock::from(self.json()),
         })
     }
 
+    /// The resourceVersion of this version.
     pub fn resource_version(&self) -> u64 {
         self.metadata.resource_version
     }
 
+    /// The name.
     pub fn name(&self) -> &str {
         &self.metadata.name
     }
 
-    /// Empty if the kind is cluster-scoped.
+    /// The namespace; empty for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         &self.metadata.namespace
     }
 
+    /// The UID.
     pub fn uid(&self) -> &str {
         &self.metadata.uid
     }
 
+    /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         let labels = &self.metadata.labels;
-        let index = labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        let index = labels.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
         Some(&labels[index].1)
     }
 
+    /// All labels.
     pub fn labels(&self) -> Option<&Map<String, Value>> {
         self.value()["metadata"]["labels"].as_object()
     }
 
+    /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.value()["metadata"]["annotations"].get(key)?.as_str()
     }
 
-    /// RFC 3339 text; None while the object is not being deleted.
+    /// The deletion timestamp in RFC 3339; `None` unless the object is being deleted.
     pub fn deletion_timestamp(&self) -> Option<&str> {
         self.metadata.deletion_timestamp.as_deref()
     }
 
+    /// Whether the object is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp().is_some()
     }
 
+    /// The finalizers in `metadata`.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
     }
 
+    /// The owner references.
     pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.metadata.owners.iter().map(|owner| OwnerReference {
             api_version: &owner.api_version,
@@ -172,42 +193,42 @@ impl Object {
         })
     }
 
-    /// `spec.nodeName`; empty while a pod is not bound.
+    /// `spec.nodeName`; empty for an unbound pod.
     pub fn node_name(&self) -> &str {
         &self.metadata.node_name
     }
 
-    /// The string at a path, empty if it is absent or no string.
+    /// The string that a list of keys leads to; empty if there is none.
     pub fn text(&self, path: &[&str]) -> &str {
         text(self.value(), path)
     }
 }
 
 impl Metadata {
-    fn of(value: &Value) -> Metadata {
+    fn of(value: &Value) -> Self {
         let metadata = &value["metadata"];
         let list = |field: &str| metadata[field].as_array().into_iter().flatten();
         let labels = metadata["labels"].as_object().into_iter().flatten();
-        Metadata {
+        Self {
             resource_version: text(metadata, &["resourceVersion"]).parse().unwrap_or(0),
             namespace: text(metadata, &["namespace"]).into(),
             name: text(metadata, &["name"]).into(),
             uid: text(metadata, &["uid"]).into(),
             deletion_timestamp: metadata["deletionTimestamp"].as_str().map(Into::into),
             node_name: text(value, &["spec", "nodeName"]).into(),
-            // In the order of a JSON tree's keys, which is sorted.
+            // Sorted by key, because the keys of a JSON tree are.
             labels: labels
                 .filter_map(|(key, label)| Some((key.as_str().into(), label.as_str()?.into())))
                 .collect(),
             finalizers: list("finalizers").filter_map(Value::as_str).map(Into::into).collect(),
-            owners: list("ownerReferences").map(Owner::of).collect(),
+            owners: list("ownerReferences").map(StoredOwner::of).collect(),
         }
     }
 }
 
-impl Owner {
-    fn of(owner: &Value) -> Owner {
-        Owner {
+impl StoredOwner {
+    fn of(owner: &Value) -> Self {
+        Self {
             api_version: text(owner, &["apiVersion"]).into(),
             kind: text(owner, &["kind"]).into(),
             name: text(owner, &["name"]).into(),
@@ -219,20 +240,15 @@ impl Owner {
 }
 
 fn parse(json: &Bytes) -> Value {
-    serde_json::from_slice(json).expect("it was serialised here, of a tree that parses alike")
+    serde_json::from_slice(json).expect("it was serialized from a valid tree")
 }
 
-fn is_parsed_alike(value: &Value, levels: usize) -> bool {
+fn survives_parsing(value: &Value, levels: usize) -> bool {
     let Some(levels) = levels.checked_sub(1) else { return false };
     match value {
-        Value::Array(items) => items.iter().all(|item| is_parsed_alike(item, levels)),
-        Value::Object(fields) => fields.values().all(|field| is_parsed_alike(field, levels)),
+        Value::Array(items) => items.iter().all(|item| survives_parsing(item, levels)),
+        Value::Object(fields) => fields.values().all(|field| survives_parsing(field, levels)),
         Value::Number(number) => !number.is_f64(),
         Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
-}
-
-/// The string at a path, empty if it is absent or no string.
-pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
-    path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or("")
 }

@@ -1,4 +1,4 @@
-//! A client that follows the protocol ends with the true state, whatever happens in between.
+//! A client that follows the protocol ends with the true state, whatever happens meanwhile.
 
 use proptest::prelude::*;
 
@@ -9,10 +9,10 @@ enum Step {
     Create(usize),
     Label(usize, usize),
     Delete(usize),
-    /// The client reads at most so many changes.
+    /// The client reads at most this number of changes.
     Read(usize),
     Compact,
-    /// The client reads one page, of so many items.
+    /// The client reads one page with this number of items.
     Page(usize),
 }
 
@@ -27,14 +27,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a client knows: name to resourceVersion.
+/// The state that a client knows: names with their resourceVersions.
 type Known = BTreeMap<String, u64>;
 
 fn known(list: &List) -> Known {
     list.items.iter().map(|item| (item.name().to_string(), item.resource_version())).collect()
 }
 
-/// Follows one kind with a selector: lists, then reads changes; lists again when the window has passed.
+/// /// Follows one kind with a selector: lists, then reads changes; lists again when the log no
+/// longer contains its position.
 struct Client {
     selector: Selector,
     known: Known,
@@ -50,7 +51,7 @@ impl Client {
         self.position = list.resource_version;
     }
 
-    /// False once there is nothing to read.
+    /// Returns false once there is nothing to read.
     fn read(&mut self, store: &Store, limit: usize) -> bool {
         let Ok(changes) = store.changes_since(&CONFIG_MAP, self.position, limit) else {
             self.list(store);
@@ -74,7 +75,7 @@ impl Client {
     }
 }
 
-/// Reads a list page by page, and knows what it must show.
+/// Reads a list page by page, and knows the expected result.
 #[derive(Default)]
 struct Pager {
     token: Option<String>,
@@ -89,7 +90,7 @@ impl Pager {
             known(&store.list(&CONFIG_MAP, &options).expect("it is valid"))
         };
         if self.token.is_none() {
-            *self = Pager { expected: everything(), ..Pager::default() };
+            *self = Self { expected: everything(), ..Self::default() };
         }
         let options =
             ListOptions { limit, continue_token: self.token.take(), ..ListOptions::default() };
@@ -108,7 +109,7 @@ impl Pager {
 }
 
 fn run(steps: &[Step], window: usize) {
-    let mut store = Store::new(&Options { seed: 0, window }, START);
+    let mut registry = Registry::new(&Options { seed: 0, window }, START);
     let labels = |label: usize| json!({"app": (["a", "b", "c"][label])});
     let mut clients: Vec<Client> = ["", "app=a", "app!=a"]
         .into_iter()
@@ -124,43 +125,46 @@ fn run(steps: &[Step], window: usize) {
         .collect();
     let mut pager = Pager::default();
     for client in &mut clients {
-        client.list(&store);
+        client.list(registry.store());
     }
     for step in steps {
         let name = |index: &usize| format!("object-{index}");
-        // A write may be refused: what matters is what others see of it.
+        // Whether the write is refused does not matter, only what others see of it.
         let _refused_or_not = match step {
-            Step::Create(index) => store
+            Step::Create(index) => registry
                 .create(&CONFIG_MAP, "default", config_map(&name(index)), &options())
                 .map(|_| ()),
             Step::Label(index, label) => {
                 let patch = merge(json!({"metadata": {"labels": labels(*label)}}));
-                store.patch(&CONFIG_MAP, "default", &name(index), &patch, &options()).map(|_| ())
+                registry.patch(&CONFIG_MAP, "default", &name(index), &patch, &options()).map(|_| ())
             }
             Step::Delete(index) => {
                 let delete = DeleteOptions::default();
-                store.delete(&CONFIG_MAP, "default", &name(index), &delete, &options()).map(|_| ())
+                registry
+                    .delete(&CONFIG_MAP, "default", &name(index), &delete, &options())
+                    .map(|_| ())
             }
             Step::Read(limit) => {
                 clients.iter_mut().for_each(|client| {
-                    client.read(&store, *limit);
+                    client.read(registry.store(), *limit);
                 });
                 Ok(())
             }
             Step::Compact => {
-                store.compact(store.resource_version());
+                let newest = registry.store().resource_version();
+                registry.store_mut().compact(newest);
                 Ok(())
             }
             Step::Page(limit) => {
-                pager.page(&store, *limit);
+                pager.page(registry.store(), *limit);
                 Ok(())
             }
         };
     }
     for mut client in clients {
-        while client.read(&store, 3) {}
+        while client.read(registry.store(), 3) {}
         let followed = std::mem::take(&mut client.known);
-        client.list(&store);
+        client.list(registry.store());
         assert_eq!(followed, client.known, "{:?}", client.selector.labels);
     }
 }
@@ -168,10 +172,10 @@ fn run(steps: &[Step], window: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// S6, S7: under compaction, small windows and selectors that objects leave and join, each client that follows list
-    /// and watch ends with the true state, and the pages of a list show one snapshot.
+    /// S6, S7: with compaction, small windows and changing selections, each client that follows
+    /// lists and watches ends with the true state, and the pages of a list show one snapshot.
     #[test]
-    fn clients_that_follow_the_protocol_know_the_truth(
+    fn clients_that_follow_the_protocol_have_the_current_state(
         steps in prop::collection::vec(step(), 0..80), window in 2..40usize,
     ) {
         run(&steps, window);

@@ -1,90 +1,91 @@
-//! What a write may do, and what it makes.
+//! The rules and results of writes.
 
 use super::*;
 use crate::kind::ROLE;
 
-/// S8: what the server sets on a new object, and what it answers to a second one, to one that is not there, and to stale
-/// knowledge.
+/// S8: the server's fields of a new object, and the errors for a second one, for an absent one and
+/// for a stale one.
 #[test]
-fn an_object_is_created_once_and_replaced_by_who_knows_it() {
-    let mut store = store();
-    let created = create(&mut store, &CONFIG_MAP, config_map("a"));
+fn an_object_is_created_once_and_updated_at_its_resource_version() {
+    let mut registry = registry();
+    let created = create(&mut registry, &CONFIG_MAP, config_map("a"));
     assert_eq!(created.value()["apiVersion"], "v1");
     assert_eq!(created.value()["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(created.uid().len(), 36);
-    assert_eq!(created.resource_version(), store.resource_version());
+    assert_eq!(created.resource_version(), registry.store().resource_version());
     assert_eq!(
-        message(store.create(&CONFIG_MAP, "default", config_map("a"), &options())),
+        message(registry.create(&CONFIG_MAP, "default", config_map("a"), &options())),
         (409, r#"configmaps "a" already exists"#.to_string())
     );
     assert_eq!(
-        message(store.get(&DAEMON_SET, "default", "a")),
+        message(registry.store().get(&DAEMON_SET, "default", "a")),
         (404, r#"daemonsets.apps "a" not found"#.to_string())
     );
     let mut changed = created.value().clone();
     changed["data"]["k"] = json!("w");
-    store.update(&CONFIG_MAP, "default", "a", changed.clone(), &options()).expect("it is fresh");
+    registry.update(&CONFIG_MAP, "default", "a", changed.clone(), &options()).expect("it is fresh");
     changed["data"]["k"] = json!("x");
     assert_eq!(
-        message(store.update(&CONFIG_MAP, "default", "a", changed, &options())),
+        message(registry.update(&CONFIG_MAP, "default", "a", changed, &options())),
         (
             409,
-            "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your \
-             changes to the latest version and try again"
+            "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; \
+             please apply your changes to the latest version and try again"
                 .to_string()
         )
     );
 }
 
-/// S8: a write that changes nothing leaves the resourceVersion, and tells no watcher.
+/// S8: a write that changes nothing keeps the resourceVersion and causes no watch event.
 #[test]
-fn a_write_that_changes_nothing_is_no_write() {
-    let mut store = store();
-    let created = create(&mut store, &DAEMON_SET, daemon_set("a"));
-    let before = store.resource_version();
-    let updated = store.update(&DAEMON_SET, "default", "a", created.value().clone(), &options());
+fn an_unchanged_object_is_not_written() {
+    let mut registry = registry();
+    let created = create(&mut registry, &DAEMON_SET, daemon_set("a"));
+    let before = registry.store().resource_version();
+    let updated = registry.update(&DAEMON_SET, "default", "a", created.value().clone(), &options());
     assert_eq!(updated.expect("it is valid").resource_version(), created.resource_version());
     let patch = merge(json!({"metadata": {"labels": {}}}));
-    store.patch(&DAEMON_SET, "default", "a", &patch, &options()).expect("it is valid");
-    assert_eq!(store.resource_version(), before);
+    registry.patch(&DAEMON_SET, "default", "a", &patch, &options()).expect("it is valid");
+    assert_eq!(registry.store().resource_version(), before);
 }
 
-/// S4, S8: a dry run answers as the write would, and writes nothing.
+/// S4, S8: a dry run has the same result as the write, and writes nothing.
 #[test]
 fn a_dry_run_writes_nothing() {
-    let mut store = store();
+    let mut registry = registry();
     let dry = WriteOptions { now: START, dry_run: true };
-    let before = store.resource_version();
-    store.create(&POD, "default", pod("a"), &dry).expect("it is valid");
-    assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
-    create(&mut store, &POD, pod("a"));
+    let before = registry.store().resource_version();
+    registry.create(&POD, "default", pod("a"), &dry).expect("it is valid");
+    assert_eq!(message(registry.store().get(&POD, "default", "a")).0, 404);
+    create(&mut registry, &POD, pod("a"));
     let patch = merge(json!({"metadata": {"labels": {"x": "y"}}}));
-    let patched = store.patch(&POD, "default", "a", &patch, &dry).expect("it is valid");
+    let patched = registry.patch(&POD, "default", "a", &patch, &dry).expect("it is valid");
     assert_eq!(patched.label("x"), Some("y"));
-    store.delete(&POD, "default", "a", &DeleteOptions::now(), &dry).expect("it is there");
+    registry.delete(&POD, "default", "a", &DeleteOptions::now(), &dry).expect("it is there");
     let mut status = patched.value().clone();
     status["status"]["phase"] = json!("Running");
-    store.update_status(&POD, "default", "a", status, &dry).expect("it is valid");
+    registry.update_status(&POD, "default", "a", status, &dry).expect("it is valid");
     let binding = json!({"target": {"kind": "Node", "name": "n"}});
-    store.bind("default", "a", &binding, &dry).expect("it is free");
+    registry.bind("default", "a", &binding, &dry).expect("it is free");
     let now = json!({"deleteOptions": {"gracePeriodSeconds": 0}});
-    store.evict("default", "a", &now, &dry).expect("no budget refuses");
+    registry.evict("default", "a", &now, &dry).expect("no budget refuses");
     let everything = ListOptions::default();
-    let deleted = store.delete_collection(&POD, &everything, &DeleteOptions::now(), &dry);
+    let deleted = registry.delete_collection(&POD, &everything, &DeleteOptions::now(), &dry);
     assert_eq!(deleted.expect("they are there").items.len(), 1);
-    let stored = store.get(&POD, "default", "a").expect("it is there");
+    let stored = registry.store().get(&POD, "default", "a").expect("it is there");
     assert_eq!(stored.label("x"), None);
-    assert_eq!(store.resource_version(), before + 1);
+    assert_eq!(registry.store().resource_version(), before + 1);
 }
 
-/// S4, S24: generateName adds five characters of Kubernetes' alphabet; the same seed makes the same names.
+/// S4, S24: generateName adds five characters of Kubernetes' alphabet; the same seed gives the same
+/// names.
 #[test]
 fn a_name_is_generated_from_the_seed() {
     let named = || {
         let mut object = pod("");
         object["metadata"]["generateName"] = json!("a-");
         object["metadata"].as_object_mut().expect("it is one").remove("name");
-        create(&mut store(), &POD, object).name().to_string()
+        create(&mut registry(), &POD, object).name().to_string()
     };
     let name = named();
     assert_eq!(name.len(), 7);
@@ -92,14 +93,15 @@ fn a_name_is_generated_from_the_seed() {
     assert_eq!(name, named());
 }
 
-/// S9: generation counts spec changes, the deprecated annotation counts template changes, metadata and status none.
+/// S9: the generation counts changes of the spec, the deprecated annotation counts changes of the
+/// template; metadata and status count for neither.
 #[test]
 fn generation_grows_with_the_spec_alone() {
-    let mut store = store();
-    create(&mut store, &DAEMON_SET, daemon_set("a"));
+    let mut registry = registry();
+    create(&mut registry, &DAEMON_SET, daemon_set("a"));
     let mut patch = |body: Value, status: bool| {
         let patch = Patch { patch_type: PatchType::Merge, body, status, strict: None };
-        let object = store.patch(&DAEMON_SET, "default", "a", &patch, &options());
+        let object = registry.patch(&DAEMON_SET, "default", "a", &patch, &options());
         let object = object.expect("it is valid");
         let generation = object.value()["metadata"]["generation"].as_i64();
         let template = object.annotation("deprecated.daemonset.template.generation");
@@ -113,34 +115,35 @@ fn generation_grows_with_the_spec_alone() {
     assert_eq!(patch(json!({"status": {"numberReady": 1}}), true), expected(3, "2"));
 }
 
-/// S9: a pod's generation counts the changes of its spec alone, too.
+/// S9: a pod's generation counts changes of its spec only.
 #[test]
 fn a_pods_generation_grows_with_its_spec() {
-    let mut store = store();
-    create(&mut store, &POD, pod("a"));
+    let mut registry = registry();
+    create(&mut registry, &POD, pod("a"));
     let mut patch = |body| {
-        let pod = store.patch(&POD, "default", "a", &merge(body), &options()).expect("it is valid");
+        let pod =
+            registry.patch(&POD, "default", "a", &merge(body), &options()).expect("it is valid");
         pod.value()["metadata"]["generation"].as_i64()
     };
     assert_eq!(patch(json!({"metadata": {"labels": {"x": "y"}}})), Some(1));
     assert_eq!(patch(json!({"spec": {"activeDeadlineSeconds": 5}})), Some(2));
 }
 
-/// S9: status and spec can't be changed through each other's endpoint.
+/// S9: each of the main and the status endpoint keeps the other's part unchanged.
 #[test]
 fn each_endpoint_changes_its_own_part() {
-    let mut store = store();
+    let mut registry = registry();
     let node = json!({"metadata": {"name": "a"}});
     for (kind, object, (in_spec, wanted), (in_status, first, second)) in [
         (&DAEMON_SET, daemon_set("a"), ("minReadySeconds", json!(5)), ("numberReady", 3, 4)),
         (&POD, pod("a"), ("activeDeadlineSeconds", json!(5)), ("observedGeneration", 3, 4)),
         (&NODE, node, ("unschedulable", json!(true)), ("unknown", 3, 4)),
     ] {
-        let namespace = create(&mut store, kind, object).namespace().to_string();
-        let mut patched = |status: bool, told: i64| {
-            let body = json!({"spec": {in_spec: wanted}, "status": {in_status: told}});
+        let namespace = create(&mut registry, kind, object).namespace().to_string();
+        let mut patched = |status: bool, sent: i64| {
+            let body = json!({"spec": {in_spec: wanted}, "status": {in_status: sent}});
             let patch = Patch { status, ..merge(body) };
-            let object = store.patch(kind, &namespace, "a", &patch, &options());
+            let object = registry.patch(kind, &namespace, "a", &patch, &options());
             let object = object.expect("it is valid");
             let value = object.value();
             (value["spec"][in_spec].clone(), value["status"][in_status].as_i64())
@@ -150,10 +153,11 @@ fn each_endpoint_changes_its_own_part() {
     }
 }
 
-/// S10: a pod's quality of service follows from its requests and limits, its priority from one of the two built-in classes.
+/// S10: a pod's quality of service depends on its requests and limits, its priority on one of the
+/// two built-in classes.
 #[test]
-fn a_pods_quality_and_priority_follow_from_its_spec() {
-    let mut store = store();
+fn a_pods_qos_class_and_priority_follow_from_its_spec() {
+    let mut registry = registry();
     let whole = json!({"cpu": "1", "memory": "1Gi"});
     let half = json!({"cpu": "500m", "memory": "1Gi"});
     for (name, resources, class, quality, priority) in [
@@ -166,20 +170,21 @@ fn a_pods_quality_and_priority_follow_from_its_spec() {
         let mut object = pod(name);
         object["spec"]["containers"][0]["resources"] = resources;
         object["spec"]["priorityClassName"] = json!(class);
-        let made = create(&mut store, &POD, object);
+        let made = create(&mut registry, &POD, object);
         assert_eq!(made.text(&["status", "qosClass"]), quality, "{name}");
         assert_eq!(made.value()["spec"]["priority"], priority, "{name}");
     }
 }
 
-/// S10: a new pod is Pending, with its quality of service, priority, account and default tolerations.
+/// S10: a new pod is Pending and has a quality of service, a priority, a service account and
+/// default tolerations.
 #[test]
 fn a_new_pod_is_admitted_as_a_real_cluster_does() {
-    let mut store = store();
+    let mut registry = registry();
     let mut object = pod("a");
     object["spec"]["priorityClassName"] = json!("system-node-critical");
     object["status"] = json!({"phase": "Running"});
-    let created = create(&mut store, &POD, object);
+    let created = create(&mut registry, &POD, object);
     let value = created.value();
     assert_eq!(value["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
     assert_eq!(value["spec"]["priority"], 2_000_001_000);
@@ -189,115 +194,119 @@ fn a_new_pod_is_admitted_as_a_real_cluster_does() {
     let mut unknown = pod("b");
     unknown["spec"]["priorityClassName"] = json!("fast");
     assert_eq!(
-        message(store.create(&POD, "default", unknown, &options())),
+        message(registry.create(&POD, "default", unknown, &options())),
         (403, r#"pods "b" is forbidden: no PriorityClass with name fast was found"#.to_string())
     );
 }
 
-/// S10: an unscheduled pod goes at once; a bound one takes its grace period, which can only be shortened.
+/// S10: an unbound pod is deleted at once; a bound one has a grace period, which can only be
+/// shortened.
 #[test]
 fn a_bound_pod_is_deleted_gracefully() {
-    let mut store = store();
-    create(&mut store, &POD, pod("a"));
-    let deleted = store.delete(&POD, "default", "a", &DeleteOptions::default(), &options());
+    let mut registry = registry();
+    create(&mut registry, &POD, pod("a"));
+    let deleted = registry.delete(&POD, "default", "a", &DeleteOptions::default(), &options());
     assert!(matches!(deleted, Ok(Deleted::Gone(_))));
 
-    create(&mut store, &POD, pod("b"));
+    create(&mut registry, &POD, pod("b"));
     let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
-    store.bind("default", "b", &binding, &options()).expect("it is free");
+    registry.bind("default", "b", &binding, &options()).expect("it is free");
     assert_eq!(
-        message(store.bind("default", "b", &binding, &options())),
+        message(registry.bind("default", "b", &binding, &options())),
         (
             409,
-            r#"Operation cannot be fulfilled on pods/binding "b": pod b is already assigned to node "node-1""#
+            "Operation cannot be fulfilled on pods/binding \"b\": pod b is already assigned to \
+             node \"node-1\""
                 .to_string()
         )
     );
-    assert_eq!(store.pods_on_node("node-1").count(), 1);
+    assert_eq!(registry.store().pods_on_node("node-1").count(), 1);
     let mut seconds = |grace: Option<i64>| {
         let delete = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
-        let deleted = store.delete(&POD, "default", "b", &delete, &options()).expect("it is there");
+        let deleted =
+            registry.delete(&POD, "default", "b", &delete, &options()).expect("it is there");
         deleted.object().value()["metadata"]["deletionGracePeriodSeconds"].as_i64()
     };
     assert_eq!(seconds(None), Some(30));
     assert_eq!(seconds(Some(60)), Some(30));
     assert_eq!(seconds(Some(5)), Some(5));
-    let deleted = store.delete(&POD, "default", "b", &DeleteOptions::now(), &options());
+    let deleted = registry.delete(&POD, "default", "b", &DeleteOptions::now(), &options());
     assert!(matches!(deleted, Ok(Deleted::Gone(_))));
-    assert_eq!(store.pods_on_node("node-1").count(), 0);
+    assert_eq!(registry.store().pods_on_node("node-1").count(), 0);
 }
 
-/// S8: a deletion may say which object it means.
+/// S8: a deletion can have preconditions.
 #[test]
 fn a_deletion_can_have_preconditions() {
-    let mut store = store();
-    let created = create(&mut store, &POD, pod("a"));
+    let mut registry = registry();
+    let created = create(&mut registry, &POD, pod("a"));
     let other = DeleteOptions::now().with_uid("other");
-    let (code, text) = message(store.delete(&POD, "default", "a", &other, &options()));
+    let (code, text) = message(registry.delete(&POD, "default", "a", &other, &options()));
     assert_eq!(code, 409);
     assert!(text.contains("the UID in the precondition (other) does not match"), "{text}");
     let mut same = DeleteOptions::now().with_uid(created.uid());
     same.preconditions.resource_version = Some("1".to_string());
-    let (code, text) = message(store.delete(&POD, "default", "a", &same, &options()));
+    let (code, text) = message(registry.delete(&POD, "default", "a", &same, &options()));
     assert_eq!(code, 409);
     assert!(text.contains("the ResourceVersion in the precondition (1) does not match"), "{text}");
     same.preconditions.resource_version = Some(created.resource_version().to_string());
-    assert!(store.delete(&POD, "default", "a", &same, &options()).is_ok());
+    assert!(registry.delete(&POD, "default", "a", &same, &options()).is_ok());
 }
 
-/// S11: an object with finalizers is marked, and goes with the last of them.
+/// S11: an object with finalizers is marked, and removed with the last finalizer.
 #[test]
 fn finalizers_keep_an_object() {
-    let mut store = store();
+    let mut registry = registry();
     let mut object = config_map("a");
     object["metadata"]["finalizers"] = json!(["example.dev/wait"]);
-    create(&mut store, &CONFIG_MAP, object);
-    let deleted = store.delete(&CONFIG_MAP, "default", "a", &DeleteOptions::default(), &options());
+    create(&mut registry, &CONFIG_MAP, object);
+    let deleted =
+        registry.delete(&CONFIG_MAP, "default", "a", &DeleteOptions::default(), &options());
     assert!(matches!(deleted, Ok(Deleted::Pending(_))));
     let patch = merge(json!({"metadata": {"finalizers": null}}));
-    store.patch(&CONFIG_MAP, "default", "a", &patch, &options()).expect("it is valid");
-    assert_eq!(message(store.get(&CONFIG_MAP, "default", "a")).0, 404);
+    registry.patch(&CONFIG_MAP, "default", "a", &patch, &options()).expect("it is valid");
+    assert_eq!(message(registry.store().get(&CONFIG_MAP, "default", "a")).0, 404);
 }
 
-/// S11: a namespace being deleted takes no new content, and goes once it is finalized.
+/// S11: a namespace that is being deleted refuses new content, and is removed once it is finalized.
 #[test]
-fn a_namespace_ends_when_it_is_finalized() {
-    let mut store = store();
-    create(&mut store, &NAMESPACE, json!({"metadata": {"name": "team"}}));
+fn a_finalized_namespace_is_removed() {
+    let mut registry = registry();
+    create(&mut registry, &NAMESPACE, json!({"metadata": {"name": "team"}}));
     assert_eq!(
-        message(store.delete(&NAMESPACE, "", "default", &DeleteOptions::default(), &options())),
+        message(registry.delete(&NAMESPACE, "", "default", &DeleteOptions::default(), &options())),
         (
             403,
             r#"namespaces "default" is forbidden: this namespace may not be deleted"#.to_string()
         )
     );
     assert_eq!(
-        message(store.create(&POD, "nowhere", pod("a"), &options())),
+        message(registry.create(&POD, "nowhere", pod("a"), &options())),
         (404, r#"namespaces "nowhere" not found"#.to_string())
     );
-    store
+    registry
         .delete(&NAMESPACE, "", "team", &DeleteOptions::default(), &options())
         .expect("it is there");
-    let refused = store.create(&POD, "team", pod("a"), &options()).expect_err("it is refused");
+    let refused = registry.create(&POD, "team", pod("a"), &options()).expect_err("it is refused");
     assert_eq!(refused.code(), 403);
     let details = refused.details.as_ref().expect("it has details");
     assert_eq!(details.causes[0].reason, "NamespaceTerminating");
-    let namespace = store.get(&NAMESPACE, "", "team").expect("it is there");
+    let namespace = registry.store().get(&NAMESPACE, "", "team").expect("it is there");
     assert_eq!(namespace.text(&["status", "phase"]), "Terminating");
     let mut finalized = namespace.value().clone();
     finalized["spec"] = json!({});
-    store.finalize("team", finalized, &options()).expect("it is fresh");
-    assert_eq!(message(store.get(&NAMESPACE, "", "team")).0, 404);
+    registry.finalize("team", finalized, &options()).expect("it is fresh");
+    assert_eq!(message(registry.store().get(&NAMESPACE, "", "team")).0, 404);
 }
 
-/// S9: what the kinds' validation finds is one Status, with upstream's words and causes.
+/// S9: all validation errors are in one Status, with upstream's messages and causes.
 #[test]
 fn an_invalid_object_is_refused_with_its_causes() {
-    let mut store = store();
+    let mut registry = registry();
     let mut object = daemon_set("a");
     object["spec"]["selector"]["matchLabels"]["app"] = json!("b");
     let status =
-        store.create(&DAEMON_SET, "default", object, &options()).expect_err("it is invalid");
+        registry.create(&DAEMON_SET, "default", object, &options()).expect_err("it is invalid");
     assert_eq!(status.code(), 422);
     assert!(status.message.starts_with("DaemonSet.apps \"a\" is invalid: "), "{status}");
     let details = status.details.as_ref().expect("it has details");
@@ -305,174 +314,184 @@ fn an_invalid_object_is_refused_with_its_causes() {
     assert_eq!(details.causes[0].reason, "FieldValueInvalid");
 }
 
-/// S8: a Lease must be replaced by who knows its resourceVersion; a PUT may also make it.
+/// S8: an update of a Lease needs the current resourceVersion; a PUT can also create a Lease.
 #[test]
 fn a_lease_is_locked_by_its_resource_version() {
-    let mut store = store();
+    let mut registry = registry();
     let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}});
-    store.update(&LEASE, "default", "l", lease.clone(), &options()).expect("PUT makes it");
-    let (code, text) = message(store.update(&LEASE, "default", "l", lease, &options()));
+    registry.update(&LEASE, "default", "l", lease.clone(), &options()).expect("PUT makes it");
+    let (code, text) = message(registry.update(&LEASE, "default", "l", lease, &options()));
     assert_eq!(code, 422);
     assert!(text.contains("metadata.resourceVersion"), "{text}");
 }
 
-/// S4: a PUT makes what is not there for the kinds for which upstream has it so, and for no other.
+/// S4: a PUT of an absent object creates it for the same kinds as upstream, and for no other.
 #[test]
-fn a_put_makes_an_object_of_a_few_kinds() {
-    let mut store = store();
+fn an_update_creates_objects_of_some_kinds() {
+    let mut registry = registry();
     let role = json!({"metadata": {"name": "r"}, "rules": []});
-    store.update(&ROLE, "default", "r", role, &options()).expect("PUT makes it");
+    registry.update(&ROLE, "default", "r", role, &options()).expect("PUT makes it");
     let map = json!({"metadata": {"name": "c"}});
-    assert_eq!(message(store.update(&CONFIG_MAP, "default", "c", map, &options())).0, 404);
+    assert_eq!(message(registry.update(&CONFIG_MAP, "default", "c", map, &options())).0, 404);
 }
 
-/// S9: the range of a node's pods can't be changed by its old name either, and either name gives the other.
+/// S9: a node's pod range can't be changed through podCIDR or podCIDRs, and each sets the other.
 #[test]
-fn one_range_of_pods_and_the_list_of_them_say_the_same() {
-    let mut store = store();
+fn pod_cidr_and_pod_cidrs_set_each_other() {
+    let mut registry = registry();
     create(
-        &mut store,
+        &mut registry,
         &NODE,
         json!({"metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24"}}),
     );
-    let node = store.get(&NODE, "", "n").expect("it is there");
+    let node = registry.store().get(&NODE, "", "n").expect("it is there");
     assert_eq!(node.value()["spec"]["podCIDRs"], json!(["10.0.0.0/24"]));
     let patch =
         |body| Patch { patch_type: PatchType::StrategicMerge, body, status: false, strict: None };
     let other = patch(json!({"spec": {"podCIDR": "10.0.1.0/24"}}));
-    let (code, text) = message(store.patch(&NODE, "", "n", &other, &options()));
+    let (code, text) = message(registry.patch(&NODE, "", "n", &other, &options()));
     assert_eq!(code, 422);
     assert!(text.contains("node updates may not change podCIDR"), "{text}");
     let none = patch(json!({"spec": {"podCIDR": null}}));
-    let node = store.patch(&NODE, "", "n", &none, &options()).expect("the list has it still");
+    let node = registry.patch(&NODE, "", "n", &none, &options()).expect("the list has it still");
     assert_eq!(node.text(&["spec", "podCIDR"]), "10.0.0.0/24");
 }
 
-/// S4: eviction deletes the pod, and says so in its status; a name that is another's is refused.
+/// S4: an eviction deletes the pod and sets a condition; another name in the body is refused.
 #[test]
 fn eviction_deletes_a_pod() {
-    let mut store = store();
-    create(&mut store, &POD, pod("a"));
+    let mut registry = registry();
+    create(&mut registry, &POD, pod("a"));
     let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
-    store.bind("default", "a", &binding, &options()).expect("it is free");
-    let mut running = store.get(&POD, "default", "a").expect("it is there").value().clone();
+    registry.bind("default", "a", &binding, &options()).expect("it is free");
+    let mut running =
+        registry.store().get(&POD, "default", "a").expect("it is there").value().clone();
     running["status"]["phase"] = json!("Running");
-    store.update_status(&POD, "default", "a", running, &options()).expect("it is valid");
+    registry.update_status(&POD, "default", "a", running, &options()).expect("it is valid");
     let wrong = json!({"metadata": {"name": "b"}});
-    assert_eq!(message(store.evict("default", "a", &wrong, &options())).0, 400);
+    assert_eq!(message(registry.evict("default", "a", &wrong, &options())).0, 400);
     let version = |version: &str| {
         let options = json!({"preconditions": {"resourceVersion": version}});
         json!({"metadata": {"name": "a"}, "deleteOptions": options})
     };
-    let stale = store.evict("default", "a", &version("1"), &options());
+    let stale = registry.evict("default", "a", &version("1"), &options());
     assert_eq!(message(stale).0, 409);
-    let current = store.get(&POD, "default", "a").expect("it is there").resource_version();
+    let current =
+        registry.store().get(&POD, "default", "a").expect("it is there").resource_version();
     let eviction = version(&current.to_string());
-    store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
-    let evicted = store.get(&POD, "default", "a").expect("its grace period runs");
+    registry.evict("default", "a", &eviction, &options()).expect("no budget refuses");
+    let evicted = registry.store().get(&POD, "default", "a").expect("its grace period runs");
     assert!(evicted.is_terminating());
     let conditions = evicted.value()["status"]["conditions"].as_array().expect("conditions");
     let reasons: Vec<&Value> = conditions.iter().map(|condition| &condition["reason"]).collect();
     assert!(reasons.contains(&&json!("EvictionByEvictionAPI")), "{reasons:?}");
     let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"gracePeriodSeconds": 0}});
-    store.evict("default", "a", &eviction, &options()).expect("no budget refuses");
-    assert_eq!(message(store.get(&POD, "default", "a")).0, 404);
+    registry.evict("default", "a", &eviction, &options()).expect("no budget refuses");
+    assert_eq!(message(registry.store().get(&POD, "default", "a")).0, 404);
 }
 
-/// S4: a node keeps the status that it is created with; deletecollection deletes what is selected.
+/// S4: a node keeps the status with which it is created; deletecollection deletes the selected
+/// objects.
 #[test]
 fn a_collection_is_deleted_by_selector() {
-    let mut store = store();
+    let mut registry = registry();
     for (name, zone) in [("n1", "a"), ("n2", "b")] {
-        let node = json!({"metadata": {"name": name, "labels": {"zone": zone}}, "status": {"phase": "Running"}});
-        create(&mut store, &NODE, node);
+        let node = json!({
+            "metadata": {"name": name, "labels": {"zone": zone}}, "status": {"phase": "Running"},
+        });
+        create(&mut registry, &NODE, node);
     }
-    let node = store.get(&NODE, "", "n1").expect("it is there");
+    let node = registry.store().get(&NODE, "", "n1").expect("it is there");
     assert_eq!(node.text(&["status", "phase"]), "Running");
     let selector = Selector {
         labels: LabelSelector::parse("zone=a").expect("it parses"),
         ..Selector::default()
     };
     let list = ListOptions { selector, ..ListOptions::default() };
-    let deleted = store.delete_collection(&NODE, &list, &DeleteOptions::default(), &options());
+    let deleted = registry.delete_collection(&NODE, &list, &DeleteOptions::default(), &options());
     assert_eq!(deleted.map(|list| list.items.len()), Ok(1));
-    assert_eq!(store.count(&NODE), 1);
+    assert_eq!(registry.store().count(&NODE), 1);
 }
 
-/// S10: what admission refuses is named by what is known of the name then, so that refusals of many pods read alike.
+/// S10: admission errors have the name as known at that time, so that those of many pods have the
+/// same text.
 #[test]
 fn a_refused_pod_has_no_generated_name_yet() {
-    let mut store = store();
+    let mut registry = registry();
     let mut object = pod("");
     object["metadata"] = json!({"generateName": "a-"});
     object["spec"]["serviceAccountName"] = json!("b");
     assert_eq!(
-        message(store.create(&POD, "default", object, &options())).1,
-        "pods \"a-\" is forbidden: error looking up service account default/b: serviceaccount \"b\" not found"
+        message(registry.create(&POD, "default", object, &options())).1,
+        "pods \"a-\" is forbidden: error looking up service account default/b: serviceaccount \
+         \"b\" not found"
     );
 }
 
-/// S11: an object that is being deleted takes no new finalizer, and its deletion can't be taken back.
+/// S11: an object that is being deleted accepts no new finalizer, and its deletion can't be undone.
 #[test]
 fn a_deletion_is_final() {
-    let mut store = store();
+    let mut registry = registry();
     let mut object = config_map("a");
     object["metadata"]["finalizers"] = json!(["example.dev/wait"]);
-    create(&mut store, &CONFIG_MAP, object);
-    store
+    create(&mut registry, &CONFIG_MAP, object);
+    registry
         .delete(&CONFIG_MAP, "default", "a", &DeleteOptions::default(), &options())
         .expect("it is there");
     let patch =
         merge(json!({"metadata": {"finalizers": ["example.dev/wait", "example.dev/more"]}}));
-    let refused = store.patch(&CONFIG_MAP, "default", "a", &patch, &options());
+    let refused = registry.patch(&CONFIG_MAP, "default", "a", &patch, &options());
     assert_eq!(
         message(refused),
         (
             422,
-            "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object \
-             is being deleted, found new finalizers []string{\"example.dev/more\"}"
+            "ConfigMap \"a\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be \
+             added if the object is being deleted, found new finalizers \
+             []string{\"example.dev/more\"}"
                 .to_string()
         )
     );
     let patch = merge(json!({"metadata": {"deletionTimestamp": null}}));
-    let patched = store.patch(&CONFIG_MAP, "default", "a", &patch, &options());
+    let patched = registry.patch(&CONFIG_MAP, "default", "a", &patch, &options());
     assert!(patched.expect("it is valid").is_terminating());
 }
 
-/// S8: a write that names the UID of another object of the same name is a conflict; such a patch is invalid, by which
-/// controllers tell that their pod was replaced.
+/// S8: an update with the UID of another object of the same name is a conflict; such a patch is
+/// invalid, from which controllers learn that the object was replaced.
 #[test]
-fn a_write_can_name_the_object_that_it_means() {
-    let mut store = store();
-    let created = create(&mut store, &CONFIG_MAP, config_map("a"));
+fn a_write_can_require_a_uid() {
+    let mut registry = registry();
+    let created = create(&mut registry, &CONFIG_MAP, config_map("a"));
     let mut object = config_map("a");
     object["metadata"]["uid"] = json!("other");
-    let (code, text) = message(store.update(&CONFIG_MAP, "default", "a", object, &options()));
+    let (code, text) = message(registry.update(&CONFIG_MAP, "default", "a", object, &options()));
     assert_eq!(code, 409);
     let expected = format!(
-        "Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
-         precondition: other, UID in object meta: {}",
+        "Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: other, UID in object meta: {}",
         created.uid()
     );
     assert!(text.ends_with(&expected), "{text}");
     let patch = merge(json!({"metadata": {"uid": "other"}}));
     assert_eq!(
-        message(store.patch(&CONFIG_MAP, "default", "a", &patch, &options())),
+        message(registry.patch(&CONFIG_MAP, "default", "a", &patch, &options())),
         (
             422,
-            "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable".to_string()
+            "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"other\": field is \
+             immutable"
+                .to_string()
         )
     );
 }
 
-/// S5, S8: what a patch made is read as its kind, and refused in upstream's words if it is none.
+/// S5, S8: a patched object is decoded as its kind, and errors have upstream's messages.
 #[test]
-fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
-    let mut store = store();
-    create(&mut store, &DAEMON_SET, daemon_set("d"));
+fn a_patch_with_an_undecodable_result_is_invalid() {
+    let mut registry = registry();
+    create(&mut registry, &DAEMON_SET, daemon_set("d"));
     let mut refused = |patch_type, body| {
         let patch = Patch { patch_type, body, status: false, strict: None };
-        let (code, text) = message(store.patch(&DAEMON_SET, "default", "d", &patch, &options()));
+        let (code, text) = message(registry.patch(&DAEMON_SET, "default", "d", &patch, &options()));
         let start = text.split("Invalid value: ").next().unwrap_or_default().to_owned();
         let end = text.rsplit("\": ").next().unwrap_or_default().to_owned();
         (code, start, end)
@@ -480,7 +499,8 @@ fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
     let says = |reason: &str| (422, " \"\" is invalid: patch: ".to_owned(), reason.to_owned());
     let wrong = json!({"spec": {"minReadySeconds": "soon"}});
     assert_eq!(refused(PatchType::StrategicMerge, wrong.clone()), says("unrecognized type: int32"));
-    let decoder = "json: cannot unmarshal string into Go struct field DaemonSetSpec.spec.minReadySeconds of type int32";
+    let decoder = "json: cannot unmarshal string into Go struct field \
+        DaemonSetSpec.spec.minReadySeconds of type int32";
     assert_eq!(refused(PatchType::Merge, wrong), says(decoder));
     let replace = json!([{"op": "add", "path": "/spec/minReadySeconds", "value": "soon"}]);
     assert_eq!(refused(PatchType::Json, replace), says(decoder));
@@ -490,22 +510,23 @@ fn a_patch_that_makes_no_object_of_the_kind_is_invalid() {
         status: false,
         strict: None,
     };
-    let status = store.patch(&DAEMON_SET, "default", "d", &patch, &options()).unwrap_err();
+    let status = registry.patch(&DAEMON_SET, "default", "d", &patch, &options()).unwrap_err();
     assert_eq!(
         status.message,
-        r#" "" is invalid: patch: Invalid value: "map[spec:map[minReadySeconds:soon]]": unrecognized type: int32"#
+        " \"\" is invalid: patch: Invalid value: \"map[spec:map[minReadySeconds:soon]]\": \
+         unrecognized type: int32"
     );
 }
 
-/// S4, S5: under strict validation a patch of any form is refused for fields that no type has, but not for those that the
-/// object had already.
+/// S4, S5: strict validation refuses a patch that adds unknown fields, but not one of an object
+/// that has them already.
 #[test]
-fn strict_validation_holds_for_patches_of_every_form() {
-    let mut store = store();
-    create(&mut store, &DAEMON_SET, daemon_set("d"));
+fn strict_validation_applies_to_every_patch_type() {
+    let mut registry = registry();
+    create(&mut registry, &DAEMON_SET, daemon_set("d"));
     let mut send = |patch_type, body, strict| {
         let patch = Patch { patch_type, body, status: false, strict };
-        let result = store.patch(&DAEMON_SET, "default", "d", &patch, &options());
+        let result = registry.patch(&DAEMON_SET, "default", "d", &patch, &options());
         let reason = |text: &str| text.rsplit("\": ").next().unwrap_or_default().to_owned();
         result.map(|_| ()).map_err(|status| reason(&status.message))
     };

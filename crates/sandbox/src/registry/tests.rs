@@ -1,4 +1,4 @@
-//! The store as its callers see it.
+//! The registry and its store as their callers see them.
 
 mod crowd;
 mod hostile;
@@ -7,19 +7,27 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{Patch, Registry};
+use crate::kind::Kind;
 use crate::kind::{CONFIG_MAP, DAEMON_SET, EVENT, EVENTS_EVENT, LEASE, NAMESPACE, NODE, POD};
+use crate::object::Object;
 use crate::patch::PatchType;
 use crate::selector::{FieldSelector, LabelSelector, Selector};
+use crate::status::Status;
+use crate::store::{
+    Action, DeleteOptions, Deleted, List, ListOptions, Options, ResourceVersionMatch, Store,
+    TREE_CHANGES, WriteOptions, watch_event,
+};
 
 const START: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
-fn store() -> Store {
-    Store::new(&Options::default(), START)
+fn registry() -> Registry {
+    Registry::new(&Options::default(), START)
 }
 
 fn options() -> WriteOptions {
@@ -50,9 +58,9 @@ fn config_map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"k": "v"}})
 }
 
-fn create(store: &mut Store, kind: &'static Kind, object: Value) -> Arc<Object> {
+fn create(registry: &mut Registry, kind: &'static Kind, object: Value) -> Arc<Object> {
     let namespace = if kind.namespaced { "default" } else { "" };
-    store.create(kind, namespace, object, &options()).expect("it is valid")
+    registry.create(kind, namespace, object, &options()).expect("it is valid")
 }
 
 fn message<T: std::fmt::Debug>(result: Result<T, Status>) -> (u16, String) {

@@ -1,48 +1,25 @@
-//! The form that rules have in a file and on `/debug/faults`, and what is wrong with one that can't be read.
+//! Reads and checks rules from a file or from `/debug/faults`.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::effect::{Fault, InjectedError};
 use super::matching::VERBS;
-use super::{Fault, Match, RULES_MAX, Refusal, Window};
+use super::rule::{RULES_MAX, Rule, Schedule};
 use crate::duration::Duration;
 use crate::yaml;
 
-/// Maximum length of a file of rules: a hundred rules are far shorter.
+/// Maximum length of a file of rules in bytes; a hundred rules are far shorter.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of entries in a list of a rule.
 const LIST_MAX: usize = 100;
-/// Nobody waits longer for an answer.
+/// Maximum duration in a rule; no client waits longer for a response.
 const DURATION_MAX: Duration = Duration(3_600_000);
 
-/// Why rules can't be used; the message names the rule and its field.
+/// An error in a file of rules; the message names the rule and its field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
-
-/// One rule: which requests, how often, and what happens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Rule {
-    #[serde(rename = "match", default, skip_serializing_if = "is_default")]
-    pub matching: Match,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub when: Window,
-    pub fault: Fault,
-    /// What was counted when the rule was printed; not read.
-    #[serde(rename = "status", default, skip_serializing)]
-    _status: Ignored,
-}
-
-/// Something that is there and of no account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Ignored;
-
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Ignored)
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,14 +27,10 @@ struct File {
     faults: Vec<Rule>,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// Reads rules: YAML or JSON, `faults:` with a list.
+/// Reads rules from YAML or JSON: a list in the field `faults`.
 ///
 /// # Errors
-/// The first thing that is wrong, by rule and field: `faults[2].fault.error.code: …`.
+/// The first error, with its rule and field: `faults[2].fault.error.code: …`.
 pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error(format!("faults: longer than {TEXT_BYTES_MAX} bytes")));
@@ -73,7 +46,7 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     })?;
     if file.faults.len() > RULES_MAX {
         let count = file.faults.len();
-        return Err(Error(format!("faults: too many rules: {count}, the most is {RULES_MAX}")));
+        return Err(Error(format!("faults: too many rules: {count}, the maximum is {RULES_MAX}")));
     }
     for (index, rule) in file.faults.iter().enumerate() {
         check(rule).map_err(|error| Error(format!("faults[{index}].{error}")))?;
@@ -81,14 +54,14 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     Ok(file.faults)
 }
 
-/// Parsers show the place in lines of their own.
+/// The parsers append lines that show the position; one line is enough for an error message.
 fn first_line(error: &impl std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 fn check(rule: &Rule) -> Result<(), String> {
     check_match(rule)?;
-    let Window { times, every, probability, from, until } = rule.when;
+    let Schedule { times, every, probability, from, until } = rule.when;
     if times == Some(0) {
         return Err("when.times: must be at least 1".to_owned());
     }
@@ -109,7 +82,7 @@ fn check(rule: &Rule) -> Result<(), String> {
 fn check_match(rule: &Rule) -> Result<(), String> {
     for (field, list) in rule.matching.lists() {
         if list.len() > LIST_MAX {
-            return Err(format!("match.{field}: too many entries, the most is {LIST_MAX}"));
+            return Err(format!("match.{field}: too many entries, the maximum is {LIST_MAX}"));
         }
         if list.iter().any(String::is_empty) && field != "namespaces" {
             return Err(format!("match.{field}: an entry is empty"));
@@ -122,7 +95,7 @@ fn check_match(rule: &Rule) -> Result<(), String> {
     }
     if let Some(verb) = rule.matching.impossible_verb(&rule.fault) {
         let name = rule.fault.name();
-        return Err(format!("match.verbs: the fault {name} can't happen to the verb {verb}"));
+        return Err(format!("match.verbs: the fault {name} does not apply to the verb {verb}"));
     }
     Ok(())
 }
@@ -135,11 +108,11 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
         }
         Err(format!("fault.{name}.{field}: must not be longer than {DURATION_MAX}"))
     };
-    let takes_effect = |field: &str, refusal: &Refusal| {
-        if !refusal.after_commit {
+    let takes_effect = |field: &str, error: &InjectedError| {
+        if !error.after_commit {
             return Ok(());
         }
-        Err(format!("fault.{name}.{field}.afterCommit: only the fault error has it"))
+        Err(format!("fault.{name}.{field}.afterCommit: only the fault error supports it"))
     };
     match fault {
         Fault::Error(_) | Fault::LoseAnswer(_) | Fault::StaleRead(_) => Ok(()),
@@ -154,7 +127,7 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
         }
         Fault::Delay(delay) => bounded("lasts", delay.lasts),
         Fault::WatchError(end) if end.at.bytes.is_some() => {
-            Err(format!("fault.{name}.at.bytes: an event comes between others, not within one"))
+            Err(format!("fault.{name}.at.bytes: an event can't be inserted within another"))
         }
         Fault::WatchError(end) => {
             bounded("at.time", end.at.time.unwrap_or_default())?;
@@ -172,15 +145,6 @@ fn check_fault(fault: &Fault) -> Result<(), String> {
     }
 }
 
-/// An error's code: what is not 4xx or 5xx is none.
-pub fn error_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
-    let code = u16::deserialize(deserializer)?;
-    if (400..600).contains(&code) {
-        return Ok(code);
-    }
-    Err(serde::de::Error::custom(format!("{code} is no error: expected 400 to 599")))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -193,9 +157,9 @@ mod tests {
         parse(&text).expect_err(rule).to_string()
     }
 
-    /// S17: every fault has a form in YAML; what is left out has a default.
+    /// S17: every fault can be written in YAML, with defaults for absent fields.
     #[test]
-    fn every_fault_can_be_written() {
+    fn every_fault_can_be_parsed() {
         let text = "
 faults:
 - match: {verbs: [delete], resources: [pods], users: ['system:serviceaccount:*']}
@@ -225,7 +189,7 @@ faults:
         }
     }
 
-    /// Rules, and how their errors begin.
+    /// Invalid rules, and the start of their errors.
     const REFUSED: &[(&str, &str)] = &[
         (
             "{fault: {error: {code: abc}}}",
@@ -233,7 +197,7 @@ faults:
         ),
         (
             "{fault: {error: {code: 200}}}",
-            "faults[1].fault.error.code: 200 is no error: expected 400 to 599",
+            "faults[1].fault.error.code: 200 is not an error code: expected 400 to 599",
         ),
         ("{fault: {error: {}}}", "faults[1].fault.error: missing field `code`"),
         (
@@ -249,11 +213,11 @@ faults:
         ),
         (
             "{match: {verbs: [list]}, fault: {watchError: {error: {code: 500}}}}",
-            "faults[1].match.verbs: the fault watchError can't happen to the verb list",
+            "faults[1].match.verbs: the fault watchError does not apply to the verb list",
         ),
         (
             "{match: {verbs: [get]}, fault: {loseAnswer: {afterCommit: true}}}",
-            "faults[1].match.verbs: the fault loseAnswer can't happen to the verb get",
+            "faults[1].match.verbs: the fault loseAnswer does not apply to the verb get",
         ),
         (
             "{match: {resources: ['']}, fault: {cut: {}}}",
@@ -275,7 +239,7 @@ faults:
         ),
         (
             "{when: {from: soon}, fault: {cut: {}}}",
-            "faults[1].when.from: \"soon\" is no duration such as 300ms, 1.5s or 2m",
+            "faults[1].when.from: \"soon\" is not a duration such as 300ms, 1.5s or 2m",
         ),
         (
             "{fault: {delay: {lasts: 2h}}}",
@@ -283,7 +247,7 @@ faults:
         ),
         (
             "{fault: {watchError: {error: {code: 500}, at: {bytes: 3}}}}",
-            "faults[1].fault.watchError.at.bytes: an event comes between others, not within one",
+            "faults[1].fault.watchError.at.bytes: an event can't be inserted within another",
         ),
         (
             "{fault: {invalidUtf8: {name: a, text: ''}}}",
@@ -291,14 +255,14 @@ faults:
         ),
         (
             "{fault: {commitLate: {after: 1s, error: {code: 504, afterCommit: true}}}}",
-            "faults[1].fault.commitLate.error.afterCommit: only the fault error has it",
+            "faults[1].fault.commitLate.error.afterCommit: only the fault error supports it",
         ),
         ("{}", "faults[1]: missing field `fault`"),
     ];
 
-    /// S17: what is wrong with a rule is named by its index and field.
+    /// S17: an error names the index and the field of the rule.
     #[test]
-    fn what_is_wrong_is_named_by_rule_and_field() {
+    fn errors_contain_rule_index_and_field() {
         for (rule, expected) in REFUSED {
             let message = refused(rule);
             assert!(message.starts_with(expected), "{rule}: {message}");
@@ -315,17 +279,18 @@ faults:
         }
     }
 
-    /// S17: a file of rules is bounded, in its length and in what it can stand for.
+    /// S17: the length of a file of rules is limited, and so is its content after the expansion of
+    /// YAML aliases.
     #[test]
     fn hostile_rules_are_refused() {
         let long = format!("faults: [] #{}", "x".repeat(TEXT_BYTES_MAX));
         assert_eq!(parse(&long), Err(Error("faults: longer than 262144 bytes".to_owned())));
         let many = "- {fault: {cut: {}}}\n".repeat(RULES_MAX + 1);
         let error = parse(&format!("faults:\n{many}")).expect_err("too many").to_string();
-        assert_eq!(error, "faults: too many rules: 101, the most is 100");
+        assert_eq!(error, "faults: too many rules: 101, the maximum is 100");
         let verbs = "get, ".repeat(LIST_MAX + 1);
         let error = refused(&format!("{{match: {{verbs: [{verbs}]}}, fault: {{cut: {{}}}}}}"));
-        assert_eq!(error, "faults[1].match.verbs: too many entries, the most is 100");
+        assert_eq!(error, "faults[1].match.verbs: too many entries, the maximum is 100");
         assert!(parse(&"[".repeat(100_000)).is_err());
         let mut aliases = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for (name, of) in
@@ -340,7 +305,7 @@ faults:
 
     proptest! {
         #[test]
-        fn no_rules_make_it_panic(text in "\\PC*", value in "[a-z0-9:{}\\[\\], -]*") {
+        fn arbitrary_rules_do_not_panic(text in "\\PC*", value in "[a-z0-9:{}\\[\\], -]*") {
             let _ = parse(&text);
             let _ = parse(&format!("faults: [{{fault: {{{value}}}}}]"));
         }
