@@ -19,10 +19,10 @@ use everynode_core::plan::{Notice, Plan, Watermarks};
 use serde::Serialize;
 
 use crate::known::Known;
+use crate::rollout::strategy_text;
 use crate::snapshot::{Kind, PodDetail, Snapshot};
 
 pub use node::{AffinityCheck, NodeStory, PodStory, ReasonStory, node};
-pub(crate) use rollout::strategy;
 pub use situation::{Finding, Situation};
 
 /// A DaemonSet, and all nodes in groups.
@@ -146,7 +146,7 @@ impl<'a> View<'a> {
             ready: self.knows(Kind::Pod).then_some(tally.ready),
             available: self.knows(Kind::Pod).then_some(tally.available),
             updated: self.knows_revisions_of_pods().then_some(tally.updated),
-            update_strategy: rollout::strategy(daemon_set),
+            update_strategy: strategy_text(daemon_set.update_strategy),
             rollout: rollout::waits_for(self, &findings),
             problems: self.problems(),
             groups: groups(findings),

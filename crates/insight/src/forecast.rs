@@ -15,7 +15,7 @@ use everynode_core::api::{NodeName, Timestamp, Uid};
 use everynode_k8s::convert::DaemonSetObject;
 use serde::Serialize;
 
-use crate::explain::strategy;
+use crate::rollout::strategy_text;
 use crate::snapshot::Snapshot;
 use model::Model;
 
@@ -135,7 +135,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         namespace: daemon_set.key.namespace.to_string(),
         name: daemon_set.key.name.to_string(),
         action,
-        update_strategy: strategy(daemon_set),
+        update_strategy: strategy_text(daemon_set.update_strategy),
         changes: proposal.changes.clone().unwrap_or_default(),
         risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical),
         nodes,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, NodeName, RevisionHash, Timestamp};
 
-use crate::explain::{self, Explanation, Group, Situation, explain};
+use crate::explain::{Explanation, Group, Situation, explain};
 use crate::rollout::{self, Cause, Phase, Rollout};
 use crate::snapshot::{PodState, Snapshot};
 
@@ -89,7 +89,7 @@ impl Overview {
         };
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         Some(Self {
-            update_strategy: explain::strategy(daemon_set),
+            update_strategy: rollout::strategy_text(daemon_set.update_strategy),
             phase: rollout.phase,
             waits_for: rollout.waits_for(),
             revisions: revisions(snapshot, key, now),

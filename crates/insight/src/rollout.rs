@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, NodeName, Pod, PodName, Readiness, RevisionHash, Timestamp,
+    DaemonSet, DaemonSetKey, NodeName, Pod, PodName, RevisionHash, Status, Timestamp,
     UpdateStrategy,
 };
 use serde::{Serialize, Serializer};
@@ -276,34 +276,55 @@ fn cause(
 }
 
 pub(crate) fn is_available(daemon_set: &DaemonSet, detail: &PodDetail, now: Timestamp) -> bool {
-    let wanted = u64::from(daemon_set.min_ready_seconds);
-    match detail.pod.readiness {
-        Readiness::ReadySince(since) => now.since(since).as_secs() >= wanted,
-        Readiness::Ready => wanted == 0,
-        Readiness::NotReady => false,
-    }
+    detail.pod.readiness.is_available(Some(now), daemon_set.min_ready_seconds, now)
 }
 
 fn phase(daemon_set: &DaemonSet, held_up: &[HeldUp]) -> Phase {
     let status = &daemon_set.status;
-    let desired = status.desired_number_scheduled;
-    let is_done = status.updated_number_scheduled >= desired && status.number_available >= desired;
-    let all_there =
-        status.number_available >= desired && status.current_number_scheduled >= desired;
+    let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
     let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
-    if status.observed_generation < daemon_set.generation {
-        Phase::Unobserved
-    } else if is_done {
-        Phase::Done
-    } else if held_up.iter().any(|held_up| held_up.cause.is_failing()) {
-        Phase::Failing
-    } else if daemon_set.update_strategy == UpdateStrategy::OnDelete
-        && all_there
-        && only_deletions()
-    {
-        Phase::AwaitsDeletion
-    } else {
-        Phase::Progressing
+    let is_on_delete = daemon_set.update_strategy == UpdateStrategy::OnDelete;
+    match Completion::of(daemon_set.generation, status) {
+        Completion::Unobserved => Phase::Unobserved,
+        Completion::Complete => Phase::Done,
+        Completion::Unavailable | Completion::Outdated
+            if held_up.iter().any(|held_up| held_up.cause.is_failing()) =>
+        {
+            Phase::Failing
+        }
+        Completion::Outdated if is_on_delete && all_there && only_deletions() => {
+            Phase::AwaitsDeletion
+        }
+        Completion::Unavailable | Completion::Outdated => Phase::Progressing,
+    }
+}
+
+/// Whether a DaemonSet's status reports a finished rollout, and if not, what is missing first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// No controller has observed the latest spec yet.
+    Unobserved,
+    /// Fewer pods are available than desired.
+    Unavailable,
+    /// Enough pods are available, but some of them are of an older revision.
+    Outdated,
+    /// Every desired pod is available and of the current revision.
+    Complete,
+}
+
+impl Completion {
+    /// Judges the status of a DaemonSet whose `metadata.generation` is `generation`.
+    pub fn of(generation: i64, status: &Status) -> Self {
+        let desired = status.desired_number_scheduled;
+        if status.observed_generation < generation {
+            Self::Unobserved
+        } else if status.number_available < desired {
+            Self::Unavailable
+        } else if status.updated_number_scheduled < desired {
+            Self::Outdated
+        } else {
+            Self::Complete
+        }
     }
 }
 

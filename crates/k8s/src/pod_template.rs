@@ -3,7 +3,7 @@
 //! The template stays JSON all the way: only the parts that a DaemonSet's pods need differently are
 //! touched, and whatever else is there is handed on.
 
-use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
+use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations};
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
 
@@ -97,8 +97,8 @@ fn add_default_tolerations(spec: &mut Map<String, Value>) {
         *tolerations = json!([]);
     }
     let tolerations = tolerations.as_array_mut().expect("it was made an array");
-    for (key, effect) in default_tolerations(host_network) {
-        let default = json!({ "key": key, "operator": "Exists", "effect": effect });
+    for toleration in default_tolerations(host_network) {
+        let default = toleration_json(&toleration);
         let mut is_there = false;
         for toleration in tolerations.iter_mut().filter(|t| is_same_toleration(t, &default)) {
             *toleration = default.clone();
@@ -110,18 +110,10 @@ fn add_default_tolerations(spec: &mut Map<String, Value>) {
     }
 }
 
-fn default_tolerations(host_network: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let network = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
-    [
-        ("node.kubernetes.io/not-ready", "NoExecute"),
-        ("node.kubernetes.io/unreachable", "NoExecute"),
-        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-        ("node.kubernetes.io/unschedulable", "NoSchedule"),
-    ]
-    .into_iter()
-    .chain(network)
+/// A toleration with operator `Exists`, as all default tolerations are.
+fn toleration_json(toleration: &Toleration) -> Value {
+    let effect = toleration.effect.map(|effect| effect.to_string());
+    json!({ "key": &*toleration.key, "operator": "Exists", "effect": effect })
 }
 
 fn is_same_toleration(a: &Value, b: &Value) -> bool {

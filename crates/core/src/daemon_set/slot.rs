@@ -1,7 +1,5 @@
 //! One node's share of a DaemonSet: whether it is eligible, and the pods that it has.
 
-use std::time::Duration;
-
 use crate::api::{NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
 use crate::nodes::NodeId;
 use crate::placement::Eligibility;
@@ -84,22 +82,14 @@ impl PodView {
         !(self.orphan || self.terminating && self.phase.is_terminal())
     }
 
-    /// C54: ready for `min_ready_seconds`.
+    /// Whether the pod has been ready for `min_ready_seconds` (C54).
     pub fn is_available(&self, min_ready_seconds: u32, now: Timestamp) -> bool {
-        let since_long = || self.available_at(min_ready_seconds).is_some_and(|at| at <= now);
-        self.readiness.is_ready() && (min_ready_seconds == 0 || since_long())
+        self.readiness.is_available(self.readiness_seen, min_ready_seconds, now)
     }
 
-    /// When it is available if it stays ready; `None` if that is not known. A kubelet whose clock is
-    /// ahead must not delay a rollout: nothing is ready since later than we learnt of it.
+    /// When the pod becomes available if it stays ready; `None` if that is unknown.
     pub fn available_at(&self, min_ready_seconds: u32) -> Option<Timestamp> {
-        match self.readiness {
-            Readiness::NotReady | Readiness::Ready => None,
-            Readiness::ReadySince(since) => {
-                let since = self.readiness_seen.map_or(since, |seen| seen.min(since));
-                Some(since + Duration::from_secs(min_ready_seconds.into()))
-            }
-        }
+        self.readiness.available_at(self.readiness_seen, min_ready_seconds)
     }
 
     pub fn reference(&self, node: Option<&NodeName>) -> PodReference {

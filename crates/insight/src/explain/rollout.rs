@@ -1,26 +1,11 @@
 //! How far the rollout is, and what it is waiting for.
 
-use everynode_core::api::{Budget, DaemonSet, NodeName, UpdateStrategy};
+use everynode_core::api::{Budget, NodeName, UpdateStrategy};
 use everynode_core::daemon_set::Step;
 use everynode_core::plan::Write;
 
 use super::{Finding, View};
 use crate::names;
-
-/// `RollingUpdate, maxUnavailable 10%`
-pub(crate) fn strategy(daemon_set: &DaemonSet) -> String {
-    match daemon_set.update_strategy {
-        UpdateStrategy::OnDelete => "OnDelete".to_owned(),
-        UpdateStrategy::Malformed => "not readable".to_owned(),
-        strategy @ UpdateStrategy::RollingUpdate { max_surge, max_unavailable } => {
-            if strategy.surges() {
-                format!("RollingUpdate, maxSurge {max_surge}")
-            } else {
-                format!("RollingUpdate, maxUnavailable {max_unavailable}")
-            }
-        }
-    }
-}
 
 pub(super) fn waits_for(view: &View<'_>, findings: &[(&NodeName, Finding)]) -> String {
     let tally = view.tally();
@@ -43,20 +28,20 @@ pub(super) fn waits_for(view: &View<'_>, findings: &[(&NodeName, Finding)]) -> S
     }
     let progress =
         format!("{} of {} nodes have the current revision", tally.updated, tally.desired);
-    match view.daemon_set().update_strategy {
-        UpdateStrategy::OnDelete => format!(
-            "{progress}; with OnDelete the {outdated} other pods stay until someone deletes them"
-        ),
-        UpdateStrategy::Malformed => format!("{progress}; updateStrategy can't be read"),
-        strategy @ UpdateStrategy::RollingUpdate { .. } => {
-            let (name, nodes) = match strategy.budget(tally.desired) {
-                Some(Budget::Surge(nodes)) => ("maxSurge", nodes),
-                Some(Budget::Unavailable(nodes)) => ("maxUnavailable", nodes),
-                None => ("maxUnavailable", 0),
-            };
-            format!("{progress}; {}", hold_up(view, findings, name, nodes))
+    let strategy = view.daemon_set().update_strategy;
+    let (option, nodes) = match (strategy, strategy.budget(tally.desired)) {
+        (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),
+        (_, Some(Budget::Unavailable(nodes))) => ("maxUnavailable", nodes),
+        (UpdateStrategy::OnDelete, None) => {
+            return format!(
+                "{progress}; with OnDelete the {outdated} other pods stay until someone deletes them"
+            );
         }
-    }
+        (UpdateStrategy::Malformed | UpdateStrategy::RollingUpdate { .. }, None) => {
+            return format!("{progress}; updateStrategy is malformed");
+        }
+    };
+    format!("{progress}; {}", hold_up(view, findings, option, nodes))
 }
 
 fn hold_up(

@@ -286,7 +286,7 @@ fn outdated(view: &View<'_>, node: &NodeName, inspection: &Inspection) -> Findin
         (UpdateStrategy::OnDelete, _) => {
             "updateStrategy is OnDelete: it stays until someone deletes it"
         }
-        (UpdateStrategy::Malformed, _) => "updateStrategy can't be read: it is not replaced",
+        (UpdateStrategy::Malformed, _) => "updateStrategy is malformed: it is not replaced",
         (UpdateStrategy::RollingUpdate { .. }, _) if is_planned => "its turn is now",
         (UpdateStrategy::RollingUpdate { .. }, Step::None) => "its successor has been created",
         (UpdateStrategy::RollingUpdate { .. }, _) => "it waits for its turn",

@@ -323,10 +323,11 @@ impl Model {
                 }
                 state => Fate::Stays(Some(state.to_string())),
             };
-            if let Readiness::ReadySince(at) = detail.pod.readiness
-                && at + self.min_ready() > self.now
-            {
-                self.settled_at = self.settled_at.max(at + self.min_ready());
+            let readiness = detail.pod.readiness;
+            let available_at =
+                readiness.available_at(Some(self.now), self.daemon_set.min_ready_seconds);
+            if let Some(at) = available_at.filter(|at| *at > self.now) {
+                self.settled_at = self.settled_at.max(at);
             }
             let due = match fate {
                 Fate::BecomesReady => Some(detail.pod.creation_timestamp + self.speed.start_up),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Readiness, Timestamp};
+use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Timestamp};
 
 use super::{HeldUp, Progress};
 use crate::explain::Situation;
@@ -99,15 +99,13 @@ impl Left {
 /// When the available pods of the current revision came to be available, in order.
 fn done_at(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<Timestamp> {
     let current = rollout::current_hashes(snapshot, daemon_set);
-    let settles = Duration::from_secs(daemon_set.min_ready_seconds.into());
     let pods = snapshot.pods_of(&daemon_set.key).filter(|detail| {
         let hash = detail.pod.revision_hash();
         !detail.pod.terminating && hash.is_some_and(|hash| current.contains(&hash))
     });
     let mut times: Vec<Timestamp> = pods
-        .filter_map(|detail| match detail.pod.readiness {
-            Readiness::ReadySince(at) => Some(at + settles),
-            Readiness::Ready | Readiness::NotReady => None,
+        .filter_map(|detail| {
+            detail.pod.readiness.available_at(Some(now), daemon_set.min_ready_seconds)
         })
         .filter(|at| *at <= now && now.since(*at) <= WINDOW)
         .collect();

@@ -1,5 +1,7 @@
 //! Whether a cluster has settled: every node ready, every DaemonSet rolled out. Pure; says what is missing.
 
+use everynode_core::api::Status;
+use everynode_insight::rollout::Completion;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
@@ -118,31 +120,37 @@ fn waiting_reason(status: &k8s_openapi::api::core::v1::PodStatus) -> Option<Stri
 
 fn unsettled(ds: &DaemonSet) -> Option<String> {
     let key = key(&ds.metadata);
-    let generation = ds.metadata.generation.unwrap_or(0);
-    let Some(status) = ds.status.as_ref().filter(|status| observed(status) >= generation) else {
-        return Some(format!("daemonset {key} has not been observed by a controller"));
-    };
-    let desired = status.desired_number_scheduled;
-    let of = |number: i32, what: &str| {
+    let never_observed = Status { observed_generation: -1, ..Status::default() };
+    let status = ds.status.as_ref().map_or(never_observed, core_status);
+    let of = |number: u32, what: &str| {
+        let desired = status.desired_number_scheduled;
         Some(format!("daemonset {key}: {number} of {desired} pods {what}"))
     };
     let on_delete = || {
         let strategy = ds.spec.as_ref()?.update_strategy.as_ref()?;
         Some(strategy.type_.as_deref()? == "OnDelete")
     };
-    let available = status.number_available.unwrap_or(0);
-    let updated = status.updated_number_scheduled.unwrap_or(0);
-    if available < desired {
-        of(available, "available")
-    } else if updated < desired && on_delete() != Some(true) {
-        of(updated, "up to date")
-    } else {
-        None
+    match Completion::of(ds.metadata.generation.unwrap_or(0), &status) {
+        Completion::Unobserved => {
+            Some(format!("daemonset {key} has not been observed by a controller"))
+        }
+        Completion::Unavailable => of(status.number_available, "available"),
+        Completion::Outdated if on_delete() == Some(true) => None,
+        Completion::Outdated => of(status.updated_number_scheduled, "up to date"),
+        Completion::Complete => None,
     }
 }
 
-fn observed(status: &DaemonSetStatus) -> i64 {
-    status.observed_generation.unwrap_or(-1)
+/// The fields of a status that [`Completion`] reads.
+fn core_status(status: &DaemonSetStatus) -> Status {
+    let number = |number: i32| u32::try_from(number).unwrap_or(0);
+    Status {
+        observed_generation: status.observed_generation.unwrap_or(-1),
+        desired_number_scheduled: number(status.desired_number_scheduled),
+        number_available: number(status.number_available.unwrap_or(0)),
+        updated_number_scheduled: number(status.updated_number_scheduled.unwrap_or(0)),
+        ..Status::default()
+    }
 }
 
 fn is_ready(node: &Node) -> bool {
