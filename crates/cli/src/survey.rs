@@ -4,7 +4,7 @@ mod manifest;
 mod proposed;
 
 use everynode_core::api::{DaemonSetKey, Timestamp};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -54,17 +54,17 @@ pub async fn cluster(
         cluster.read(Resource::Namespaces, None, namespace),
         self::pods(cluster, &selected, pods),
     );
-    take(&mut snapshot, Kind::Node, nodes)?;
-    optional(&mut snapshot, Kind::Namespace, of_namespace.map(|namespace| vec![namespace]))?;
+    take(&mut snapshot, ObjectKind::Node, nodes)?;
+    optional(&mut snapshot, ObjectKind::Namespace, of_namespace.map(|namespace| vec![namespace]))?;
     let (pods, refused) = pods;
     match demand {
         Demand::WhatMayBeRead => {
-            optional(&mut snapshot, Kind::ControllerRevision, revisions)?;
-            optional(&mut snapshot, Kind::Pod, pods)?;
+            optional(&mut snapshot, ObjectKind::ControllerRevision, revisions)?;
+            optional(&mut snapshot, ObjectKind::Pod, pods)?;
         }
         Demand::PodsAndRevisions => {
-            take(&mut snapshot, Kind::ControllerRevision, revisions)?;
-            take(&mut snapshot, Kind::Pod, pods)?;
+            take(&mut snapshot, ObjectKind::ControllerRevision, revisions)?;
+            take(&mut snapshot, ObjectKind::Pod, pods)?;
         }
     }
     snapshot.problems.extend(
@@ -77,10 +77,10 @@ pub async fn cluster(
 pub fn offline(nodes: &[Value]) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for node in nodes {
-        snapshot.add(Kind::Node, node.to_string().as_bytes());
+        snapshot.add(ObjectKind::Node, node.to_string().as_bytes());
     }
-    snapshot.unread.insert(Kind::Pod);
-    snapshot.unread.insert(Kind::ControllerRevision);
+    snapshot.unread.insert(ObjectKind::Pod);
+    snapshot.unread.insert(ObjectKind::ControllerRevision);
     snapshot
 }
 
@@ -104,7 +104,7 @@ async fn pods(cluster: &Cluster, selected: &Selection, pods: Pods) -> (Listed, O
     (cluster.list(Resource::Pods, selected).await, refused)
 }
 
-fn take(snapshot: &mut Snapshot, kind: Kind, listed: Listed) -> Result<(), Error> {
+fn take(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Result<(), Error> {
     for object in listed? {
         snapshot.add(kind, object.get().as_bytes());
     }
@@ -112,21 +112,21 @@ fn take(snapshot: &mut Snapshot, kind: Kind, listed: Listed) -> Result<(), Error
 }
 
 /// Answers without it are possible.
-fn optional(snapshot: &mut Snapshot, kind: Kind, listed: Listed) -> Result<(), Error> {
+fn optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Result<(), Error> {
     match listed {
         Err(error) if error.is_forbidden() => {
             let lost = match kind {
-                Kind::Pod => "what pods are doing is not known",
-                Kind::ControllerRevision => "which pods are up to date is not known",
-                Kind::Namespace => "whether the namespace has a node selector is not known",
-                Kind::Node | Kind::DaemonSet | Kind::Event => "it is left out",
+                ObjectKind::Pod => "what pods are doing is not known",
+                ObjectKind::ControllerRevision => "which pods are up to date is not known",
+                ObjectKind::Namespace => "whether the namespace has a node selector is not known",
+                ObjectKind::Node | ObjectKind::DaemonSet | ObjectKind::Event => "it is left out",
             };
             snapshot.unread.insert(kind);
             snapshot.problems.push(format!("{lost}: {error}"));
             Ok(())
         }
         // A namespace that is yet to be made has no selector.
-        Err(Error::NotFound { .. }) if kind == Kind::Namespace => Ok(()),
+        Err(Error::NotFound { .. }) if kind == ObjectKind::Namespace => Ok(()),
         listed => take(snapshot, kind, listed),
     }
 }

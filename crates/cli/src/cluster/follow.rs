@@ -6,7 +6,7 @@ use std::sync::Arc;
 use everynode_controller::connection::Connection;
 use everynode_controller::metrics::Metrics;
 use everynode_controller::watch::{self, Change, Contact, Decode, Trouble, Watch};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
 
@@ -21,7 +21,7 @@ pub struct Follower {
     events: mpsc::Receiver<Event>,
     server: String,
     /// What is followed, and whether it is known yet.
-    followed: BTreeMap<Kind, (Selection, Knowledge)>,
+    followed: BTreeMap<ObjectKind, (Selection, Knowledge)>,
     /// Those whose watches have no connection, by their names.
     lost: BTreeSet<&'static str>,
 }
@@ -39,7 +39,7 @@ enum Knowledge {
 pub enum News {
     Changed,
     /// Something may not be read; told once.
-    Refused(Kind, Error),
+    Refused(ObjectKind, Error),
     /// The connection is lost, and being tried again.
     Lost(Error),
     /// It is there again, and nothing is missing.
@@ -47,13 +47,16 @@ pub enum News {
 }
 
 enum Event {
-    Changed(Kind, Change<Box<str>>),
+    Changed(ObjectKind, Change<Box<str>>),
     Contact(Contact),
 }
 
 impl Cluster {
     /// Starts to follow the selections.
-    pub fn follow(&self, selections: impl IntoIterator<Item = (Kind, Selection)>) -> Follower {
+    pub fn follow(
+        &self,
+        selections: impl IntoIterator<Item = (ObjectKind, Selection)>,
+    ) -> Follower {
         let (sender, events) = mpsc::channel(CHANGES_MAX);
         let (metrics, connection) = (Arc::new(Metrics::default()), Connection::default());
         let mut followed = BTreeMap::new();
@@ -119,7 +122,7 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, kind: Kind, change: Change<Box<str>>) {
+    fn take(&mut self, kind: ObjectKind, change: Change<Box<str>>) {
         match change {
             Change::Reset { items, .. } => {
                 self.snapshot.clear(kind);
@@ -183,13 +186,15 @@ impl Decode for Raw {
     }
 }
 
-fn wrap(kind: Kind) -> fn(Change<Box<str>>) -> Event {
+fn wrap(kind: ObjectKind) -> fn(Change<Box<str>>) -> Event {
     match kind {
-        Kind::ControllerRevision => |change| Event::Changed(Kind::ControllerRevision, change),
-        Kind::DaemonSet => |change| Event::Changed(Kind::DaemonSet, change),
-        Kind::Event => |change| Event::Changed(Kind::Event, change),
-        Kind::Namespace => |change| Event::Changed(Kind::Namespace, change),
-        Kind::Node => |change| Event::Changed(Kind::Node, change),
-        Kind::Pod => |change| Event::Changed(Kind::Pod, change),
+        ObjectKind::ControllerRevision => {
+            |change| Event::Changed(ObjectKind::ControllerRevision, change)
+        }
+        ObjectKind::DaemonSet => |change| Event::Changed(ObjectKind::DaemonSet, change),
+        ObjectKind::Event => |change| Event::Changed(ObjectKind::Event, change),
+        ObjectKind::Namespace => |change| Event::Changed(ObjectKind::Namespace, change),
+        ObjectKind::Node => |change| Event::Changed(ObjectKind::Node, change),
+        ObjectKind::Pod => |change| Event::Changed(ObjectKind::Pod, change),
     }
 }

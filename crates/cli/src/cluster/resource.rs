@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everynode_insight::snapshot::Kind;
+use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +65,15 @@ impl Resource {
     }
 }
 
-impl From<Kind> for Resource {
-    fn from(kind: Kind) -> Self {
+impl From<ObjectKind> for Resource {
+    fn from(kind: ObjectKind) -> Self {
         match kind {
-            Kind::ControllerRevision => Self::ControllerRevisions,
-            Kind::DaemonSet => Self::DaemonSets,
-            Kind::Event => Self::Events,
-            Kind::Namespace => Self::Namespaces,
-            Kind::Node => Self::Nodes,
-            Kind::Pod => Self::Pods,
+            ObjectKind::ControllerRevision => Self::ControllerRevisions,
+            ObjectKind::DaemonSet => Self::DaemonSets,
+            ObjectKind::Event => Self::Events,
+            ObjectKind::Namespace => Self::Namespaces,
+            ObjectKind::Node => Self::Nodes,
+            ObjectKind::Pod => Self::Pods,
         }
     }
 }
@@ -118,7 +118,7 @@ impl Selection {
 
     /// Only events about the object.
     #[must_use]
-    pub fn about(self, kind: Kind, name: &str) -> Self {
+    pub fn about(self, kind: ObjectKind, name: &str) -> Self {
         let fields = format!("involvedObject.kind={kind:?},involvedObject.name={name}");
         Self { fields: Some(fields), ..self }
     }
@@ -192,7 +192,7 @@ mod tests {
             named.path(Resource::DaemonSets, None, None),
             "/apis/apps/v1/namespaces/n/daemonsets?fieldSelector=metadata.name%3Da"
         );
-        let about = Selection::namespace_of("n").about(Kind::DaemonSet, "a");
+        let about = Selection::namespace_of("n").about(ObjectKind::DaemonSet, "a");
         assert_eq!(
             about.path(Resource::Events, None, None),
             "/api/v1/namespaces/n/events?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Da"

@@ -3,8 +3,8 @@
 mod text;
 
 use everynode_core::api::{DaemonSetKey, NodeName};
-use everynode_insight::explain::{self, Explanation, NodeStory};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::explain::{self, Explanation, NodeExplanation};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::survey::{self, Demand, Pods};
 #[serde(untagged)]
 enum Answer {
     Nodes(Explanation),
-    Node(Box<NodeStory>),
+    Node(Box<NodeExplanation>),
 }
 
 pub async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
@@ -57,21 +57,21 @@ async fn from_cluster(
     cluster: &Cluster,
     name: &DaemonSetName,
     node: Option<&str>,
-    heeds_namespace_node_selectors: bool,
+    honors_namespace_node_selectors: bool,
 ) -> anyhow::Result<Answer> {
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set: Value = parsed(Resource::DaemonSets, json.get())?;
     let (pods, demand) = (Pods::OfDaemonSet, Demand::WhatMayBeRead);
     let mut snapshot = survey::cluster(cluster, &daemon_set, pods, demand).await?;
-    snapshot.heeds_namespace_node_selectors = heeds_namespace_node_selectors;
-    snapshot.add(Kind::DaemonSet, json.get().as_bytes());
+    snapshot.honors_namespace_node_selectors = honors_namespace_node_selectors;
+    snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
     answer(&snapshot, &survey::key(&daemon_set), node)
 }
 
 fn from_files(manifest: &Value, nodes: &[Value], node: Option<&str>) -> anyhow::Result<Answer> {
     let daemon_set = survey::by_ourselves(None, manifest)?;
     let mut snapshot = survey::offline(nodes);
-    snapshot.add(Kind::DaemonSet, daemon_set.to_string().as_bytes());
+    snapshot.add(ObjectKind::DaemonSet, daemon_set.to_string().as_bytes());
     answer(&snapshot, &survey::key(&daemon_set), node)
 }
 
@@ -83,7 +83,7 @@ fn answer(snapshot: &Snapshot, key: &DaemonSetKey, node: Option<&str>) -> anyhow
         None => explain::explain(snapshot, key, now).map(Answer::Nodes).ok_or_else(unreadable),
         Some(name) => {
             anyhow::ensure!(snapshot.daemon_sets.contains_key(key), unreadable());
-            let story = explain::node(snapshot, key, &NodeName::from(name), now);
+            let story = explain::explain_node(snapshot, key, &NodeName::from(name), now);
             let story = story.ok_or_else(|| {
                 anyhow::anyhow!("there is no node {name} among the {}", snapshot.nodes.len())
             })?;

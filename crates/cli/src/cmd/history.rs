@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_insight::history::{self, Entry, NoRevision, RevisionObject};
+use everynode_insight::history::{self, RevisionEntry, RevisionNotFound, StoredRevision};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -38,7 +38,7 @@ pub struct Revised {
     pub daemon_set: DaemonSet,
     /// As it came: what our types don't know is part of it, too.
     pub template: Value,
-    revisions: Vec<RevisionObject>,
+    revisions: Vec<StoredRevision>,
 }
 
 impl Revised {
@@ -53,7 +53,7 @@ impl Revised {
         Ok(Self { daemon_set, template: value["spec"]["template"].take(), revisions })
     }
 
-    pub fn entries(&self, pods: Option<&BTreeMap<String, usize>>) -> Vec<Entry> {
+    pub fn entries(&self, pods: Option<&BTreeMap<String, usize>>) -> Vec<RevisionEntry> {
         let uid = self.daemon_set.metadata.uid.as_deref().unwrap_or_default();
         history::history(uid, &self.template, self.revisions.clone(), pods)
     }
@@ -62,7 +62,7 @@ impl Revised {
     ///
     /// # Errors
     /// If there is none.
-    pub fn target(&self, number: Option<i64>) -> Result<Entry, NoRevision> {
+    pub fn target(&self, number: Option<i64>) -> Result<RevisionEntry, RevisionNotFound> {
         let entries = self.entries(None);
         match number {
             Some(number) => history::numbered(&entries, number),
@@ -104,7 +104,7 @@ fn is_controlled_by(pod: &ObjectMeta, daemon_set: &DaemonSet) -> bool {
     })
 }
 
-fn one(entry: &Entry, format: Option<OutputFormat>) -> anyhow::Result<String> {
+fn one(entry: &RevisionEntry, format: Option<OutputFormat>) -> anyhow::Result<String> {
     match format {
         Some(OutputFormat::Json) => output::json(entry),
         Some(OutputFormat::Name) => Ok(name(entry)),
@@ -118,7 +118,11 @@ fn one(entry: &Entry, format: Option<OutputFormat>) -> anyhow::Result<String> {
     }
 }
 
-fn all(entries: &[Entry], format: Option<OutputFormat>, screen: Screen) -> anyhow::Result<String> {
+fn all(
+    entries: &[RevisionEntry],
+    format: Option<OutputFormat>,
+    screen: Screen,
+) -> anyhow::Result<String> {
     match format {
         Some(OutputFormat::Json) => output::json(&entries),
         Some(OutputFormat::Yaml) => output::yaml(&entries),
@@ -128,11 +132,11 @@ fn all(entries: &[Entry], format: Option<OutputFormat>, screen: Screen) -> anyho
     }
 }
 
-fn name(entry: &Entry) -> String {
+fn name(entry: &RevisionEntry) -> String {
     format!("controllerrevision.apps/{}\n", entry.name)
 }
 
-fn table(entries: &[Entry], screen: Screen, wide: bool) -> String {
+fn table(entries: &[RevisionEntry], screen: Screen, wide: bool) -> String {
     if entries.is_empty() {
         return "no revisions yet: no controller has looked at this DaemonSet\n".to_owned();
     }
@@ -144,7 +148,7 @@ fn table(entries: &[Entry], screen: Screen, wide: bool) -> String {
     output::table(screen, &headings, &rows)
 }
 
-fn row(entry: &Entry, wide: bool) -> Vec<(Tone, String)> {
+fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
     let pods = entry.pods.map_or_else(|| "?".to_owned(), |pods| pods.to_string());
     let (tone, state) = match (entry.current, entry.pods) {
         (true, _) => (Tone::Good, "current"),
@@ -166,7 +170,7 @@ fn row(entry: &Entry, wide: bool) -> Vec<(Tone, String)> {
     row
 }
 
-fn age(entry: &Entry) -> String {
+fn age(entry: &RevisionEntry) -> String {
     let created =
         entry.creation_timestamp.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
     created.map_or_else(

@@ -5,7 +5,7 @@ mod text;
 use std::process::ExitCode;
 
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use serde_json::Value;
 
@@ -78,10 +78,10 @@ async fn from_cluster(
     // What applying changes is not known without what there is.
     let demand = if live.is_some() { Demand::PodsAndRevisions } else { Demand::WhatMayBeRead };
     let mut snapshot = survey::cluster(cluster, &proposed, pods, demand).await?;
-    snapshot.heeds_namespace_node_selectors = arguments.namespace_node_selectors;
+    snapshot.honors_namespace_node_selectors = arguments.namespace_node_selectors;
     snapshot.problems.extend(unchecked);
     if let Some(live) = &live {
-        snapshot.add(Kind::DaemonSet, live.to_string().as_bytes());
+        snapshot.add(ObjectKind::DaemonSet, live.to_string().as_bytes());
     }
     forecast_of(&snapshot, live.as_ref(), &proposed, !arguments.ignore_room, arguments)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::bail;
 use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::rollout::{Phase, Rollout};
-use everynode_insight::snapshot::Kind;
+use everynode_insight::snapshot::ObjectKind;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::history::selection;
@@ -101,18 +101,18 @@ pub async fn tell(
 pub async fn follow<const N: usize>(
     cluster: &Cluster,
     name: &DaemonSetName,
-    besides: [(Kind, Selection); N],
+    besides: [(ObjectKind, Selection); N],
 ) -> anyhow::Result<Follower> {
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set = parsed(Resource::DaemonSets, json.get())?;
     let selections = [
-        (Kind::DaemonSet, Selection::namespace_of(cluster.namespace()).named(name.as_str())),
-        (Kind::ControllerRevision, selection(&daemon_set)),
-        (Kind::Pod, selection(&daemon_set)),
-        (Kind::Node, Selection::all()),
+        (ObjectKind::DaemonSet, Selection::namespace_of(cluster.namespace()).named(name.as_str())),
+        (ObjectKind::ControllerRevision, selection(&daemon_set)),
+        (ObjectKind::Pod, selection(&daemon_set)),
+        (ObjectKind::Node, Selection::all()),
     ];
     let mut follower = cluster.follow(selections.into_iter().chain(besides));
-    follower.snapshot.add(Kind::DaemonSet, json.get().as_bytes());
+    follower.snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
     Ok(follower)
 }
 
@@ -176,7 +176,7 @@ impl Wait {
     fn hear(&mut self, news: News) -> anyhow::Result<()> {
         match news {
             News::Changed | News::Regained => self.is_lost = false,
-            News::Refused(Kind::DaemonSet, error) => return Err(error.into()),
+            News::Refused(ObjectKind::DaemonSet, error) => return Err(error.into()),
             News::Refused(_, error) => {
                 self.display.note(&format!("reasons are incomplete: {error}"))
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::rollout::{Phase, Rollout, strategy_text};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::DaemonSet;
 
@@ -25,7 +25,7 @@ pub async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
     let mut snapshot = Snapshot::default();
     let mut daemon_sets = BTreeMap::new();
     for object in cluster.list(Resource::DaemonSets, &scope).await? {
-        snapshot.add(Kind::DaemonSet, object.get().as_bytes());
+        snapshot.add(ObjectKind::DaemonSet, object.get().as_bytes());
         let ds: DaemonSet = parsed(Resource::DaemonSets, object.get())?;
         let (namespace, name) = (ds.metadata.namespace.as_deref(), ds.metadata.name.as_deref());
         let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
@@ -67,10 +67,10 @@ async fn look_closer(
     if unfinished.is_empty() {
         return Ok(Vec::new());
     }
-    let wanted = unfinished
-        .iter()
-        .flat_map(|ds| [Kind::ControllerRevision, Kind::Pod].map(|kind| (kind, selection(ds))));
-    let wanted: Vec<_> = wanted.chain([(Kind::Node, Selection::all())]).collect();
+    let wanted = unfinished.iter().flat_map(|ds| {
+        [ObjectKind::ControllerRevision, ObjectKind::Pod].map(|kind| (kind, selection(ds)))
+    });
+    let wanted: Vec<_> = wanted.chain([(ObjectKind::Node, Selection::all())]).collect();
     let lists = futures::stream::iter(wanted).map(async |(kind, selection)| {
         match cluster.list(kind.into(), &selection).await {
             Err(error) if error.is_forbidden() => Ok((kind, Err(error))),

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use everynode_insight::explain::{
-    AffinityCheck, Explanation, Group, NodeStory, PodStory, ReasonStory, Situation,
+    AffinityCheck, Explanation, NodeExplanation, NodeGroup, PodExplanation, ReasonDetail,
 };
 use everynode_insight::names;
+use everynode_insight::situation::Situation;
 
 use crate::output::{self, Screen, Tone, table};
 
@@ -52,7 +53,7 @@ fn problems(problems: &[String], screen: Screen, text: &mut String) {
 }
 
 /// A line that says what and why, then which nodes, and what else helps. A command stays on one line, to be copied.
-fn block(group: &Group, screen: Screen, wide: bool) -> String {
+fn block(group: &NodeGroup, screen: Screen, wide: bool) -> String {
     let state = format!("{:<STATE_WIDTH$}", group.situation.words());
     let state = screen.paint(tone(group.situation), &state);
     let mut text = format!("{:>COUNT_WIDTH$}  {state}  {}\n", group.nodes.len(), group.why);
@@ -107,8 +108,8 @@ const fn tone(situation: Situation) -> Tone {
     }
 }
 
-pub fn node(story: &NodeStory, screen: Screen) -> String {
-    let NodeStory { namespace, name, node, .. } = story;
+pub fn node(story: &NodeExplanation, screen: Screen) -> String {
+    let NodeExplanation { namespace, name, node, .. } = story;
     let zone = story.zone.as_ref().map(|zone| format!(" (zone {zone})")).unwrap_or_default();
     let verdict = match (story.should_run, story.should_continue_running) {
         (true, _) => "should run",
@@ -141,7 +142,7 @@ pub fn node(story: &NodeStory, screen: Screen) -> String {
     text
 }
 
-fn reason_text(reason: &ReasonStory, screen: Screen) -> String {
+fn reason_text(reason: &ReasonDetail, screen: Screen) -> String {
     let effect = if reason.evicts { "" } else { " (a pod that is there may stay)" };
     let mut text = format!("\n{} {}{effect}\n", screen.paint(Tone::Bad, "because"), reason.reason);
     if !reason.checks.is_empty() {
@@ -162,7 +163,7 @@ fn check_row(check: &AffinityCheck) -> Vec<(Tone, String)> {
     ]
 }
 
-fn pod_text(pod: &PodStory, screen: Screen) -> String {
+fn pod_text(pod: &PodExplanation, screen: Screen) -> String {
     let tone = match (pod.failing, pod.available) {
         (true, _) => Tone::Bad,
         (false, true) => Tone::Good,
@@ -190,10 +191,15 @@ mod tests {
     use super::*;
     use expect_test::expect;
 
-    fn group(situation: Situation, why: &str, lines: [Option<&str>; 2], nodes: &[&str]) -> Group {
+    fn group(
+        situation: Situation,
+        why: &str,
+        lines: [Option<&str>; 2],
+        nodes: &[&str],
+    ) -> NodeGroup {
         let [detail, next] = lines.map(|line| line.map(str::to_owned));
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-        Group { situation, why: why.to_owned(), detail, next, nodes }
+        NodeGroup { situation, why: why.to_owned(), detail, next, nodes }
     }
 
     fn explanation() -> Explanation {
@@ -276,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_story_of_a_node_tells_each_requirement() {
-        let story = NodeStory {
+        let story = NodeExplanation {
             namespace: "infra".to_owned(),
             name: "agent".to_owned(),
             node: "node-7".to_owned(),
@@ -284,7 +290,7 @@ mod tests {
             node_notes: vec!["cordoned, which does not keep a DaemonSet's pods away".to_owned()],
             should_run: false,
             should_continue_running: false,
-            reasons: vec![ReasonStory {
+            reasons: vec![ReasonDetail {
                 reason: "no term of the required node affinity matches: (disk Exists)".to_owned(),
                 evicts: true,
                 checks: vec![AffinityCheck {
@@ -298,7 +304,7 @@ mod tests {
             why: "no term of the required node affinity matches: (disk Exists)".to_owned(),
             next: Some("its pod is deleted".to_owned()),
             rollout: "nothing to roll out".to_owned(),
-            pods: vec![PodStory {
+            pods: vec![PodExplanation {
                 name: "agent-x".to_owned(),
                 age_seconds: 7200,
                 current_revision: true,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use everynode_insight::forecast::{Action, Change, Expectation, Forecast, RiskKind};
+use everynode_insight::forecast::{Action, Change, DurationEstimate, Forecast, RiskKind};
 use everynode_insight::names;
 use serde_json::Value;
 
@@ -190,7 +190,7 @@ impl Page {
     }
 }
 
-fn times(expected: &Expectation) -> String {
+fn times(expected: &DurationEstimate) -> String {
     let pace = &expected.pace;
     let (typical, worst) = (age(expected.typical_seconds), age(expected.worst_seconds));
     let grace = age(pace.grace_period_seconds);
@@ -241,7 +241,7 @@ fn values(change: &Change) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_insight::forecast::{NodeChanges, Pace, Risk, Unfinished, Wave};
+    use everynode_insight::forecast::{NodeChanges, ObservedTimings, Risk, UnfinishedNodes, Wave};
     use expect_test::expect;
 
     fn node(number: usize) -> String {
@@ -270,10 +270,10 @@ mod tests {
                 ..NodeChanges::default()
             },
             waves: (0..20).map(wave).collect(),
-            duration: Some(Expectation {
+            duration: Some(DurationEstimate {
                 typical_seconds: 600,
                 worst_seconds: 1800,
-                pace: Pace {
+                pace: ObservedTimings {
                     pods_seen: 20,
                     assumed: false,
                     start_up_median_seconds: 30,
@@ -281,7 +281,7 @@ mod tests {
                     grace_period_seconds: 30,
                 },
             }),
-            unfinished: vec![Unfinished {
+            unfinished: vec![UnfinishedNodes {
                 why: "the new pod does not fit: Insufficient cpu".to_owned(),
                 nodes: vec![node(20)],
             }],

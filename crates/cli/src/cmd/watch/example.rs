@@ -1,10 +1,10 @@
 //! Views for tests and pictures.
 
-use everynode_insight::explain::Situation;
 use everynode_insight::overview::{
-    Basis, Estimate, HeldUp, Overview, Progress, RevisionCount, Zone,
+    Estimate, EstimateBasis, Overview, Progress, RevisionCount, Zone,
 };
-use everynode_insight::rollout::Phase;
+use everynode_insight::rollout::{HeldUpNodes, Phase};
+use everynode_insight::situation::Situation;
 
 use super::view::{Connection, EventLine, Subject, View};
 
@@ -96,9 +96,9 @@ fn named(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("node-{number:02}")).collect()
 }
 
-fn held_up(situation: Situation, why: &str, next: Option<&str>, nodes: Vec<String>) -> HeldUp {
+fn held_up(situation: Situation, why: &str, next: Option<&str>, nodes: Vec<String>) -> HeldUpNodes {
     let (why, next, count) = (why.to_owned(), next.map(str::to_owned), nodes.len());
-    HeldUp { situation, why, next, nodes, count }
+    HeldUpNodes { situation, why, next, nodes, count }
 }
 
 fn revision(number: i64, hash: &str, pods: usize, available: usize) -> RevisionCount {
@@ -150,7 +150,7 @@ fn first_placement() -> Overview {
             ),
             held_up(Situation::NotReady, creating, None, named(7, 11)),
         ],
-        estimate: Estimate::In { seconds: 16, basis: Basis::StartUp { seconds: 8 } },
+        estimate: Estimate::In { seconds: 16, basis: EstimateBasis::StartUp { seconds: 8 } },
         ..done()
     }
 }
@@ -181,7 +181,10 @@ fn rollout() -> Overview {
                 named(11, 10),
             ),
         ],
-        estimate: Estimate::In { seconds: 260, basis: Basis::Pace { nodes: 7, seconds: 151 } },
+        estimate: Estimate::In {
+            seconds: 260,
+            basis: EstimateBasis::Pace { nodes: 7, seconds: 151 },
+        },
         ..done()
     }
 }
@@ -219,7 +222,7 @@ fn crash_loop() -> Overview {
                 named(4, 17),
             ),
         ],
-        estimate: Estimate::HeldUp,
+        estimate: Estimate::Blocked,
         update_strategy: "RollingUpdate, maxUnavailable 3".to_owned(),
         ..done()
     }
@@ -321,7 +324,10 @@ fn large() -> Overview {
                 all(&mut (2100..5000)),
             ),
         ],
-        estimate: Estimate::In { seconds: 1712, basis: Basis::Pace { nodes: 99, seconds: 58 } },
+        estimate: Estimate::In {
+            seconds: 1712,
+            basis: EstimateBasis::Pace { nodes: 99, seconds: 58 },
+        },
         ..done()
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Phase, Rollout};
-use everynode_insight::snapshot::{EventDetail, Kind};
+use everynode_insight::snapshot::{EventDetail, ObjectKind};
 
 use super::keys::Key;
 use super::view::{Connection, EventLine, Position, Subject, View};
@@ -80,7 +80,7 @@ impl Session {
                     self.lost = None;
                 }
             }
-            News::Refused(Kind::DaemonSet, error) => return Err(error.into()),
+            News::Refused(ObjectKind::DaemonSet, error) => return Err(error.into()),
             News::Refused(_, error) => self.refused.push(error.to_string()),
             News::Lost(error) => self.lost = Some(error.to_string()),
         }
@@ -205,8 +205,9 @@ impl Session {
 }
 
 async fn follow(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Follower> {
-    let events = Selection::namespace_of(cluster.namespace()).about(Kind::DaemonSet, name.as_str());
-    status::follow(cluster, name, [(Kind::Event, events)]).await
+    let events =
+        Selection::namespace_of(cluster.namespace()).about(ObjectKind::DaemonSet, name.as_str());
+    status::follow(cluster, name, [(ObjectKind::Event, events)]).await
 }
 
 fn uid(follower: &Follower, key: &DaemonSetKey) -> Option<Uid> {

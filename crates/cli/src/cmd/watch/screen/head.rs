@@ -1,6 +1,6 @@
 //! The first lines: what is watched, how far it is, and when it may end.
 
-use everynode_insight::overview::{Basis, Estimate, Overview, Progress};
+use everynode_insight::overview::{Estimate, EstimateBasis, Overview, Progress};
 use everynode_insight::rollout::Phase;
 use ratatui::text::{Line, Span};
 
@@ -102,11 +102,11 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
 fn estimate(estimate: Estimate) -> String {
     match estimate {
         Estimate::Done | Estimate::AwaitsDeletion | Estimate::Unknown => String::new(),
-        Estimate::HeldUp => "no end in sight".to_owned(),
-        Estimate::In { seconds, basis: Basis::Pace { nodes, seconds: of } } => {
+        Estimate::Blocked => "no end in sight".to_owned(),
+        Estimate::In { seconds, basis: EstimateBasis::Pace { nodes, seconds: of } } => {
             format!("ends in {} ({})", about(seconds), pace(nodes as u64, of))
         }
-        Estimate::In { seconds, basis: Basis::StartUp { seconds: start_up } } => {
+        Estimate::In { seconds, basis: EstimateBasis::StartUp { seconds: start_up } } => {
             format!("ends in {} (pods start in {})", about(seconds), age(start_up))
         }
     }

@@ -1,7 +1,8 @@
 //! The lists below the map: revisions, what holds it up, events, and notes.
 
 use everynode_insight::names;
-use everynode_insight::overview::{HeldUp, RevisionCount};
+use everynode_insight::overview::RevisionCount;
+use everynode_insight::rollout::HeldUpNodes;
 use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};
@@ -31,11 +32,11 @@ pub fn revisions(revisions: &[RevisionCount], palette: Palette) -> Vec<Line<'sta
 }
 
 /// Each cause with its nodes, and what to do.
-pub fn held_up(groups: &[HeldUp], width: usize, palette: Palette) -> Vec<Line<'static>> {
+pub fn held_up(groups: &[HeldUpNodes], width: usize, palette: Palette) -> Vec<Line<'static>> {
     groups.iter().flat_map(|group| of_group(group, width, palette)).collect()
 }
 
-fn of_group(group: &HeldUp, width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn of_group(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let tone = palette::tone(group.situation);
     let mut lines = vec![Line::from(vec![
         palette.span(tone, format!("{} ", palette::sign(group.situation))),

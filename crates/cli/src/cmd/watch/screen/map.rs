@@ -1,7 +1,7 @@
 //! Nodes as a map: a cell for each, by zone. Where they do not fit, a cell is several of them, and shows the worst.
 
-use everynode_insight::explain::Situation;
 use everynode_insight::overview::Zone;
+use everynode_insight::situation::Situation;
 use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};

@@ -1,6 +1,6 @@
 //! How states look: a letter or sign for each, and a colour on top where there are colours.
 
-use everynode_insight::explain::Situation;
+use everynode_insight::situation::Situation;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 

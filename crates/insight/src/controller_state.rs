@@ -1,4 +1,4 @@
-//! The core's state of one DaemonSet, as a controller has it that has just read a snapshot.
+//! The core's state of one DaemonSet, as a controller has it after it has read a snapshot.
 
 use everynode_core::api::DaemonSet;
 use everynode_core::daemon_set::{Config, DaemonSetState};
@@ -6,21 +6,23 @@ use everynode_core::nodes::Nodes;
 
 use crate::snapshot::Snapshot;
 
-pub(crate) struct Known {
-    pub nodes: Nodes,
-    pub state: DaemonSetState,
+/// The core's state of one DaemonSet, and the nodes that it refers to.
+pub(crate) struct ControllerState {
+    pub(crate) nodes: Nodes,
+    pub(crate) state: DaemonSetState,
 }
 
-impl Known {
-    /// `daemon_set` need not be the snapshot's: it may be what it is about to become.
-    pub fn new(snapshot: &Snapshot, daemon_set: DaemonSet) -> Self {
+impl ControllerState {
+    /// Reads the snapshot's nodes, revisions and pods. `daemon_set` may differ from the snapshot's:
+    /// a forecast passes the object as it will be.
+    pub(crate) fn new(snapshot: &Snapshot, daemon_set: DaemonSet) -> Self {
         let mut nodes = Nodes::default();
         for detail in snapshot.nodes.values() {
             nodes.apply(detail.node.clone());
         }
         let namespace = daemon_set.key.namespace.clone();
         let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
-        if snapshot.heeds_namespace_node_selectors
+        if snapshot.honors_namespace_node_selectors
             && let Some(selector) = snapshot.namespace_node_selectors.get(&namespace)
         {
             state.apply_namespace_node_selector(selector.clone().into(), &nodes);

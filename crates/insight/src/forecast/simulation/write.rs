@@ -1,4 +1,4 @@
-//! What an API server would do of a plan's writes, without ever refusing one.
+//! The writes of a plan, executed as an API server would that never rejects one.
 
 use everynode_core::api::{
     HASH_LABEL, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
@@ -6,9 +6,10 @@ use everynode_core::api::{
 };
 use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
 
-use super::{Actor, Fate, Model};
+use super::{SimulatedPod, Simulation, Transition};
 
-impl Model {
+impl Simulation {
+    /// Executes one write; returns its outcome.
     pub(super) fn write(&mut self, write: &Write) -> Outcome {
         self.version += 1;
         match write {
@@ -37,7 +38,7 @@ impl Model {
             Write::CreateRevision(new) => self.create_revision(new),
             Write::DeleteRevision(reference) => match self.revisions.remove(&reference.name) {
                 Some(revision) => {
-                    self.known.state.delete_revision(&revision);
+                    self.controller.state.delete_revision(&revision);
                     self.written(revision.uid)
                 }
                 None => Outcome::Gone,
@@ -61,15 +62,15 @@ impl Model {
 
     fn apply_daemon_set(&mut self) -> Outcome {
         self.daemon_set.resource_version = ResourceVersion(self.version);
-        self.known.state.apply_daemon_set(self.daemon_set.clone(), &self.known.nodes);
+        self.controller.state.apply_daemon_set(self.daemon_set.clone(), &self.controller.nodes);
         self.written(self.daemon_set.uid.clone())
     }
 
     fn change_pod(&mut self, reference: &PodReference, change: impl FnOnce(&mut Pod)) -> Outcome {
-        let Some(actor) = self.pods.get_mut(&reference.name) else { return Outcome::Gone };
-        change(&mut actor.pod);
-        let pod = actor.pod.clone();
-        self.known.state.apply_pod(&pod, &mut self.known.nodes);
+        let Some(simulated) = self.pods.get_mut(&reference.name) else { return Outcome::Gone };
+        change(&mut simulated.pod);
+        let pod = simulated.pod.clone();
+        self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
         self.written(pod.uid)
     }
 
@@ -82,7 +83,7 @@ impl Model {
         change(revision);
         revision.resource_version = ResourceVersion(self.version);
         let revision = revision.clone();
-        self.known.state.apply_revision(revision.clone());
+        self.controller.state.apply_revision(revision.clone());
         self.written(revision.uid)
     }
 
@@ -104,7 +105,7 @@ impl Model {
         };
         self.revisions.insert(new.name.clone(), revision.clone());
         let uid = revision.uid.clone();
-        self.known.state.apply_revision(revision);
+        self.controller.state.apply_revision(revision);
         self.written(uid)
     }
 
@@ -128,37 +129,38 @@ impl Model {
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
         };
-        self.touch(&new.node);
+        self.note_write(&new.node);
         let outcome = self.written(pod.uid.clone());
-        self.known.state.apply_pod(&pod, &mut self.known.nodes);
-        let actor = Actor { pod, fate: Fate::Stays(None), usage: self.usage.clone() };
-        self.pods.insert(name.clone(), actor);
+        self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
+        let (transition, usage) = (Transition::None(None), self.usage.clone());
+        self.pods.insert(name.clone(), SimulatedPod { pod, transition, usage });
         self.bind(&name);
         outcome
     }
 
-    /// One that is on no node goes at once, one on a node whose kubelet is dead not at all.
+    /// A pod without a node disappears at once; a pod on a node that is down never does.
     fn delete_pod(&mut self, reference: &PodReference) -> Outcome {
-        let Some(actor) = self.pods.get_mut(&reference.name) else { return Outcome::Gone };
-        actor.pod.terminating = true;
-        let pod = actor.pod.clone();
-        let is_alive = |node| self.nodes.get(node).is_some_and(|place| place.is_alive);
-        let goes_at = match &pod.node_name {
+        let Some(simulated) = self.pods.get_mut(&reference.name) else { return Outcome::Gone };
+        simulated.pod.terminating = true;
+        let pod = simulated.pod.clone();
+        let is_alive = |node| self.nodes.get(node).is_some_and(|node| node.is_alive);
+        let removed_at = match &pod.node_name {
             None => Some(self.now),
-            Some(node) if is_alive(node) => Some(self.now + self.speed.stop),
+            Some(node) if is_alive(node) => Some(self.now + self.timing.stop),
             Some(_) => None,
         };
-        if let Some(at) = goes_at {
-            actor.fate = Fate::Goes;
-            self.agenda.insert((at, reference.name.clone()));
+        if let Some(at) = removed_at {
+            simulated.transition = Transition::Disappears;
+            self.timers.insert((at, reference.name.clone()));
         }
-        reference.node.iter().for_each(|node| self.touch(node));
-        self.known.state.apply_pod(&pod, &mut self.known.nodes);
+        reference.node.iter().for_each(|node| self.note_write(node));
+        self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
         self.written(pod.uid)
     }
 
-    fn touch(&mut self, node: &NodeName) {
-        self.touched.entry(node.clone()).or_insert(self.now);
+    /// Records the time of the first write that concerns the node.
+    fn note_write(&mut self, node: &NodeName) {
+        self.first_write_at.entry(node.clone()).or_insert(self.now);
     }
 }
 

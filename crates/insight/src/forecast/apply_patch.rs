@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Lists whose items are told apart by a field; a list under another name is replaced as a whole. As the API's types say.
+/// Lists that are merged item by item, and the field that identifies an item, as the API types
+/// declare them. Other lists are replaced as a whole.
 const MERGE_KEYS: &[(&str, &str)] = &[
     ("containers", "name"),
     ("initContainers", "name"),
@@ -18,8 +19,9 @@ const MERGE_KEYS: &[(&str, &str)] = &[
     ("topologySpreadConstraints", "topologyKey"),
 ];
 
-/// The strategic merge patch that makes `live` what `manifest` says. What an earlier `kubectl apply` had set and the
-/// manifest does not have any more goes; what others have set stays.
+/// The strategic merge patch that changes `live` to what `manifest` contains. Fields that an
+/// earlier `kubectl apply` set and the manifest no longer contains are removed; fields that others
+/// set stay.
 pub fn apply_patch(live: &Value, manifest: &Value) -> Value {
     let mut patch = settable(manifest);
     let last = live["metadata"]["annotations"][LAST_APPLIED].as_str();
@@ -31,7 +33,7 @@ pub fn apply_patch(live: &Value, manifest: &Value) -> Value {
     patch
 }
 
-/// What people set of an object.
+/// The object without the fields that the API server or `kubectl apply` sets.
 pub fn settable(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -49,7 +51,7 @@ pub fn settable(object: &Value) -> Value {
     object
 }
 
-/// Has the patch remove what was in `last` and is not in it.
+/// Adds to the patch the removal of each field of `last` that the patch does not contain.
 fn remove_missing(last: &Value, patch: &mut Value) {
     let (Some(last), Some(patch)) = (last.as_object(), patch.as_object_mut()) else { return };
     for (key, before) in last {
@@ -73,7 +75,8 @@ fn remove_missing_items(list: &str, before: &Value, items: &mut Vec<Value>) {
     }
 }
 
-/// A volume has one source: of another kind it takes the old one's place.
+/// Adds `$retainKeys` to each volume: a volume has one source, so a source of another kind replaces
+/// the old one.
 fn retain_keys(patch: &mut Value) {
     let volumes = patch.pointer_mut("/spec/template/spec/volumes").and_then(Value::as_array_mut);
     for volume in volumes.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -101,10 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_apply_set_goes_and_what_others_set_stays() {
+    fn fields_of_an_earlier_apply_are_removed_and_other_fields_stay() {
         let last = manifest(json!({
             "hostNetwork": true,
-            "containers": [{ "name": "a", "image": "v1", "env": [{ "name": "X" }, { "name": "Y" }] }, { "name": "b" }],
+            "containers": [
+                { "name": "a", "image": "v1", "env": [{ "name": "X" }, { "name": "Y" }] },
+                { "name": "b" },
+            ],
             "tolerations": [{ "key": "k" }],
         }));
         let new = manifest(json!({
@@ -114,7 +120,8 @@ mod tests {
         let expected = json!({ "spec": { "template": { "spec": {
             "hostNetwork": null,
             "containers": [
-                { "name": "a", "image": "v2", "env": [{ "name": "Y" }, { "$patch": "delete", "name": "X" }] },
+                { "name": "a", "image": "v2",
+                    "env": [{ "name": "Y" }, { "$patch": "delete", "name": "X" }] },
                 { "$patch": "delete", "name": "b" },
             ],
             "tolerations": [],
@@ -123,19 +130,21 @@ mod tests {
         assert_eq!(
             apply_patch(&json!({}), &new),
             settable(&new),
-            "nothing is known of an earlier one"
+            "without an earlier apply nothing is removed"
         );
     }
 
     #[test]
-    fn a_volume_of_another_kind_takes_the_old_ones_place() {
-        let last = manifest(
-            json!({ "volumes": [{ "name": "v", "emptyDir": {} }, { "name": "w", "emptyDir": {} }] }),
-        );
+    fn a_volume_source_of_another_kind_replaces_the_old_one() {
+        let last = manifest(json!({ "volumes": [
+                { "name": "v", "emptyDir": {} },
+                { "name": "w", "emptyDir": {} },
+            ] }));
         let new = manifest(json!({ "volumes": [{ "name": "v", "hostPath": { "path": "/x" } }] }));
         let patch = apply_patch(&live(&last), &new);
         let expected = json!([
-            { "name": "v", "hostPath": { "path": "/x" }, "emptyDir": null, "$retainKeys": ["hostPath", "name"] },
+            { "name": "v", "hostPath": { "path": "/x" }, "emptyDir": null,
+                "$retainKeys": ["hostPath", "name"] },
             { "name": "w", "$patch": "delete" },
         ]);
         assert_eq!(patch["spec"]["template"]["spec"]["volumes"], expected);
