@@ -76,7 +76,7 @@ async fn explain_names_what_holds_a_rollout_up_and_why_nodes_have_no_pod() -> Re
 
         because nodeSelector wants label kubernetes.io/os=linux, the node has plan9
 
-        no pod is there
+        no pod
         rollout: 1 of 4 nodes have the current revision; held up: 1 of maxUnavailable 1 used up by node-0001 (ImagePullBackOff of container main, current revision)
     "#]].assert_eq(&story);
     let json: Value = serde_json::from_str(
@@ -86,7 +86,7 @@ async fn explain_names_what_holds_a_rollout_up_and_why_nodes_have_no_pod() -> Re
     ensure!(json["groups"][0]["nodes"] == json!(["node-0001"]), "{json}");
     let missing = everynode(&world, &["explain", "ds/agent", "--node", "node-9"], "").await?;
     ensure!(
-        missing.code == 1 && missing.stderr.contains("there is no node node-9 among the 6"),
+        missing.code == 1 && missing.stderr.contains("none of the 6 nodes has the name node-9"),
         "{missing:?}"
     );
     Ok(())
@@ -105,9 +105,9 @@ async fn plan_tells_what_applying_does_and_changes_nothing() -> Result<()> {
         daemonset NAMESPACE/agent would be created (RollingUpdate, maxUnavailable 2)
 
         NODES  WHAT  WHICH
-        5  gain a pod  node-0001..0005
+        5  get a pod  node-0001..0005
 
-        how long it takes can't be told: no pod of it was seen starting; see --start-up
+        duration unknown: no start of its pods was observed; see --start-up
 
         * no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted
         exit code 2
@@ -130,16 +130,16 @@ async fn plan_tells_what_applying_does_and_changes_nothing() -> Result<()> {
         spec.template.spec.containers[main].image  registry.k8s.io/pause:3.10  registry.k8s.io/pause:3.9
 
         NODES  WHAT  WHICH
-        5  get a new pod for theirs  node-0001..0005
+        5  get a new pod  node-0001..0005
 
         WAVE  STARTS  NODES  WHICH
         1  +<age>  2  node-0001, node-0002
         2  +<age>  2  node-0003, node-0004
         3  +<age>  1  node-0005
 
-        done after <age> if pods take <age> to be ready; <age> if each also takes its grace period of <age> to stop
+        done after <age> if pods take <age> to become ready; <age> if each also takes its grace period of <age> to stop
 
-        * without readinessProbe and minReadySeconds a pod counts as available as soon as it runs: a version that breaks later goes through all nodes
+        * without readinessProbe and minReadySeconds a pod counts as available as soon as it runs: a version that breaks later reaches all nodes
         * no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted
         exit code 2
     "#]].assert_eq(&shown(&world, &next));
@@ -153,7 +153,7 @@ async fn plan_tells_what_applying_does_and_changes_nothing() -> Result<()> {
                                    "template": {"metadata": {"labels": {"x": "y"}}}}});
     let refused = plan(&world, &with(manifest, selector), &[]).await?;
     expect![[r#"
-        error: the server refuses it: DaemonSet.apps "agent" is invalid: spec.selector: Invalid value: {"matchLabels":{"app":"agent","x":"y"}}: field is immutable
+        error: the server rejects it: DaemonSet.apps "agent" is invalid: spec.selector: Invalid value: {"matchLabels":{"app":"agent","x":"y"}}: field is immutable
         exit code 1
     "#]].assert_eq(&shown(&world, &refused));
     Ok(())
@@ -188,10 +188,10 @@ async fn without_some_rights_the_rest_is_answered() -> Result<()> {
     let explained = run(&["explain", "ds/agent"], "").await?;
     expect![[r#"
         daemonset NAMESPACE/agent: 2 of 2 nodes should run it
-        RollingUpdate, maxUnavailable 1; how far a rollout is can't be told: pods or revisions were not read
-        ! whether the namespace has a node selector is not known: user "system:serviceaccount:NAMESPACE:reader" may not get namespaces in the whole cluster: ask for a ClusterRole with apiGroups [""], resources ["namespaces"], verbs ["get"]
-        ! which pods are up to date is not known: user "system:serviceaccount:NAMESPACE:reader" may not list controllerrevisions in namespace NAMESPACE: ask for a Role with apiGroups ["apps"], resources ["controllerrevisions"], verbs ["list"]
-        ! what pods are doing is not known: user "system:serviceaccount:NAMESPACE:reader" may not list pods in namespace NAMESPACE: ask for a Role with apiGroups [""], resources ["pods"], verbs ["list"]
+        RollingUpdate, maxUnavailable 1; rollout progress is unknown: pods or revisions were not read
+        ! unknown whether the namespace has a node selector: user "system:serviceaccount:NAMESPACE:reader" may not get namespaces in the whole cluster: ask for a ClusterRole with apiGroups [""], resources ["namespaces"], verbs ["get"]
+        ! unknown which pods are up to date: user "system:serviceaccount:NAMESPACE:reader" may not list controllerrevisions in namespace NAMESPACE: ask for a Role with apiGroups ["apps"], resources ["controllerrevisions"], verbs ["list"]
+        ! the states of pods are unknown: user "system:serviceaccount:NAMESPACE:reader" may not list pods in namespace NAMESPACE: ask for a Role with apiGroups [""], resources ["pods"], verbs ["list"]
 
             2  should run  should run a pod
                                   node-0001, node-0002
@@ -274,17 +274,17 @@ async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
     expect![[r#"
         daemonset default/agent would be created (RollingUpdate, maxUnavailable 1)
 
-        NODES   WHAT                          WHICH
-        2       gain a pod                    node-1, node-2
-        1       have none, before and after
+        NODES   WHAT                           WHICH
+        2       get a pod                      node-1, node-2
+        1       have no pod before and after
 
-        how long it takes can't be told: no pod of it was seen starting; see --start-up
+        duration unknown: no start of its pods was observed; see --start-up
 
-        NODES   NEVER FINISHED, BECAUSE                      WHICH
+        NODES   NOT FINISHED BECAUSE                         WHICH
         2       the new pod does not fit: Insufficient cpu   node-1, node-2
 
         * no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted
-        not planned, for they are no DaemonSets: Service web
+        not planned because they are not DaemonSets: Service web
         exit code 2
     "#]]
     .assert_eq(&planned);

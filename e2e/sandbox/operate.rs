@@ -20,7 +20,7 @@ async fn status_outlives_the_connection_but_not_the_daemon_set() -> Result<()> {
     let mut first = status(&world, "ds/first")?;
     let mut second = status(&world, "ds/second")?;
     for process in [&first, &second] {
-        says(process, "  runs, not ready (main): node-0001, node-0002\n").await?;
+        says(process, "  running, not ready (main): node-0001, node-0002\n").await?;
     }
 
     world.daemon_sets().delete("first", &DeleteParams::default()).await?;
@@ -30,7 +30,7 @@ async fn status_outlives_the_connection_but_not_the_daemon_set() -> Result<()> {
 
     let sandbox = world.sandbox.as_mut().context("the world is a sandbox")?;
     sandbox.terminate().await?;
-    says(&second, "; trying again\n").await?;
+    says(&second, "; retrying\n").await?;
     second.check_running()
 }
 

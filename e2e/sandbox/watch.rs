@@ -72,7 +72,7 @@ async fn a_stuck_rollout_is_told_and_left_with_the_exit_code_of_status() -> Resu
     let mut terminal = Terminal::start(&world, &arguments, SIZE)?;
     for expected in [
         "F 6 failing",
-        "no end in sight",
+        "not progressing",
         "stuck: ",
         "node-0001..0006",
         "ImagePull",

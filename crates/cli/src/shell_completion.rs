@@ -1,6 +1,7 @@
-//! Shell completion: what could come next on the command line, with names from the cluster that the line means.
+//! Shell completion, with names from the cluster that the command line selects.
 //!
-//! Whoever presses Tab waits: what the cluster does not answer at once is left out, and no error is shown.
+//! The user waits for the answer, so names that the cluster does not return in time are left out,
+//! and errors are not shown.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -14,49 +15,51 @@ use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::args::{ConnectionArguments, DaemonSetName};
-use crate::cluster::{self, Cluster, Resource, Selection};
-use crate::cmd::history::Revised;
+use crate::cluster::{self, Cluster, DaemonSetRevisions, Resource, Selection};
 use crate::invocation::{Invocation, command};
 
-/// The shell that asks is in there.
-const VARIABLE: &str = "EVERYNODE_COMPLETE";
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// The environment variable with the name of the shell that asks for completion.
+const SHELL_VARIABLE: &str = "EVERYNODE_COMPLETE";
+/// The maximum time to wait for names from the cluster.
+const COMPLETION_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Answers the shell, if it is one that asks; else the command line is one to be run.
+/// Prints completions if a shell asks for them. Returns false if the command line is to be
+/// executed.
 ///
 /// # Errors
-/// If there is no such shell, or it does not listen.
-pub fn answer(invocation: Invocation, words: &[OsString]) -> anyhow::Result<bool> {
+/// If the shell is unknown, or standard output is closed.
+pub(crate) fn complete(invocation: Invocation, words: &[OsString]) -> anyhow::Result<bool> {
     if invocation == Invocation::KubectlCompletion {
-        answer_kubectl(words)?;
+        complete_for_kubectl(words)?;
         return Ok(true);
     }
     let after = words.iter().position(|word| word == "--").map_or(words.len(), |index| index + 1);
-    let asked = words[after..].to_vec();
-    let shell = CompleteEnv::with_factory(|| completing(invocation, &asked)).var(VARIABLE);
+    let line = words[after..].to_vec();
+    let shell = CompleteEnv::with_factory(|| command_with_completers(invocation, &line))
+        .var(SHELL_VARIABLE);
     Ok(shell.try_complete(words.iter().cloned(), std::env::current_dir().ok().as_deref())?)
 }
 
-/// Writes the script that has a shell ask here.
+/// Prints the script that registers this program as the shell's source of completions.
 ///
 /// # Errors
 /// If standard output is closed.
-pub fn write_script(shell: clap_complete::Shell, program: &str) -> anyhow::Result<()> {
+pub(crate) fn write_script(shell: clap_complete::Shell, program: &str) -> anyhow::Result<()> {
     let shells = Shells::builtins();
     let name = shell.to_string();
     let Some(shell) = shells.completer(&name) else {
         anyhow::bail!("there is no completion for {name}");
     };
     let mut script = Vec::new();
-    shell.write_registration(VARIABLE, program, program, program, &mut script)?;
+    shell.write_registration(SHELL_VARIABLE, program, program, program, &mut script)?;
     crate::output::print(&String::from_utf8_lossy(&script))
 }
 
-/// As kubectl asks the plugin's companion: the last word is the one to be completed, and the answer ends with a directive,
-/// here that of no file names.
-fn answer_kubectl(words: &[OsString]) -> anyhow::Result<()> {
+/// Prints completions in the form that kubectl expects of `kubectl_complete-PLUGIN`. The last word
+/// is the one to complete; the directive at the end, `:4`, suppresses file names.
+fn complete_for_kubectl(words: &[OsString]) -> anyhow::Result<()> {
     let index = words.len().saturating_sub(1).max(1);
-    let mut command = completing(Invocation::KubectlPlugin, words);
+    let mut command = command_with_completers(Invocation::KubectlPlugin, words);
     let directory = std::env::current_dir().ok();
     let candidates =
         clap_complete::engine::complete(&mut command, words.to_vec(), index, directory.as_deref());
@@ -72,15 +75,15 @@ fn answer_kubectl(words: &[OsString]) -> anyhow::Result<()> {
     crate::output::print(&String::from_utf8_lossy(&text))
 }
 
-/// The command line, with what knows the values of its arguments.
-fn completing(invocation: Invocation, words: &[OsString]) -> Command {
-    let place = Arc::new(Place::of(invocation, words));
+/// The command line with completers for arguments that name something in the cluster.
+fn command_with_completers(invocation: Invocation, words: &[OsString]) -> Command {
+    let partial = Arc::new(PartialLine::parse(invocation, words));
     command(invocation).mut_subcommands(|subcommand| {
-        subcommand.mut_args(|argument| match Subject::of(argument.get_id().as_str()) {
-            Some(subject) => {
-                let place = place.clone();
+        subcommand.mut_args(|argument| match NameKind::of_argument(argument.get_id().as_str()) {
+            Some(kind) => {
+                let partial = partial.clone();
                 argument.add(ArgValueCompleter::new(move |current: &OsStr| {
-                    candidates(&place, subject, current)
+                    candidates(&partial, kind, current)
                 }))
             }
             None => argument,
@@ -88,9 +91,9 @@ fn completing(invocation: Invocation, words: &[OsString]) -> Command {
     })
 }
 
-/// What an argument names.
+/// The kind of name that an argument takes.
 #[derive(Clone, Copy, Debug)]
-enum Subject {
+enum NameKind {
     Context,
     DaemonSet,
     Namespace,
@@ -98,8 +101,8 @@ enum Subject {
     Revision,
 }
 
-impl Subject {
-    fn of(argument: &str) -> Option<Self> {
+impl NameKind {
+    fn of_argument(argument: &str) -> Option<Self> {
         match argument {
             "context" => Some(Self::Context),
             "daemon_set" => Some(Self::DaemonSet),
@@ -111,14 +114,14 @@ impl Subject {
     }
 }
 
-/// What the words so far say of the cluster.
-struct Place {
+/// The arguments given so far that select the cluster and the DaemonSet.
+struct PartialLine {
     connection: ConnectionArguments,
     daemon_set: Option<DaemonSetName>,
 }
 
-impl Place {
-    fn of(invocation: Invocation, words: &[OsString]) -> Self {
+impl PartialLine {
+    fn parse(invocation: Invocation, words: &[OsString]) -> Self {
         let matches = command(invocation).ignore_errors(true).try_get_matches_from(words);
         let matches = matches.ok().and_then(|mut matches| matches.remove_subcommand());
         let (_, matches) = matches.unwrap_or_default();
@@ -138,40 +141,44 @@ fn value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> 
     matches.try_get_one::<T>(name).ok().flatten().cloned()
 }
 
-fn candidates(place: &Place, subject: Subject, current: &OsStr) -> Vec<CompletionCandidate> {
+fn candidates(partial: &PartialLine, kind: NameKind, current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    // `ds/` stays before the names.
-    let kind = match (subject, current.rfind('/')) {
-        (Subject::DaemonSet, Some(slash)) => &current[..=slash],
+    // `ds/` stays in front of the names.
+    let prefix = match (kind, current.rfind('/')) {
+        (NameKind::DaemonSet, Some(slash)) => &current[..=slash],
         _ => "",
     };
-    let known =
-        known(place, subject).into_iter().map(|(name, help)| (format!("{kind}{name}"), help));
-    known
+    let names = names(partial, kind).into_iter();
+    names
+        .map(|(name, help)| (format!("{prefix}{name}"), help))
         .filter(|(name, _)| name.starts_with(current.as_ref()))
         .map(|(name, help)| CompletionCandidate::new(name).help(help.map(Into::into)))
         .collect()
 }
 
-/// Names, and perhaps a word about each.
-fn known(place: &Place, subject: Subject) -> Vec<(String, Option<String>)> {
-    let asked = match subject {
-        Subject::Context => {
-            let contexts = cluster::contexts(&place.connection);
+/// The names of this kind, with an optional description.
+fn names(partial: &PartialLine, kind: NameKind) -> Vec<(String, Option<String>)> {
+    let request = match kind {
+        NameKind::Context => {
+            let contexts = cluster::contexts(&partial.connection);
             return contexts.into_iter().map(|name| (name, None)).collect();
         }
-        Subject::DaemonSet | Subject::Namespace | Subject::Node | Subject::Revision => {
+        NameKind::DaemonSet | NameKind::Namespace | NameKind::Node | NameKind::Revision => {
             async {
-                let cluster = Cluster::connect(&place.connection).await?;
-                match subject {
-                    Subject::Namespace => {
-                        names(&cluster, Resource::Namespaces, &Selection::all()).await
+                let cluster = Cluster::connect(&partial.connection).await?;
+                match kind {
+                    NameKind::Namespace => {
+                        list_names(&cluster, Resource::Namespaces, &Selection::all()).await
                     }
-                    Subject::Node => names(&cluster, Resource::Nodes, &Selection::all()).await,
-                    Subject::Revision => revisions(&cluster, place.daemon_set.as_ref()).await,
-                    Subject::DaemonSet | Subject::Context => {
-                        let here = Selection::namespace_of(cluster.namespace());
-                        names(&cluster, Resource::DaemonSets, &here).await
+                    NameKind::Node => {
+                        list_names(&cluster, Resource::Nodes, &Selection::all()).await
+                    }
+                    NameKind::Revision => {
+                        list_revisions(&cluster, partial.daemon_set.as_ref()).await
+                    }
+                    NameKind::DaemonSet | NameKind::Context => {
+                        let selection = Selection::in_namespace(cluster.namespace());
+                        list_names(&cluster, Resource::DaemonSets, &selection).await
                     }
                 }
             }
@@ -180,11 +187,11 @@ fn known(place: &Place, subject: Subject) -> Vec<(String, Option<String>)> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
-    let answer = runtime.block_on(async { tokio::time::timeout(PATIENCE, asked).await });
-    answer.map(Result::unwrap_or_default).unwrap_or_default()
+    let names = runtime.block_on(async { tokio::time::timeout(COMPLETION_TIMEOUT, request).await });
+    names.map(Result::unwrap_or_default).unwrap_or_default()
 }
 
-async fn names(
+async fn list_names(
     cluster: &Cluster,
     resource: Resource,
     selection: &Selection,
@@ -193,12 +200,12 @@ async fn names(
     Ok(objects.into_iter().filter_map(|metadata| Some((metadata.name?, None))).collect())
 }
 
-async fn revisions(
+async fn list_revisions(
     cluster: &Cluster,
     daemon_set: Option<&DaemonSetName>,
 ) -> Result<Vec<(String, Option<String>)>, cluster::Error> {
     let Some(daemon_set) = daemon_set else { return Ok(Vec::new()) };
-    let entries = Revised::read(cluster, daemon_set).await?.entries(None);
+    let entries = DaemonSetRevisions::read(cluster, daemon_set).await?.entries(None);
     let described = entries.into_iter().map(|entry| {
         let current = entry.current.then(|| "current".to_owned());
         let images = entry.images().join(",");
@@ -211,29 +218,29 @@ async fn revisions(
 mod tests {
     use super::*;
 
-    fn place(line: &str) -> Place {
+    fn partial(line: &str) -> PartialLine {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        Place::of(Invocation::Program, &words)
+        PartialLine::parse(Invocation::Program, &words)
     }
 
     #[test]
-    fn the_words_so_far_say_which_cluster_is_meant() {
-        let place = place("everynode undo ds/agent -n logging --context prod --to-revision ");
-        assert_eq!(place.connection.namespace.as_deref(), Some("logging"));
-        assert_eq!(place.connection.context.as_deref(), Some("prod"));
-        assert_eq!(place.daemon_set, "agent".parse().ok());
+    fn the_arguments_so_far_select_the_cluster() {
+        let partial = partial("everynode undo ds/agent -n logging --context prod --to-revision ");
+        assert_eq!(partial.connection.namespace.as_deref(), Some("logging"));
+        assert_eq!(partial.connection.context.as_deref(), Some("prod"));
+        assert_eq!(partial.daemon_set, "agent".parse().ok());
     }
 
     #[test]
-    fn half_a_line_is_no_obstacle() {
+    fn an_incomplete_line_is_no_error() {
         for line in ["everynode", "everynode ", "everynode status -n", "everynode nonsense --x"] {
-            assert_eq!(place(line).daemon_set, None, "{line}");
+            assert_eq!(partial(line).daemon_set, None, "{line}");
         }
     }
 
     #[test]
-    fn arguments_that_name_something_in_the_cluster_are_known() {
-        let command = completing(Invocation::Program, &[]);
+    fn arguments_that_name_something_in_the_cluster_have_completers() {
+        let command = command_with_completers(Invocation::Program, &[]);
         let completed = command.get_subcommands().flat_map(|subcommand| {
             let known =
                 subcommand.get_arguments().filter(|a| a.get::<ArgValueCompleter>().is_some());

@@ -1,4 +1,5 @@
-//! The files of `--apply`, `--nodes-from` and `--faults`: read before anything starts, so that a wrong path costs nothing.
+//! The files of `--apply`, `--nodes-from` and `--faults`. They are read before the sandbox starts,
+//! so that an invalid path is reported at once.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,52 +9,63 @@ use everynode_sandbox::{Applied, Outcome, Refusal, Sandbox, fault};
 
 use crate::output;
 
-pub struct Manifest {
-    /// As messages call it.
+/// A file of the command line.
+pub(crate) struct InputFile {
+    /// The file's name in messages.
     pub name: String,
     pub text: String,
 }
 
-/// What a sandbox reads.
-pub struct Manifests {
-    pub nodes: Option<Manifest>,
-    pub apply: Vec<Manifest>,
+/// All files of the command line.
+pub(crate) struct Inputs {
+    pub nodes: Option<InputFile>,
+    pub apply: Vec<InputFile>,
     pub faults: Vec<fault::Rule>,
 }
 
-pub fn read_all(
+/// Reads all files.
+///
+/// # Errors
+/// If a file can't be read, the faults can't be parsed, or standard input is used twice.
+pub(crate) fn read_all(
     nodes_from: Option<&Path>,
     apply: &[PathBuf],
     faults: Option<&Path>,
-) -> anyhow::Result<Manifests> {
+) -> anyhow::Result<Inputs> {
     let paths = nodes_from.into_iter().chain(faults).chain(apply.iter().map(PathBuf::as_path));
     if paths.filter(|path| *path == Path::new("-")).count() > 1 {
-        bail!("standard input (-) can be read once: give --nodes-from, --faults or --apply a file");
+        bail!(
+            "standard input (-) can be read only once: give --nodes-from, --faults or --apply a \
+             file"
+        );
     }
-    Ok(Manifests {
+    Ok(Inputs {
         nodes: nodes_from.map(read).transpose()?,
         apply: apply.iter().map(|path| read(path)).collect::<anyhow::Result<_>>()?,
         faults: faults.map(read_faults).transpose()?.unwrap_or_default(),
     })
 }
 
-impl Manifest {
-    /// Applies each document and prints what became of it. Kinds that the sandbox does nothing with are passed over by name, as
-    /// long as the file has something else; whatever else is refused is an error.
-    pub fn apply(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
+impl InputFile {
+    /// Applies each document and prints the result. Objects of kinds that the sandbox does not
+    /// simulate are skipped with a note, unless the file contains nothing else.
+    ///
+    /// # Errors
+    /// If another object is rejected.
+    pub(crate) fn apply(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
         let all = sandbox.apply_manifest(&self.text);
         if all.is_empty() {
-            bail!("{}: there is nothing in it", self.name);
+            bail!("{}: the file contains no object", self.name);
         }
-        let passed_over = all.iter().filter(|applied| is_unserved(applied)).count();
+        let skipped = all.iter().filter(|applied| is_unserved(applied)).count();
         let mut failed = None;
         for applied in &all {
             match &applied.result {
                 Ok(outcome) => {
                     output::print(&format!("{} {}\n", applied.object, verb(*outcome)))?;
                 }
-                Err(_) if is_unserved(applied) && passed_over < all.len() => {
-                    output::note(format_args!("passed over: {}: {applied}", self.name));
+                Err(_) if is_unserved(applied) && skipped < all.len() => {
+                    output::note(format_args!("skipped: {}: {applied}", self.name));
                 }
                 Err(_) => failed = failed.or(Some(applied)),
             }
@@ -78,17 +90,17 @@ fn verb(outcome: Outcome) -> &'static str {
 }
 
 fn read_faults(path: &Path) -> anyhow::Result<Vec<fault::Rule>> {
-    let Manifest { name, text } = read(path)?;
+    let InputFile { name, text } = read(path)?;
     fault::parse(&text).with_context(|| name)
 }
 
-fn read(path: &Path) -> anyhow::Result<Manifest> {
+fn read(path: &Path) -> anyhow::Result<InputFile> {
     if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("read standard input")?;
-        return Ok(Manifest { name: "standard input".into(), text });
+        return Ok(InputFile { name: "standard input".into(), text });
     }
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("read {name}"))?;
-    Ok(Manifest { name, text })
+    Ok(InputFile { name, text })
 }

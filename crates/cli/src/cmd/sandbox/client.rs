@@ -1,4 +1,4 @@
-//! The sandbox as its user sees it: over HTTPS, through the kubeconfig that it wrote.
+//! A client of the sandbox, which uses HTTPS and the sandbox's kubeconfig as its users do.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -13,48 +13,54 @@ use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;
 
 use super::settle::{NodeRow, PodRow};
+use crate::cluster::PAGE_LIMIT;
 
-/// Objects on a page of a list, as kubectl asks for them.
-const PAGE_LIMIT: u32 = 500;
-
-pub struct Cluster {
+/// A client of the sandbox's API server.
+pub(crate) struct SandboxClient {
     client: kube::Client,
-    /// How long the server may be away, as rules of --faults have it.
+    /// The maximum time that the server may be unreachable, which rules of --faults can cause.
     outage_max: Duration,
 }
 
-/// Between two attempts to reach a server that is away.
+/// The time between two attempts to reach the server.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-impl Cluster {
-    pub fn connect(kubeconfig: &Path, outage_max: Duration) -> anyhow::Result<Cluster> {
+impl SandboxClient {
+    /// Creates a client. No request is sent yet.
+    ///
+    /// # Errors
+    /// If the kubeconfig can't be used.
+    pub(crate) fn connect(
+        kubeconfig: &Path,
+        outage_max: Duration,
+    ) -> anyhow::Result<SandboxClient> {
         let location = Location { kubeconfig: Some(kubeconfig.to_owned()), ..Location::default() };
         let config = client::config(&location).context("read the kubeconfig just written")?;
-        // No rule of --faults is used up by what the sandbox asks of itself.
+        // Rules of --faults don't count the requests of this user agent.
         let config = config.with_user_agent(OWN_USER_AGENT);
-        Ok(Cluster { client: client::client(&config, Pings::default())?, outage_max })
+        Ok(SandboxClient { client: client::client(&config, Pings::default())?, outage_max })
     }
 
-    pub async fn daemon_sets(&self) -> anyhow::Result<Vec<DaemonSet>> {
+    pub(crate) async fn daemon_sets(&self) -> anyhow::Result<Vec<DaemonSet>> {
         let api: Api<DaemonSet> = Api::all(self.client.clone());
         let all = ListParams::default();
-        let list = self.patiently(async || api.list(&all).await).await;
+        let list = self.with_retries(async || api.list(&all).await).await;
         Ok(list.context("list daemonsets")?.items)
     }
 
-    pub async fn nodes(&self) -> anyhow::Result<Vec<NodeRow>> {
+    pub(crate) async fn nodes(&self) -> anyhow::Result<Vec<NodeRow>> {
         self.rows(|node: &Node| NodeRow::of(node)).await.context("list nodes")
     }
 
-    pub async fn pods(&self) -> anyhow::Result<Vec<PodRow>> {
+    pub(crate) async fn pods(&self) -> anyhow::Result<Vec<PodRow>> {
         self.rows(|pod: &Pod| PodRow::of(pod)).await.context("list pods")
     }
 
-    /// Asks again while the server can't be reached: a rule of --faults may have taken it away.
-    async fn patiently<T>(&self, ask: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
+    /// Repeats the request while the server can't be reached.
+    async fn with_retries<T>(&self, request: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
         let started = Instant::now();
         loop {
-            match ask().await {
+            match request().await {
                 Ok(answer) => return Ok(answer),
                 Err(error @ kube::Error::Api(_)) => return Err(error),
                 Err(error) if started.elapsed() >= self.outage_max => return Err(error),
@@ -63,7 +69,8 @@ impl Cluster {
         }
     }
 
-    /// Keeps a row of each object: tens of thousands of whole ones would take more memory than the sandbox itself.
+    /// Lists all objects, and keeps a row of each: tens of thousands of complete objects would use
+    /// more memory than the sandbox itself.
     async fn rows<T, Row>(&self, row: impl Fn(&T) -> Row) -> anyhow::Result<Vec<Row>>
     where
         T: kube::Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
@@ -72,7 +79,7 @@ impl Cluster {
         let mut rows = Vec::new();
         let mut page = ListParams::default().limit(PAGE_LIMIT);
         loop {
-            let list = self.patiently(async || api.list(&page).await).await?;
+            let list = self.with_retries(async || api.list(&page).await).await?;
             rows.extend(list.items.iter().map(&row));
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),

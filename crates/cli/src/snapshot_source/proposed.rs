@@ -1,4 +1,4 @@
-//! What a DaemonSet would be after `kubectl apply`: as the server says, or worked out here.
+//! A DaemonSet as `kubectl apply` would leave it: validated by the server, or computed here.
 
 use everynode_insight::forecast::{apply_patch, settable};
 use everynode_sandbox::kind::DAEMON_SET;
@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, DryRun, Error, Resource, parsed};
 
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// As the server would have it. Nothing is written.
+/// The DaemonSet after `manifest` is applied to `live`, from the server's dry run. Nothing is
+/// written.
 ///
 /// # Errors
-/// As the server refuses it, or does not answer.
-pub async fn by_the_server(
+/// If the server rejects the object or does not answer.
+pub(crate) async fn dry_run_on_server(
     cluster: &Cluster,
     live: Option<&Value>,
     manifest: &Value,
@@ -22,7 +23,9 @@ pub async fn by_the_server(
     let text = |field: &str| manifest["metadata"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
     let object = match live {
-        None => cluster.try_create(Resource::DaemonSets, namespace, &settable(manifest)).await?,
+        None => {
+            cluster.dry_run_create(Resource::DaemonSets, namespace, &settable(manifest)).await?
+        }
         Some(live) => {
             let patch = apply_patch(live, manifest);
             cluster
@@ -33,22 +36,23 @@ pub async fn by_the_server(
     parsed(Resource::DaemonSets, object.get())
 }
 
-/// As far as it can be told here: with the defaults and by the rules of apps/v1, but not what the cluster's own admission adds.
+/// The DaemonSet after `manifest` is applied to `live`, with the defaults and the validation of
+/// apps/v1. It lacks what the cluster's admission plugins would change.
 ///
 /// # Errors
-/// What a server would refuse it for.
-pub fn by_ourselves(live: Option<&Value>, manifest: &Value) -> anyhow::Result<Value> {
+/// If the API server would reject the object.
+pub(crate) fn apply_locally(live: Option<&Value>, manifest: &Value) -> anyhow::Result<Value> {
     let name = super::key(manifest);
-    let refused = |what: String| anyhow::anyhow!("daemonset {name} is not valid: {what}");
-    validation::decode(&DAEMON_SET, manifest).map_err(|error| refused(error.to_string()))?;
+    let invalid = |what: String| anyhow::anyhow!("daemonset {name} is not valid: {what}");
+    validation::decode(&DAEMON_SET, manifest).map_err(|error| invalid(error.to_string()))?;
     let unknown = validation::unknown_fields(&DAEMON_SET, manifest);
-    anyhow::ensure!(unknown.is_empty(), refused(unknown.join(", ")));
+    anyhow::ensure!(unknown.is_empty(), invalid(unknown.join(", ")));
     let mut object = match live {
         None => settable(manifest),
         Some(live) => {
             let patch = apply_patch(live, manifest);
             patch::apply(&DAEMON_SET, PatchType::StrategicMerge, live, &patch)
-                .map_err(|status| refused(status.message.clone()))?
+                .map_err(|status| invalid(status.message.clone()))?
         }
     };
     defaults::apply(&DAEMON_SET, &mut object);
@@ -57,16 +61,16 @@ pub fn by_ourselves(live: Option<&Value>, manifest: &Value) -> anyhow::Result<Va
         Some(live) => validation::on_update(&DAEMON_SET, &object, live),
     };
     if !causes.is_empty() {
-        let told: Vec<String> =
+        let messages: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        return Err(refused(told.join("; ")));
+        return Err(invalid(messages.join("; ")));
     }
-    number(live, &mut object);
+    set_generations(live, &mut object);
     Ok(object)
 }
 
-/// Generations as the server counts them, and a UID for what has none yet.
-fn number(live: Option<&Value>, object: &mut Value) {
+/// Sets the generations as the server would, and a placeholder UID for a new object.
+fn set_generations(live: Option<&Value>, object: &mut Value) {
     let Some(live) = live else {
         object["metadata"]["uid"] = "not-created-yet".into();
         object["metadata"]["generation"] = 1.into();
@@ -76,10 +80,11 @@ fn number(live: Option<&Value>, object: &mut Value) {
         let generation = live["metadata"]["generation"].as_i64().unwrap_or(0);
         object["metadata"]["generation"] = (generation + 1).into();
     }
-    let counted = live["metadata"]["annotations"][TEMPLATE_GENERATION].as_str();
+    let counted = live["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION].as_str();
     let counted = counted.and_then(|text| text.parse::<i64>().ok());
     if let (Some(counted), true) = (counted, object["spec"]["template"] != live["spec"]["template"])
     {
-        object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!((counted + 1).to_string());
+        object["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION] =
+            json!((counted + 1).to_string());
     }
 }

@@ -1,32 +1,33 @@
-//! Manifests and files of nodes.
+//! Reads manifests and files with nodes.
 
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use everynode_sandbox::{nodes as node_files, yaml};
+use everynode_sandbox::{nodes, yaml};
 use serde_json::Value;
 
-/// What a manifest holds.
-pub struct Manifest {
+/// The objects of a manifest.
+pub(crate) struct Manifest {
     pub daemon_sets: Vec<Value>,
-    /// The other objects, by kind and name.
+    /// The kinds and names of the other objects.
     pub ignored: Vec<String>,
 }
 
 /// Reads a manifest; `-` is standard input. DaemonSets without a namespace get `namespace`.
 ///
 /// # Errors
-/// If it can't be read, is no YAML, or holds no DaemonSet.
-pub fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
+/// If the file can't be read, is not YAML, or contains no DaemonSet.
+pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
     let text = text(path)?;
     let path = name(path);
-    // What follows the first line is a drawing of where it is.
-    let wrong = |error: String| {
+    // The other lines show the position as a drawing.
+    let invalid = |error: String| {
         let error = error.lines().next().unwrap_or_default();
-        anyhow::anyhow!("{path} is no YAML or JSON: {}", error.trim_start_matches("error: "))
+        anyhow::anyhow!("{path} is not YAML or JSON: {}", error.trim_start_matches("error: "))
     };
-    let documents: Vec<Value> = yaml::documents(&text).map_err(|error| wrong(error.to_string()))?;
+    let documents: Vec<Value> =
+        yaml::documents(&text).map_err(|error| invalid(error.to_string()))?;
     let mut manifest = Manifest { daemon_sets: Vec::new(), ignored: Vec::new() };
     for document in documents {
         collect(document, namespace, &mut manifest);
@@ -36,20 +37,20 @@ pub fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
             [] => "nothing".to_owned(),
             others => others.join(", "),
         };
-        anyhow::bail!("{path} holds no DaemonSet of apps/v1, but {found}");
+        anyhow::bail!("{path} contains no DaemonSet of apps/v1, but {found}");
     }
     Ok(manifest)
 }
 
-/// The nodes of a file.
+/// Reads the nodes of a file; `-` is standard input.
 ///
 /// # Errors
-/// If it can't be read, or holds something else.
-pub fn nodes(path: &Path) -> anyhow::Result<Vec<Value>> {
-    node_files::parse(&text(path)?).with_context(|| name(path))
+/// If the file can't be read, or contains something else.
+pub(crate) fn read_nodes(path: &Path) -> anyhow::Result<Vec<Value>> {
+    nodes::parse(&text(path)?).with_context(|| name(path))
 }
 
-/// As messages call it.
+/// The file's name in messages.
 fn name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -101,10 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_sets_are_picked_out_and_the_others_named() {
-        let text = "kind: List\nitems:\n- {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}}\n\
+    fn daemon_sets_are_read_and_other_objects_are_named() {
+        let text = "kind: List\nitems:\n\
+                    - {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}}\n\
                     - {kind: Service, metadata: {name: s}}\n---\n---\n\
-                    {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: b, namespace: there}}\n";
+                    {apiVersion: apps/v1, kind: DaemonSet, \
+                    metadata: {name: b, namespace: there}}\n";
         let manifest = manifest(text).unwrap();
         let keys: Vec<String> = manifest
             .daemon_sets
@@ -112,16 +115,17 @@ mod tests {
             .map(|object| super::super::key(object).to_string())
             .collect();
         assert_eq!(keys, ["here/a", "there/b"]);
-        let whole = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "a", "namespace": "here" } });
+        let whole = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": { "name": "a", "namespace": "here" } });
         assert_eq!(manifest.daemon_sets[0], whole);
         assert_eq!(manifest.ignored, ["Service s"]);
     }
 
     #[test]
-    fn a_manifest_without_a_daemon_set_says_what_it_holds() {
+    fn the_error_about_a_manifest_without_daemon_sets_names_its_objects() {
         let error = manifest("kind: Service\nmetadata: {name: s}\n").err().unwrap();
         assert!(
-            error.to_string().ends_with("holds no DaemonSet of apps/v1, but Service s"),
+            error.to_string().ends_with("contains no DaemonSet of apps/v1, but Service s"),
             "{error}"
         );
         assert!(manifest("a: [").is_err());

@@ -1,4 +1,4 @@
-//! The first lines: what is watched, how far it is, and when it may end.
+//! The first lines of the screen: title, progress, and the estimate of the end.
 
 use everynode_insight::overview::{Estimate, EstimateBasis, Overview, Progress};
 use everynode_insight::rollout::Phase;
@@ -6,18 +6,18 @@ use ratatui::text::{Line, Span};
 
 use super::palette::Palette;
 use super::text::{fitted, width_of};
-use crate::cmd::watch::view::{Connection, Subject, View};
+use crate::cmd::watch::view::{Connection, Content, View};
 use crate::output::{self, Tone};
 
-/// Title, bar, counts, and what is waited for: the most important first.
-pub fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
+/// Title, bar, counts and state, the most important first.
+pub(crate) fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let mut lines = vec![title(view, width, palette)];
-    match &view.subject {
-        Subject::Awaited => lines.push(palette.span(Tone::Waiting, "reading the cluster …").into()),
-        Subject::Deleted => {
+    match &view.content {
+        Content::Loading => lines.push(palette.span(Tone::Waiting, "reading the cluster …").into()),
+        Content::Deleted => {
             lines.push(palette.span(Tone::Bad, "deleted: there is no such DaemonSet").into());
         }
-        Subject::There(overview) => {
+        Content::Loaded(overview) => {
             lines.push(bar(overview.progress, width, palette));
             lines.push(palette.span(Tone::Plain, counts(overview.progress)).into());
             lines.push(state(overview, palette));
@@ -33,9 +33,9 @@ fn title(view: &View, width: usize, palette: Palette) -> Line<'static> {
             (Tone::Bad, format!("CONNECTION LOST, {} old", age(*seconds)))
         }
     };
-    let strategy = match &view.subject {
-        Subject::There(overview) => format!(" · {}", overview.update_strategy),
-        Subject::Awaited | Subject::Deleted => String::new(),
+    let strategy = match &view.content {
+        Content::Loaded(overview) => format!(" · {}", overview.update_strategy),
+        Content::Loading | Content::Deleted => String::new(),
     };
     let left = width.saturating_sub(width_of(&connection) + 1);
     let name = fitted(&view.title, left);
@@ -49,10 +49,10 @@ fn title(view: &View, width: usize, palette: Palette) -> Line<'static> {
     ])
 }
 
-/// Nodes that are done, those that have the current revision and are not, and the others.
+/// A bar of nodes that are done, nodes that are updated but not done, and the others.
 fn bar(progress: Progress, width: usize, palette: Palette) -> Line<'static> {
     let Progress { desired, updated, done, .. } = progress;
-    // Rounded down: it is full only when all is done, or nothing is to be done.
+    // Rounded down, so that the bar is full only if all nodes are done.
     let percent = (done * 100).checked_div(desired).unwrap_or(100);
     let percent = format!(" {percent:>3}%");
     let width = width.saturating_sub(percent.len());
@@ -75,7 +75,7 @@ fn counts(progress: Progress) -> String {
 fn state(overview: &Overview, palette: Palette) -> Line<'static> {
     let waits = match overview.waits_for.as_str() {
         "" => String::new(),
-        waits_for => format!("waits for {waits_for}"),
+        waits_for => format!("waiting for {waits_for}"),
     };
     let (tone, text) = match overview.phase {
         Phase::Failing => (Tone::Bad, format!("stuck: {}", overview.waits_for)),
@@ -102,7 +102,7 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
 fn estimate(estimate: Estimate) -> String {
     match estimate {
         Estimate::Done | Estimate::AwaitsDeletion | Estimate::Unknown => String::new(),
-        Estimate::Blocked => "no end in sight".to_owned(),
+        Estimate::Blocked => "not progressing".to_owned(),
         Estimate::In { seconds, basis: EstimateBasis::Pace { nodes, seconds: of } } => {
             format!("ends in {} ({})", about(seconds), pace(nodes as u64, of))
         }

@@ -1,4 +1,4 @@
-//! A DaemonSet with all that belongs to it, followed: a snapshot that keeps up with the cluster, through lost connections.
+//! A snapshot that watches keep up to date, also across lost connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,40 +10,42 @@ use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
 
-use super::{Cluster, Error, Resource, Right, Selection};
+use super::{Cluster, Error, Permission, Resource, Selection};
 
-/// Changes that wait to be taken; more slow the watch down.
-const CHANGES_MAX: usize = 1000;
+/// The number of changes that are buffered. Watches wait while the buffer is full.
+const BUFFER_SIZE: usize = 1000;
 
-/// What is known, and how well.
-pub struct Follower {
+/// A snapshot and the watches that update it.
+pub(crate) struct Watcher {
     pub snapshot: Snapshot,
     events: mpsc::Receiver<Event>,
     server: String,
-    /// What is followed, and whether it is known yet.
-    followed: BTreeMap<ObjectKind, (Selection, Knowledge)>,
-    /// Those whose watches have no connection, by their names.
+    /// The watched selections, and whether they have been read.
+    watched: BTreeMap<ObjectKind, (Selection, ReadState)>,
+    /// The resources whose watches have no connection.
     lost: BTreeSet<&'static str>,
 }
 
+/// Whether the objects of one kind have been read.
 #[derive(Debug)]
-enum Knowledge {
-    Awaited,
-    Known,
-    /// It may not be read: whatever depends on it stays unknown.
-    Refused,
+enum ReadState {
+    Pending,
+    Complete,
+    /// The permission is missing.
+    Forbidden,
 }
 
-/// What a change was about.
+/// What has happened.
 #[derive(Debug)]
-pub enum News {
+pub(crate) enum Update {
+    /// The snapshot has changed.
     Changed,
-    /// Something may not be read; told once.
-    Refused(ObjectKind, Error),
-    /// The connection is lost, and being tried again.
-    Lost(Error),
-    /// It is there again, and nothing is missing.
-    Regained,
+    /// The permission to watch these objects is missing. Reported once for each kind.
+    Forbidden(ObjectKind, Error),
+    /// A connection is lost; the watch retries.
+    ConnectionLost(Error),
+    /// All watches have a connection again.
+    Reconnected,
 }
 
 enum Event {
@@ -52,14 +54,14 @@ enum Event {
 }
 
 impl Cluster {
-    /// Starts to follow the selections.
-    pub fn follow(
+    /// Starts to watch the selections.
+    pub(crate) fn watch(
         &self,
         selections: impl IntoIterator<Item = (ObjectKind, Selection)>,
-    ) -> Follower {
-        let (sender, events) = mpsc::channel(CHANGES_MAX);
+    ) -> Watcher {
+        let (sender, events) = mpsc::channel(BUFFER_SIZE);
         let (metrics, connection) = (Arc::new(Metrics::default()), Connection::default());
-        let mut followed = BTreeMap::new();
+        let mut watched = BTreeMap::new();
         for (kind, selection) in selections {
             let resource = Resource::from(kind);
             let watch = Watch {
@@ -68,7 +70,7 @@ impl Cluster {
                     name: resource.name(),
                     path: selection.path(resource, None, None),
                 },
-                decoder: Raw,
+                decoder: RawDecoder,
                 sender: sender.clone(),
                 wrap: wrap(kind),
                 contact: |contact| Some(Event::Contact(contact)),
@@ -76,53 +78,53 @@ impl Cluster {
                 metrics: metrics.clone(),
             };
             tokio::spawn(watch.run());
-            followed.insert(kind, (selection, Knowledge::Awaited));
+            watched.insert(kind, (selection, ReadState::Pending));
         }
         let server = self.server.clone();
         let (snapshot, lost) = (Snapshot::default(), BTreeSet::new());
-        Follower { snapshot, events, server, followed, lost }
+        Watcher { snapshot, events, server, watched, lost }
     }
 }
 
-impl Follower {
-    /// Whether everything that may be read has been.
-    pub fn is_complete(&self) -> bool {
-        self.followed.values().all(|(_, knowledge)| match knowledge {
-            Knowledge::Awaited => false,
-            Knowledge::Known | Knowledge::Refused => true,
+impl Watcher {
+    /// Whether every kind has been read, except those without permission.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.watched.values().all(|(_, state)| match state {
+            ReadState::Pending => false,
+            ReadState::Complete | ReadState::Forbidden => true,
         })
     }
 
     /// Whether a watch has no connection.
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_disconnected(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Waits for the next change, and takes it into the snapshot.
-    pub async fn next(&mut self) -> News {
+    /// Waits for the next event and applies it to the snapshot.
+    pub(crate) async fn next(&mut self) -> Update {
         loop {
-            // The watches end only with the follower.
+            // The watches end only with the watcher.
             let Some(event) = self.events.recv().await else { std::future::pending().await };
             match event {
                 Event::Changed(kind, change) => {
-                    self.take(kind, change);
-                    return News::Changed;
+                    self.apply(kind, change);
+                    return Update::Changed;
                 }
-                Event::Contact(Contact::Lost(trouble)) => {
-                    if let Some(news) = self.trouble(&trouble) {
-                        return news;
+                Event::Contact(Contact::Lost(failure)) => {
+                    if let Some(update) = self.update_of(&failure) {
+                        return update;
                     }
                 }
                 Event::Contact(Contact::Made(resource)) => {
                     if self.lost.remove(resource) && self.lost.is_empty() {
-                        return News::Regained;
+                        return Update::Reconnected;
                     }
                 }
             }
         }
     }
 
-    fn take(&mut self, kind: ObjectKind, change: Change<Box<str>>) {
+    fn apply(&mut self, kind: ObjectKind, change: Change<Box<str>>) {
         match change {
             Change::Reset { items, .. } => {
                 self.snapshot.clear(kind);
@@ -140,38 +142,39 @@ impl Follower {
             },
             Change::Reached(_) => {}
         }
-        if let Some((_, knowledge)) = self.followed.get_mut(&kind) {
-            *knowledge = Knowledge::Known;
+        if let Some((_, state)) = self.watched.get_mut(&kind) {
+            *state = ReadState::Complete;
         }
     }
 
-    fn trouble(&mut self, trouble: &Trouble) -> Option<News> {
+    /// What a failed request means; `None` if it has been reported.
+    fn update_of(&mut self, failure: &Trouble) -> Option<Update> {
         let found = self
-            .followed
+            .watched
             .iter_mut()
-            .find(|(kind, _)| Resource::from(**kind).name() == trouble.resource);
-        let (kind, (selection, knowledge)) = found?;
-        let right = Right::new("watch", (*kind).into(), selection.namespace());
-        let message = trouble.message.clone();
-        let error = match trouble.code {
-            Some(code) => Error::refusal(&right, &self.server, code, message),
+            .find(|(kind, _)| Resource::from(**kind).name() == failure.resource);
+        let (kind, (selection, state)) = found?;
+        let permission = Permission::new("watch", (*kind).into(), selection.namespace());
+        let message = failure.message.clone();
+        let error = match failure.code {
+            Some(code) => Error::of_status(&permission, &self.server, code, message),
             None => Error::Unreachable { server: self.server.clone(), cause: message },
         };
         if !error.is_forbidden() {
-            self.lost.insert(trouble.resource);
-            return Some(News::Lost(error));
+            self.lost.insert(failure.resource);
+            return Some(Update::ConnectionLost(error));
         }
-        match std::mem::replace(knowledge, Knowledge::Refused) {
-            Knowledge::Refused => None,
-            Knowledge::Awaited | Knowledge::Known => Some(News::Refused(*kind, error)),
+        match std::mem::replace(state, ReadState::Forbidden) {
+            ReadState::Forbidden => None,
+            ReadState::Pending | ReadState::Complete => Some(Update::Forbidden(*kind, error)),
         }
     }
 }
 
-/// The object's text, to be read later.
-struct Raw;
+/// A decoder that keeps the object's JSON text.
+struct RawDecoder;
 
-impl Decode for Raw {
+impl Decode for RawDecoder {
     type Item = Box<str>;
 
     fn decode(&mut self, json: &[u8]) -> Result<Box<str>, convert::Error> {
