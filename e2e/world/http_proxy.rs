@@ -1,4 +1,5 @@
-//! A way to the API server on which single requests go wrong on purpose: plain HTTP in, the client's own connection out.
+//! An HTTP proxy to the API server on which tests can make single requests fail. It accepts plain
+//! HTTP, and sends requests through the client's own connection.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,49 +18,49 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// What becomes of a request.
+/// How the proxy treats a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RequestOutcome {
     Answered,
-    /// It does not arrive; the answer is this code.
+    /// The request does not reach the server; the answer has this code.
     Refused(u16),
-    /// It arrives and has its effect; the connection breaks before the answer.
+    /// The request takes effect, but the connection breaks before the answer.
     Unanswered,
 }
 
-pub struct Gateway {
+pub struct HttpProxy {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Gateway {
-    /// Passes on what comes, as the client's user, and treats each request as `fate` says.
+impl HttpProxy {
+    /// Forwards requests as the client's user, and treats each as `outcome` determines.
     pub async fn start(
         client: kube::Client,
-        fate: impl Fn(&Parts) -> Fate + Send + Sync + 'static,
-    ) -> Result<Gateway> {
+        outcome: impl Fn(&Parts) -> RequestOutcome + Send + Sync + 'static,
+    ) -> Result<HttpProxy> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let fate = Arc::new(fate);
+        let outcome = Arc::new(outcome);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (client, fate) = (client.clone(), fate.clone());
+                let (client, outcome) = (client.clone(), outcome.clone());
                 let service =
-                    service_fn(move |request| pass(client.clone(), fate.clone(), request));
+                    service_fn(move |request| pass(client.clone(), outcome.clone(), request));
                 tokio::spawn(async move {
                     let builder = auto::Builder::new(TokioExecutor::new());
-                    // It ends with an error where an answer is withheld.
+                    // Serving ends with an error where an answer is withheld.
                     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
         });
-        Ok(Gateway { address, task })
+        Ok(HttpProxy { address, task })
     }
 
-    /// A kubeconfig that leads here.
+    /// A kubeconfig for the proxy.
     pub fn kubeconfig(&self, directory: &Path) -> Result<PathBuf> {
-        let path = directory.join("gateway.kubeconfig");
-        let name = "gateway";
+        let path = directory.join("proxy.kubeconfig");
+        let name = "proxy";
         let document = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": name,
             "clusters": [{"name": name, "cluster": {"server": format!("http://{}", self.address)}}],
@@ -71,7 +72,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for HttpProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -79,12 +80,12 @@ impl Drop for Gateway {
 
 async fn pass(
     client: kube::Client,
-    fate: Arc<impl Fn(&Parts) -> Fate>,
+    outcome: Arc<impl Fn(&Parts) -> RequestOutcome>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>> {
     let (parts, body) = request.into_parts();
-    let fate = fate(&parts);
-    if let Fate::Refused(code) = fate {
+    let outcome = outcome(&parts);
+    if let RequestOutcome::Refused(code) = outcome {
         return refused(code);
     }
     let mut onward = Request::new(Body::from(body.collect().await?.to_bytes()));
@@ -93,7 +94,7 @@ async fn pass(
     *onward.headers_mut() = parts.headers;
     onward.headers_mut().remove(http::header::HOST);
     let answer = client.send(onward).await?;
-    anyhow::ensure!(fate != Fate::Unanswered, "the answer is withheld");
+    anyhow::ensure!(outcome != RequestOutcome::Unanswered, "the answer is withheld");
     Ok(answer)
 }
 
