@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, Timestamp};
-use everynode_insight::explain::{self, Explanation, Situation, explain};
+use everynode_insight::explain::{Explanation, explain, explain_node};
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
-use everynode_insight::snapshot::{Kind as SnapshotKind, Snapshot};
+use everynode_insight::situation::Situation;
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::kind::{
@@ -261,13 +262,13 @@ impl Case {
     fn snapshot(&self) -> Snapshot {
         // The simulated controller watches namespaces.
         let mut snapshot = Snapshot::default();
-        snapshot.heeds_namespace_node_selectors = true;
+        snapshot.honors_namespace_node_selectors = true;
         for (read, kind) in [
-            (SnapshotKind::Node, &NODE),
-            (SnapshotKind::Namespace, &NAMESPACE_KIND),
-            (SnapshotKind::DaemonSet, &DAEMON_SET),
-            (SnapshotKind::Pod, &POD),
-            (SnapshotKind::ControllerRevision, &CONTROLLER_REVISION),
+            (ObjectKind::Node, &NODE),
+            (ObjectKind::Namespace, &NAMESPACE_KIND),
+            (ObjectKind::DaemonSet, &DAEMON_SET),
+            (ObjectKind::Pod, &POD),
+            (ObjectKind::ControllerRevision, &CONTROLLER_REVISION),
         ] {
             for object in self.objects(kind) {
                 snapshot.add(read, object.to_string().as_bytes());
@@ -404,7 +405,7 @@ impl Case {
             self.all_pods().iter().filter(|pod| is_done(pod)).map(node_of).collect();
         let (snapshot, key) = (self.snapshot(), DaemonSetKey::new(NAMESPACE, NAME));
         let should_run = |node: &String| {
-            let story = explain::node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
+            let story = explain_node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
             story.expect("both are there").should_run
         };
         let nodes = self.objects(&NODE).iter().map(name_of).collect::<BTreeSet<String>>();
