@@ -35,7 +35,10 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
+    /// Starts with `rules`; their probabilities are drawn from `seed`.
+    ///
     /// # Errors
+    ///
     /// There are too many rules.
     pub(crate) fn new(rules: Vec<Rule>, seed: u64) -> Result<Self, TooManyRules> {
         let mut table = RuleTable::new(seed);

@@ -80,19 +80,21 @@ impl PolicyRule {
             RequestTarget::Resource { group, resource, subresource, name, namespace: _ } => {
                 has(&self.groups, group)
                     && self.has_resource(resource, subresource)
-                    && (self.names.is_empty() || self.names.iter().any(|known| known == name))
+                    && (self.names.is_empty() || self.names.iter().any(|allowed| allowed == name))
             }
-            RequestTarget::Path(path) => self.paths.iter().any(|known| is_path(known, path)),
+            RequestTarget::Path(path) => {
+                self.paths.iter().any(|allowed| path_matches(allowed, path))
+            }
         }
     }
 
     fn has_resource(&self, resource: &str, subresource: &str) -> bool {
-        self.resources.iter().any(|known| {
-            if known == "*" {
+        self.resources.iter().any(|allowed| {
+            if allowed == "*" {
                 return true;
             }
-            match known.split_once('/') {
-                None => subresource.is_empty() && known == resource,
+            match allowed.split_once('/') {
+                None => subresource.is_empty() && allowed == resource,
                 Some((of, part)) => {
                     !subresource.is_empty() && part == subresource && (of == resource || of == "*")
                 }
@@ -117,14 +119,14 @@ impl PolicyRule {
     }
 }
 
-fn has(known: &[String], wanted: &str) -> bool {
-    known.iter().any(|known| known == "*" || known == wanted)
+fn has(allowed: &[String], wanted: &str) -> bool {
+    allowed.iter().any(|entry| entry == "*" || entry == wanted)
 }
 
 /// Whether a path matches; a trailing `*` matches any suffix.
-fn is_path(known: &str, path: &str) -> bool {
-    match known.strip_suffix('*') {
+fn path_matches(allowed: &str, path: &str) -> bool {
+    match allowed.strip_suffix('*') {
         Some(start) => path.starts_with(start),
-        None => known == path,
+        None => allowed == path,
     }
 }
