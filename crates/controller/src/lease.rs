@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::Pings;
 use crate::outage_log::{self, FailureKind, OutageLog};
+use crate::wall_clock;
 pub use clock::Clock;
 pub use election::Timing;
 use election::{Election, Record, Verdict};
@@ -268,7 +269,7 @@ impl Candidate {
 
     /// The lease as it is to be written: ours from now on.
     fn filled(&self, mut lease: Lease, acquired: bool) -> Lease {
-        let now = MicroTime(jiff::Timestamp::now());
+        let now = MicroTime(wall_clock::now());
         lease.metadata.name = Some(self.config.name.clone());
         lease.metadata.namespace = Some(self.config.namespace.clone());
         let old = lease.spec.take().unwrap_or_default();
@@ -310,7 +311,7 @@ impl Candidate {
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
+        spec.renew_time = Some(MicroTime(wall_clock::now()));
         self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?;
         tracing::info!("{}: released", self.subject());
         Ok(())

@@ -24,6 +24,7 @@ pub mod recorder;
 mod run;
 pub mod serve;
 mod supervisor;
+mod wall_clock;
 pub mod watch;
 
 pub use everynode_core::plan::ScheduleBy;

@@ -25,7 +25,7 @@ pub struct Metrics {
     registry: Registry,
     pub queue: QueueMetrics,
     pub syncs: Family<SyncLabels, Counter>,
-    pub sync_seconds: Histogram,
+    sync_seconds: Histogram,
     pub writes: Family<WriteLabels, Counter>,
     pub expectations_lapsed: Counter,
     pub stale_syncs_skipped: Counter,
@@ -177,6 +177,14 @@ impl Metrics {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
+    }
+
+    /// Runs the planning part of a sync and records its duration.
+    pub fn time_sync<T>(&self, plan: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = plan();
+        self.sync_seconds.observe(started.elapsed().as_secs_f64());
+        result
     }
 
     /// A DaemonSet was taken off the queue, after this wait.

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::outage_log::{self, OutageLog};
+use crate::wall_clock;
 use aggregate::{Aggregator, EventWrite};
 pub use aggregate::{Occurrence, Regarding, Severity};
 
@@ -68,7 +69,10 @@ impl Writer {
     async fn run(mut self, mut receiver: mpsc::Receiver<Occurrence>, shutdown: CancellationToken) {
         let mut batch = Vec::new();
         loop {
-            let wait = self.aggregator.deadline().map_or(Duration::MAX, |at| at.since(now()));
+            let wait = self
+                .aggregator
+                .deadline()
+                .map_or(Duration::MAX, |at| at.since(wall_clock::timestamp()));
             tokio::select! {
                 received = receiver.recv_many(&mut batch, WAITING_MAX) => {
                     if received == 0 { break; }
@@ -87,7 +91,7 @@ impl Writer {
     }
 
     async fn write(&mut self, batch: &mut Vec<Occurrence>) {
-        let now = now();
+        let now = wall_clock::timestamp();
         for occurrence in batch.drain(..) {
             self.aggregator.record(occurrence, now);
         }
@@ -163,10 +167,6 @@ impl Writer {
             ..Event::default()
         }
     }
-}
-
-fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
 fn micro_time(at: Timestamp) -> MicroTime {

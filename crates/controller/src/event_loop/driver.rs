@@ -4,7 +4,6 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use everynode_core::api::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +15,7 @@ use crate::executor::Executor;
 use crate::observation::OrphanList;
 use crate::orphans;
 use crate::supervisor::Supervisor;
+use crate::wall_clock;
 
 /// Events taken at once.
 const EVENTS_MAX: usize = 512;
@@ -48,7 +48,7 @@ impl EventLoop {
                 () = alarm.as_mut() => {}
                 () = stop.cancelled() => return,
             }
-            for task in self.state.turn(batch.drain(..), now()) {
+            for task in self.state.turn(batch.drain(..), wall_clock::timestamp()) {
                 self.start(task);
             }
         }
@@ -65,7 +65,7 @@ impl EventLoop {
 
     /// How long nothing is due, if the clock is not set meanwhile.
     fn idle_time(&self) -> Duration {
-        let now = now();
+        let now = wall_clock::timestamp();
         self.state.due_at().map_or(LOOK_AGAIN, |at| at.since(now)).min(LOOK_AGAIN)
     }
 
@@ -92,8 +92,4 @@ impl EventLoop {
         };
         self.tasks.spawn(self.supervisor.to_its_end("the list of orphans", listing));
     }
-}
-
-pub(crate) fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }

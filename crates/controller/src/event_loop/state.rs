@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
@@ -220,9 +220,7 @@ impl LoopState {
     }
 
     fn sync(&mut self, key: &DaemonSetKey, now: Timestamp) {
-        let started = Instant::now();
-        let planned = self.index.plan(key, now);
-        self.metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
+        let planned = self.metrics.time_sync(|| self.index.plan(key, now));
         let Some(planned) = planned else { return self.finish(key, metrics::Outcome::success) };
         let (plan, raw) = (planned.plan, planned.raw);
         self.tell(key, &raw.uid, &plan);
