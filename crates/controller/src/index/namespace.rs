@@ -78,11 +78,15 @@ impl NamespaceIndex {
         }
         let mut state = DaemonSetState::new(config, daemon_set, nodes);
         state.apply_namespace_node_selector(self.node_selector.clone(), nodes);
-        let pods: Vec<&Pod> =
-            self.pods.values().map(|pod| &**pod).filter(|pod| concerns_pod(&state, pod)).collect();
+        let pods: Vec<&Pod> = self
+            .pods
+            .values()
+            .map(|pod| &**pod)
+            .filter(|pod| is_candidate(&state, &pod.controller, &pod.labels))
+            .collect();
         state.reset_pods(pods, nodes);
         for revision in self.revisions.values() {
-            if concerns_revision(&state, revision) {
+            if is_candidate(&state, &revision.controller, &revision.labels) {
                 state.apply_revision(revision.clone());
             }
         }
@@ -227,8 +231,10 @@ impl NamespaceIndex {
 
     pub fn reset_revisions(&mut self, revisions: Vec<Revision>, changed: &mut Changed) {
         for entry in self.daemon_sets.values_mut() {
-            let concerned =
-                revisions.iter().filter(|r| concerns_revision(&entry.state, r)).cloned();
+            let concerned = revisions
+                .iter()
+                .filter(|r| is_candidate(&entry.state, &r.controller, &r.labels))
+                .cloned();
             let concerned: Vec<Revision> = concerned.collect();
             if entry.state.reset_revisions(concerned) {
                 changed.insert(entry.raw.key.clone());
@@ -304,18 +310,12 @@ impl NamespaceIndex {
     }
 }
 
-/// Ours, or an orphan that could become ours.
-fn concerns_pod(state: &DaemonSetState, pod: &Pod) -> bool {
-    match &pod.controller {
+/// Whether an object with this controller and these labels is owned by the DaemonSet, or is an
+/// orphan that its selector matches.
+fn is_candidate(state: &DaemonSetState, controller: &Option<Uid>, labels: &Labels) -> bool {
+    match controller {
         Some(controller) => controller == state.uid(),
-        None => state.selects(&pod.labels),
-    }
-}
-
-fn concerns_revision(state: &DaemonSetState, revision: &Revision) -> bool {
-    match &revision.controller {
-        Some(controller) => controller == state.uid(),
-        None => state.selects(&revision.labels),
+        None => state.selects(labels),
     }
 }
 
