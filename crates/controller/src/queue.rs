@@ -13,11 +13,21 @@ use crate::rate_limit::TokenBucket;
 
 const BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
-/// The longest back-off for [`RECOVERY_LASTS`] after an outage.
+/// The longest back-off for [`RECOVERY_WINDOW`] after an outage that the watches have seen.
+///
+/// It applies to every failed write, because an API server that is reachable again may refuse for
+/// a while what it allows later (403 while its caches are cold). A watch that reconnects starts the
+/// window ([`Queue::retry_all`]).
 const RECOVERY_BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// How long after an outage an API server may still refuse what it will allow later (403 while its
-/// caches are cold).
-const RECOVERY_LASTS: Duration = Duration::from_secs(60);
+/// How long after an outage back-offs are limited by [`RECOVERY_BACKOFF_MAX`].
+const RECOVERY_WINDOW: Duration = Duration::from_secs(60);
+/// The longest delay before a write whose outcome is unknown is sent again (C35, C72).
+///
+/// Unlike [`RECOVERY_BACKOFF_MAX`] it needs no outage: when only the connection of one write breaks
+/// or one request times out, no watch reconnects and [`Queue::retry_all`] is not called. It is
+/// limited to unknown outcomes, because such a write may hold up the rest of a rollout, while a
+/// write that the server refuses need not be repeated every few seconds.
+pub(crate) const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
 /// Retries of all keys together: ten a second after a burst of a hundred.
 const RETRY_LIMIT: TokenBucket = TokenBucket::new(Duration::from_millis(100), 100);
 
@@ -99,7 +109,7 @@ impl Queue {
     /// The server is back: what failed because it was away need not wait any longer, and the next failures count as the
     /// first ones (C64). The limit over all keys holds.
     pub fn retry_all(&mut self, now: Timestamp) {
-        self.recovery_ends_at = now + RECOVERY_LASTS;
+        self.recovery_ends_at = now + RECOVERY_WINDOW;
         for key in std::mem::take(&mut self.failures).into_keys() {
             let at = now + self.retry_limit.take(since_epoch(now));
             self.add_at(key, at);

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
@@ -17,16 +16,12 @@ use crate::index::{Effects, Index};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
 use crate::observation::{Observation, OrphanList};
 use crate::outage_log::{FailureKind, OutageLog};
-use crate::queue::Queue;
+use crate::queue::{Queue, UNKNOWN_RETRY_MAX};
 use crate::recorder::{Occurrence, Recorder, Severity};
 use crate::watch::Change;
 
 /// DaemonSets looked at before events are taken again.
 const SYNCS_MAX: usize = 64;
-
-/// A write whose outcome is unknown is sent again after this time at the latest, whatever the back-off: it may hold up the
-/// rest of a rollout, and an API server that was away does not say when it is back (C35, C72).
-const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
 
 /// Kinds whose lists have to be complete before anything is decided (C1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
