@@ -215,7 +215,7 @@ impl Candidate {
 
     fn answered(&self) {
         self.config.outages.answered();
-        self.config.outages.works(&self.subject());
+        self.config.outages.recovered(&self.subject());
     }
 
     /// A leader leads on until its deadline; a standby that can't read the Lease knows nothing.

@@ -64,7 +64,7 @@ pub(crate) async fn list(
             }
         }
     };
-    outages.works(&subject);
+    outages.recovered(&subject);
     if events.send(Event::Orphans(orphans)).await.is_err() {
         tracing::debug!("orphan pods were not reported: the loop has ended");
     }

@@ -128,7 +128,7 @@ impl Writer {
         match written {
             Ok(()) => {
                 self.outages.answered();
-                self.outages.works(SUBJECT);
+                self.outages.recovered(SUBJECT);
             }
             Err(error) => {
                 let (kind, cause) = outage_log::failure(&error);

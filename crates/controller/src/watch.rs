@@ -325,7 +325,7 @@ impl<D: Decode, E> Watch<D, E> {
             return Ok(());
         }
         self.outages.answered();
-        self.outages.works(&self.subject());
+        self.outages.recovered(&self.subject());
         self.tell_of_contact(ConnectionState::Connected(self.resource.name)).await
     }
 

@@ -164,7 +164,7 @@ impl LoopState {
         } else {
             if !was_waiting {
                 self.queue.forget_failures(key);
-                self.outages.works(&subject(key));
+                self.outages.recovered(&subject(key));
             }
             self.add(key.clone(), now);
         }
