@@ -8,7 +8,7 @@ async fn a_refused_connection_is_logged_as_such() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let config = crate::client::Config::of_test(&format!("http://{address}"));
+    let config = crate::client::Config::for_test(&format!("http://{address}"));
     let client = crate::client::client(&config, crate::client::Pings::default()).unwrap();
     let request = http::Request::get("/version").body(Vec::new()).unwrap();
     let error = client.request_text(request).await.unwrap_err();

@@ -128,7 +128,7 @@ impl Followed {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
         let address = script.clone().serve().await;
-        let config = client::Config::of_test(&format!("http://{address}"));
+        let config = client::Config::for_test(&format!("http://{address}"));
         let (sender, changes) = mpsc::channel(100);
         let metrics = Arc::new(Metrics::default());
         let watch = Watch {
