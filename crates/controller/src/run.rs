@@ -466,7 +466,7 @@ impl Watcher {
             decoder,
             sender: self.sender.clone(),
             wrap,
-            contact: |contact| match contact {
+            wrap_connection: |connection| match connection {
                 ConnectionState::Connected(_) => Some(Event::Connected),
                 ConnectionState::Lost(_) => None,
             },

@@ -68,7 +68,7 @@ impl Cluster {
                 decoder: Raw,
                 sender: sender.clone(),
                 wrap: wrap(kind),
-                contact: |contact| Some(Event::Contact(contact)),
+                wrap_connection: |contact| Some(Event::Contact(contact)),
                 outages: outages.clone(),
                 metrics: metrics.clone(),
             };
