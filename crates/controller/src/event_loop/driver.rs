@@ -73,7 +73,7 @@ impl EventLoop {
         match task {
             Task::Execute { plan, raw } => {
                 let execution = self.executor.clone().execute(plan, raw);
-                self.tasks.spawn(self.supervisor.to_its_end("the execution of a plan", execution));
+                self.tasks.spawn(self.supervisor.supervise("the execution of a plan", execution));
             }
             Task::ListOrphans(list) => self.list_orphans(list),
             Task::WatchPods => {
@@ -90,6 +90,6 @@ impl EventLoop {
         let listing = async move {
             stop.run_until_cancelled(orphans::list(api, list, events, outages)).await;
         };
-        self.tasks.spawn(self.supervisor.to_its_end("the list of orphans", listing));
+        self.tasks.spawn(self.supervisor.supervise("the list of orphans", listing));
     }
 }
