@@ -92,7 +92,7 @@ impl<D: Decode> Feed<D> {
     fn open(&mut self, store: &Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Change<D::Item>> {
         match self.machine.request() {
             Request::StreamingList if !self.streams => {
-                self.machine.ended(End::Refused);
+                self.machine.ended(End::Unsupported);
                 Vec::new()
             }
             Request::StreamingList => self.stream(store, faults, rng).into_iter().collect(),

@@ -10,7 +10,7 @@ use everynode_controller::event_loop::{ListedResource, LoopState, Task};
 use everynode_controller::executor::{Executor, PodNames};
 use everynode_controller::index::Index;
 use everynode_controller::metrics::Metrics;
-use everynode_controller::observation::{Observation, OrphanList};
+use everynode_controller::observation::{Observation, OrphanListRequest};
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::recorder::{Occurrence, Recorder};
 use everynode_controller::{decode, orphans};
@@ -69,7 +69,7 @@ impl Term {
         let metrics = Arc::new(Metrics::new());
         let network = Network::default();
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let unlisted = [
+        let pending_lists = [
             ListedResource::Node,
             ListedResource::Namespace,
             ListedResource::DaemonSet,
@@ -78,7 +78,7 @@ impl Term {
         ];
         let control = LoopState::new(
             Index::new(setup.config),
-            unlisted.into(),
+            pending_lists.into(),
             recorder.clone(),
             metrics.clone(),
             OutageLog::default(),
@@ -128,7 +128,7 @@ impl Term {
         });
         let taken_for = mutation.map_or(now, |mutation| mutation.now(now));
         loop {
-            let tasks = self.control.turn(events.drain(..), taken_for);
+            let tasks = self.control.process(events.drain(..), taken_for);
             if let Some(Event::Observed(observation)) = late.take() {
                 self.control.index.observe(observation);
             }
@@ -149,11 +149,11 @@ impl Term {
             if let Some(violation) = self.listen(say) {
                 return Some(violation);
             }
-            if events.is_empty() && self.control.due_at().is_none_or(|at| at > taken_for) {
+            if events.is_empty() && self.control.next_deadline().is_none_or(|at| at > taken_for) {
                 break;
             }
         }
-        let due = self.control.due_at();
+        let due = self.control.next_deadline();
         let due = mutation.map_or(due, |mutation| mutation.wake_at(due));
         self.wake_at = due.map(|at| Timestamp(at.0 - self.setup.skew_ms));
         None
@@ -170,9 +170,9 @@ impl Term {
                 }
                 self.tasks.push(Box::pin(self.executor.clone().execute(plan, raw)));
             }
-            Task::ListOrphans(list) => {
+            Task::ListOrphans(request) => {
                 let executor = self.executor.clone();
-                self.tasks.push(Box::pin(list_orphans(executor, list)));
+                self.tasks.push(Box::pin(list_orphans(executor, request)));
             }
             Task::WatchPods => self.feeds.extend(self.pods.take()),
         }
@@ -207,11 +207,11 @@ impl Term {
     }
 }
 
-async fn list_orphans(executor: Executor<Network>, list: OrphanList) {
+async fn list_orphans(executor: Executor<Network>, request: OrphanListRequest) {
     loop {
-        if let Ok(orphans) = orphans::read(&executor.api, &list).await {
+        if let Ok(orphans) = orphans::read(&executor.api, &request).await {
             // A loop that has ended needs none.
-            let _ = executor.events.send(Event::Orphans(orphans)).await;
+            let _ = executor.events.send(Event::OrphansListed(orphans)).await;
             return;
         }
     }

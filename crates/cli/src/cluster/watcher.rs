@@ -73,7 +73,7 @@ impl Cluster {
                 decoder: RawDecoder,
                 sender: sender.clone(),
                 wrap: wrap(kind),
-                contact: |contact| Some(Event::Connection(contact)),
+                wrap_connection: |state| Some(Event::Connection(state)),
                 outages: outages.clone(),
                 metrics: metrics.clone(),
             };
