@@ -38,10 +38,10 @@ pub(crate) struct TokenAccount {
 
 /// The tokens that have not expired.
 #[derive(Default)]
-pub(crate) struct Tokens(Mutex<Issued>);
+pub(crate) struct Tokens(Mutex<IssuedTokens>);
 
 #[derive(Default)]
-struct Issued {
+struct IssuedTokens {
     last_number: u64,
     by_number: BTreeMap<u64, Token>,
 }
@@ -77,7 +77,7 @@ impl Tokens {
         Ok(text)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Issued> {
+    fn lock(&self) -> MutexGuard<'_, IssuedTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

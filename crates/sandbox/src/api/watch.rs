@@ -33,7 +33,7 @@ pub(crate) struct WatchRequest {
     pub selector: Selector,
     pub form: Form,
     pub include_object: IncludeObject,
-    pub start: Start,
+    pub start: WatchStart,
     pub bookmarks: bool,
     pub timeout_seconds: Option<u64>,
     pub read_faults: ReadFaults,
@@ -41,7 +41,7 @@ pub(crate) struct WatchRequest {
 
 /// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum WatchStart {
     /// After this resourceVersion.
     After(u64),
     /// From the current objects, as ADDED events, and a bookmark after them if `with_bookmark` is
@@ -62,7 +62,7 @@ const CHANGES_PER_READ: usize = 256;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The start of a watch with these parameters.
-pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
+pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
     let requested = match parameters.resource_version.as_str() {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
@@ -78,8 +78,8 @@ pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
              sendInitialEvents is provided",
         )),
         None => Ok(match requested {
-            None | Some(0) => Start::InitialEvents { with_bookmark: false },
-            Some(requested) => Start::After(requested),
+            None | Some(0) => WatchStart::InitialEvents { with_bookmark: false },
+            Some(requested) => WatchStart::After(requested),
         }),
         Some(_) if matching.is_empty() => Err(invalid_options(
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
@@ -89,10 +89,10 @@ pub(crate) fn start(parameters: &Parameters) -> Result<Start, Status> {
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
              resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
-        Some(true) => Ok(Start::InitialEvents { with_bookmark: true }),
-        Some(false) => {
-            Ok(requested.filter(|requested| *requested > 0).map_or(Start::Now, Start::After))
-        }
+        Some(true) => Ok(WatchStart::InitialEvents { with_bookmark: true }),
+        Some(false) => Ok(requested
+            .filter(|requested| *requested > 0)
+            .map_or(WatchStart::Now, WatchStart::After)),
     }
 }
 
@@ -154,9 +154,9 @@ impl Watcher {
         // Subscribe before reading the position, so that no write is missed.
         let updates = shared.subscribe(request.kind);
         let (position, initial) = match request.start {
-            Start::After(position) => (position, VecDeque::new()),
-            Start::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
-            Start::InitialEvents { .. } => {
+            WatchStart::After(position) => (position, VecDeque::new()),
+            WatchStart::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
+            WatchStart::InitialEvents { .. } => {
                 let options =
                     ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
                 let behind = request.read_faults.writes_behind;
@@ -172,7 +172,7 @@ impl Watcher {
             shared: Arc::clone(shared),
             updates,
             initial,
-            initial_end_at: (request.start == Start::InitialEvents { with_bookmark: true }
+            initial_end_at: (request.start == WatchStart::InitialEvents { with_bookmark: true }
                 && request.bookmarks)
                 .then(|| now + request.read_faults.bookmark_after.unwrap_or_default()),
             position,

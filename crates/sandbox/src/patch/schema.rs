@@ -19,12 +19,12 @@ pub(super) struct Field {
     name: &'static str,
     /// The type of the field, or of its elements if it is a list.
     pub(super) of: Option<&'static Type>,
-    pub(super) strategy: Strategy,
+    pub(super) strategy: MergeStrategy,
 }
 
 /// The merge strategy of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(super) enum MergeStrategy {
     /// Objects are merged field by field, other values are replaced.
     Plain,
     /// A list of objects is merged element by element, matched by a key.
@@ -52,10 +52,10 @@ pub fn merge_key(definition: &str, field: &str) -> Option<PatchMeta> {
         TYPES.iter().find(|known| known.definition == definition)?.field(field)?.strategy;
     let meta = |strategy, merge_key| Some(PatchMeta { strategy, merge_key });
     match strategy {
-        Strategy::Plain => None,
-        Strategy::MergeBy(key) => meta("merge", Some(key)),
-        Strategy::MergeRetainKeysBy(key) => meta("merge,retainKeys", Some(key)),
-        Strategy::MergeSet => meta("merge", None),
+        MergeStrategy::Plain => None,
+        MergeStrategy::MergeBy(key) => meta("merge", Some(key)),
+        MergeStrategy::MergeRetainKeysBy(key) => meta("merge,retainKeys", Some(key)),
+        MergeStrategy::MergeSet => meta("merge", None),
     }
 }
 
@@ -82,7 +82,7 @@ impl Type {
     }
 }
 
-impl Strategy {
+impl MergeStrategy {
     pub(super) fn merges_lists(self) -> bool {
         match self {
             Self::Plain => false,
@@ -100,21 +100,21 @@ impl Strategy {
 
 /// A field that leads to fields with a strategy.
 const fn object(name: &'static str, of: &'static Type) -> Field {
-    Field { name, of: Some(of), strategy: Strategy::Plain }
+    Field { name, of: Some(of), strategy: MergeStrategy::Plain }
 }
 
 /// A list whose elements contain no merging lists.
 const fn merge_by(name: &'static str, key: &'static str) -> Field {
-    Field { name, of: None, strategy: Strategy::MergeBy(key) }
+    Field { name, of: None, strategy: MergeStrategy::MergeBy(key) }
 }
 
 /// A list whose elements contain merging lists.
 const fn merge_each_by(name: &'static str, of: &'static Type, key: &'static str) -> Field {
-    Field { name, of: Some(of), strategy: Strategy::MergeBy(key) }
+    Field { name, of: Some(of), strategy: MergeStrategy::MergeBy(key) }
 }
 
 const fn merge_set(name: &'static str) -> Field {
-    Field { name, of: None, strategy: Strategy::MergeSet }
+    Field { name, of: None, strategy: MergeStrategy::MergeSet }
 }
 
 static TYPES: &[&Type] = &[
@@ -166,7 +166,11 @@ static POD_TEMPLATE_SPEC: Type = Type {
 static POD_SPEC: Type = Type {
     definition: "io.k8s.api.core.v1.PodSpec",
     fields: &[
-        Field { name: "volumes", of: Some(&VOLUME), strategy: Strategy::MergeRetainKeysBy("name") },
+        Field {
+            name: "volumes",
+            of: Some(&VOLUME),
+            strategy: MergeStrategy::MergeRetainKeysBy("name"),
+        },
         merge_each_by("initContainers", &CONTAINER, "name"),
         merge_each_by("containers", &CONTAINER, "name"),
         merge_each_by("ephemeralContainers", &EPHEMERAL_CONTAINER, "name"),
@@ -174,7 +178,11 @@ static POD_SPEC: Type = Type {
         merge_by("hostAliases", "ip"),
         merge_by("topologySpreadConstraints", "topologyKey"),
         merge_by("schedulingGates", "name"),
-        Field { name: "resourceClaims", of: None, strategy: Strategy::MergeRetainKeysBy("name") },
+        Field {
+            name: "resourceClaims",
+            of: None,
+            strategy: MergeStrategy::MergeRetainKeysBy("name"),
+        },
     ],
 };
 
@@ -221,7 +229,7 @@ static POD_STATUS: Type = Type {
         Field {
             name: "resourceClaimStatuses",
             of: None,
-            strategy: Strategy::MergeRetainKeysBy("name"),
+            strategy: MergeStrategy::MergeRetainKeysBy("name"),
         },
     ],
 };

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Field, Strategy, Type};
+use super::schema::{Field, MergeStrategy, Type};
 use super::{failed, go_text};
 use crate::status::{Reason, Status};
 use crate::value::json_type;
@@ -154,7 +154,7 @@ fn merge_field(
     value: Value,
     field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
-    let strategy = field.map_or(Strategy::Plain, |field| field.strategy);
+    let strategy = field.map_or(MergeStrategy::Plain, |field| field.strategy);
     let merged = match (original.remove(&key), value) {
         (_, Value::Null) => None,
         (Some(Value::Object(old)), Value::Object(new)) => {

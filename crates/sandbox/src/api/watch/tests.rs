@@ -28,7 +28,7 @@ fn shared() -> Arc<SharedCluster> {
     Arc::new(SharedCluster::new(cluster, CancellationToken::new()))
 }
 
-fn request(start: Start, group: Option<usize>) -> WatchRequest {
+fn request(start: WatchStart, group: Option<usize>) -> WatchRequest {
     let labels = group.map_or_else(String::new, |group| format!("group={group}"));
     WatchRequest {
         kind: &CONFIG_MAP,
@@ -96,7 +96,7 @@ struct Client {
 
 impl Client {
     fn new(shared: &Arc<SharedCluster>, group: Option<usize>) -> Self {
-        let start = Start::InitialEvents { with_bookmark: true };
+        let start = WatchStart::InitialEvents { with_bookmark: true };
         let watcher = Watcher::new(shared, request(start, group)).expect("a watch");
         let shared = Arc::clone(shared);
         Self { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
@@ -140,7 +140,7 @@ impl Client {
 
     fn truth(&self) -> BTreeMap<String, String> {
         let options = ListOptions {
-            selector: request(Start::Now, self.group).selector,
+            selector: request(WatchStart::Now, self.group).selector,
             ..Default::default()
         };
         let list = self.shared.read(|store| store.list(&CONFIG_MAP, &options)).expect("a list");
@@ -224,7 +224,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = Start::InitialEvents { with_bookmark: true };
+    let start = WatchStart::InitialEvents { with_bookmark: true };
     let mut watcher = Watcher::new(&shared, request(start, None)).expect("a watch");
     assert_eq!(
         events(&mut watcher).await,
@@ -240,7 +240,7 @@ async fn a_watch_sends_the_column_headers_once() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = Start::InitialEvents { with_bookmark: false };
+    let start = WatchStart::InitialEvents { with_bookmark: false };
     let form = Form::Table(MetaVersion::V1);
     let table = WatchRequest { form, ..request(start, None) };
     let mut watcher = Watcher::new(&shared, table).expect("a watch");
@@ -258,7 +258,7 @@ async fn a_watch_sends_the_column_headers_once() {
 #[tokio::test]
 async fn a_quiet_watch_gets_bookmarks() {
     let shared = shared();
-    let mut watcher = Watcher::new(&shared, request(Start::Now, Some(49))).expect("a watch");
+    let mut watcher = Watcher::new(&shared, request(WatchStart::Now, Some(49))).expect("a watch");
     write(&shared, 1);
     watcher.next_bookmark = Instant::now();
     assert_eq!(events(&mut watcher).await, ["BOOKMARK -"]);
@@ -270,7 +270,7 @@ async fn a_quiet_watch_gets_bookmarks() {
 #[tokio::test]
 async fn a_watch_shows_the_transitions_of_its_selector() {
     let shared = shared();
-    let start = Start::After(shared.read(|store| store.resource_version()));
+    let start = WatchStart::After(shared.read(|store| store.resource_version()));
     let mut watcher = Watcher::new(&shared, request(start, Some(1))).expect("a watch");
     for group in [1, 2, 1] {
         shared.write(|registry, now| {
@@ -296,11 +296,11 @@ async fn a_watch_ends_when_it_expires_or_times_out() {
         write(&shared, round);
     }
     compact(&shared, 0);
-    let mut watcher = Watcher::new(&shared, request(Start::After(1), None)).expect("a watch");
+    let mut watcher = Watcher::new(&shared, request(WatchStart::After(1), None)).expect("a watch");
     assert_eq!(events(&mut watcher).await, ["ERROR -"]);
     assert!(watcher.next().await.is_none());
 
-    let timed = WatchRequest { timeout_seconds: Some(1), ..request(Start::Now, None) };
+    let timed = WatchRequest { timeout_seconds: Some(1), ..request(WatchStart::Now, None) };
     let mut watcher = Watcher::new(&shared, timed).expect("a watch");
     assert!(watcher.next().await.is_none());
 }
@@ -313,18 +313,18 @@ fn watch_start_parameters_are_validated_as_upstream() {
         start(&parameters).map_err(|status| status.code())
     };
     let cases = [
-        ("", Ok(Start::InitialEvents { with_bookmark: false })),
-        ("resourceVersion=0", Ok(Start::InitialEvents { with_bookmark: false })),
-        ("resourceVersion=7", Ok(Start::After(7))),
+        ("", Ok(WatchStart::InitialEvents { with_bookmark: false })),
+        ("resourceVersion=0", Ok(WatchStart::InitialEvents { with_bookmark: false })),
+        ("resourceVersion=7", Ok(WatchStart::After(7))),
         ("resourceVersion=x", Err(422)),
         ("sendInitialEvents=true", Err(422)),
         ("resourceVersionMatch=NotOlderThan", Err(422)),
         ("sendInitialEvents=true&resourceVersionMatch=Exact", Err(422)),
         (
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-            Ok(Start::InitialEvents { with_bookmark: true }),
+            Ok(WatchStart::InitialEvents { with_bookmark: true }),
         ),
-        ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(Start::Now)),
+        ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(WatchStart::Now)),
     ];
     for (query, expected) in cases {
         assert_eq!(start(query), expected, "{query}");

@@ -8,12 +8,12 @@ use crate::store::Options;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
-struct World {
+struct Fixture {
     registry: Registry,
     collector: GarbageCollector,
 }
 
-impl World {
+impl Fixture {
     fn new(window: usize) -> Self {
         let registry = Registry::new(&Options { seed: 1, window }, NOW);
         Self { registry, collector: GarbageCollector::default() }
@@ -110,61 +110,65 @@ fn reference(owner: &Object) -> Value {
 /// grace period.
 #[test]
 fn background_deletion_takes_the_owner_first() {
-    let mut world = World::new(100);
-    world.daemon_set("default");
-    world.collect();
-    assert_eq!(world.left("default"), "ds p1 p2 p3 r");
-    world.delete(&DAEMON_SET, "default", "ds", None);
-    assert_eq!(world.left("default"), "p1 p2 p3 r");
-    world.collect();
-    assert_eq!(world.left("default"), "p1! p2!");
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.left("default"), "");
+    let mut fixture = Fixture::new(100);
+    fixture.daemon_set("default");
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "ds p1 p2 p3 r");
+    fixture.delete(&DAEMON_SET, "default", "ds", None);
+    assert_eq!(fixture.left("default"), "p1 p2 p3 r");
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "p1! p2!");
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "");
 }
 
 /// S11: in foreground deletion the owner stays until the last blocking dependent is gone.
 #[test]
 fn foreground_deletion_takes_the_owner_last() {
-    let mut world = World::new(100);
-    world.daemon_set("default");
-    world.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
-    world.collect();
-    assert_eq!(world.left("default"), "ds! p1! p2!");
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.left("default"), "");
+    let mut fixture = Fixture::new(100);
+    fixture.daemon_set("default");
+    fixture.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "ds! p1! p2!");
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "");
 }
 
 /// S11: foreground deletion deletes all dependents and waits only for those that block.
 #[test]
 fn a_nonblocking_dependent_does_not_delay_its_owner() {
-    let mut world = World::new(100);
-    let owner = world.daemon_set("default");
+    let mut fixture = Fixture::new(100);
+    let owner = fixture.daemon_set("default");
     let mut owners = json!([reference(&owner)]);
     owners[0]["blockOwnerDeletion"] = json!(false);
     let metadata =
         json!({"name": "lax", "ownerReferences": owners, "finalizers": ["example.dev/wait"]});
-    world.create(&CONFIG_MAP, "default", json!({"metadata": metadata}));
-    world.collect();
-    world.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
-    world.collect();
-    assert_eq!(world.left("default"), "ds! p1! p2! lax!");
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.left("default"), "lax!");
+    fixture.create(&CONFIG_MAP, "default", json!({"metadata": metadata}));
+    fixture.collect();
+    fixture.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "ds! p1! p2! lax!");
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "lax!");
 }
 
 /// S11: orphaned dependents stay, without the owner's reference.
 #[test]
 fn orphaning_leaves_the_dependents() {
-    let mut world = World::new(100);
-    world.daemon_set("default");
-    world.delete(&DAEMON_SET, "default", "ds", Some("Orphan"));
-    world.collect();
-    assert_eq!(world.left("default"), "p1 p2 p3 r");
+    let mut fixture = Fixture::new(100);
+    fixture.daemon_set("default");
+    fixture.delete(&DAEMON_SET, "default", "ds", Some("Orphan"));
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "p1 p2 p3 r");
     assert!(
-        world.registry.store().iter(&POD, None).all(|pod| pod.owner_references().next().is_none())
+        fixture
+            .registry
+            .store()
+            .iter(&POD, None)
+            .all(|pod| pod.owner_references().next().is_none())
     );
 }
 
@@ -172,8 +176,8 @@ fn orphaning_leaves_the_dependents() {
 /// unknown kind is left alone.
 #[test]
 fn owners_are_distinguished_by_uid() {
-    let mut world = World::new(100);
-    let owner = world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
+    let mut fixture = Fixture::new(100);
+    let owner = fixture.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
     let mut absent = reference(&owner);
     absent["uid"] = json!("11111111-2222-4333-8444-555555555555");
     let unknown = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u"});
@@ -188,41 +192,41 @@ fn owners_are_distinguished_by_uid() {
         ("unknown", json!([unknown])),
     ] {
         let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
-        world.create(&CONFIG_MAP, "default", object);
+        fixture.create(&CONFIG_MAP, "default", object);
     }
-    world.collect();
-    assert_eq!(world.left("default"), "kept one-left owner unknown");
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "kept one-left owner unknown");
     let one_left =
-        world.registry.store().find(&CONFIG_MAP, "default", "one-left").expect("it is there");
+        fixture.registry.store().find(&CONFIG_MAP, "default", "one-left").expect("it is there");
     assert_eq!(one_left.owner_references().count(), 1);
 }
 
 /// S11: a deleted namespace is emptied, with the grace periods of its pods, and then removed.
 #[test]
 fn a_deleted_namespace_is_emptied() {
-    let mut world = World::new(100);
-    world.create(&NAMESPACE, "", json!({"metadata": {"name": "team"}}));
-    world.daemon_set("team");
-    world.create(&CONFIG_MAP, "team", json!({"metadata": {"name": "cm"}}));
-    world.delete(&NAMESPACE, "", "team", None);
-    world.collect();
-    assert_eq!(world.left("team"), "p1! p2!");
-    assert!(world.registry.store().find(&NAMESPACE, "", "team").is_some());
-    world.end_pods();
-    world.collect();
-    assert!(world.registry.store().find(&NAMESPACE, "", "team").is_none());
+    let mut fixture = Fixture::new(100);
+    fixture.create(&NAMESPACE, "", json!({"metadata": {"name": "team"}}));
+    fixture.daemon_set("team");
+    fixture.create(&CONFIG_MAP, "team", json!({"metadata": {"name": "cm"}}));
+    fixture.delete(&NAMESPACE, "", "team", None);
+    fixture.collect();
+    assert_eq!(fixture.left("team"), "p1! p2!");
+    assert!(fixture.registry.store().find(&NAMESPACE, "", "team").is_some());
+    fixture.end_pods();
+    fixture.collect();
+    assert!(fixture.registry.store().find(&NAMESPACE, "", "team").is_none());
 }
 
 /// S7, S11: a collector that missed changes finds the work that it missed.
 #[test]
 fn the_collector_recovers_from_missed_changes() {
-    let mut world = World::new(3);
-    world.daemon_set("default");
-    world.collect();
-    world.delete(&DAEMON_SET, "default", "ds", None);
+    let mut fixture = Fixture::new(3);
+    fixture.daemon_set("default");
+    fixture.collect();
+    fixture.delete(&DAEMON_SET, "default", "ds", None);
     for index in 0..5 {
         let name = format!("ds-{index}");
-        world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": name}}));
+        fixture.create(&CONFIG_MAP, "default", json!({"metadata": {"name": name}}));
         let daemon_set = json!({
             "metadata": {"name": name},
             "spec": {
@@ -233,11 +237,11 @@ fn the_collector_recovers_from_missed_changes() {
                 },
             },
         });
-        world.create(&DAEMON_SET, "default", daemon_set);
+        fixture.create(&DAEMON_SET, "default", daemon_set);
     }
-    world.collect();
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.registry.store().count(&POD), 0);
-    assert_eq!(world.registry.store().count(&CONTROLLER_REVISION), 0);
+    fixture.collect();
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.registry.store().count(&POD), 0);
+    assert_eq!(fixture.registry.store().count(&CONTROLLER_REVISION), 0);
 }

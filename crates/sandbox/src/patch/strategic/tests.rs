@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
-use proptest::strategy::Strategy as Gen;
+use proptest::strategy::Strategy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -143,7 +143,8 @@ fn diff_lists(
         patch.insert(format!("{SET_ELEMENT_ORDER}/{name}"), new.iter().cloned().collect());
         return;
     };
-    let retains = matches!(field.map(|field| field.strategy), Some(Strategy::MergeRetainKeysBy(_)));
+    let retains =
+        matches!(field.map(|field| field.strategy), Some(MergeStrategy::MergeRetainKeysBy(_)));
     let find = |list: &[Value], id: &Value| list.iter().find(|item| &item[key] == id).cloned();
     let mut changes = Vec::new();
     for item in new {
@@ -170,7 +171,7 @@ fn diff_lists(
 }
 
 /// A list of objects with unique keys.
-fn keyed(key: &'static str, of: impl Gen<Value = Value>) -> impl Gen<Value = Value> {
+fn keyed(key: &'static str, of: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     prop::collection::vec(("[a-e]", of), 1..5).prop_map(move |items| {
         let mut seen = BTreeSet::new();
         items
@@ -184,18 +185,18 @@ fn keyed(key: &'static str, of: impl Gen<Value = Value>) -> impl Gen<Value = Val
     })
 }
 
-fn scalars() -> impl Gen<Value = Value> {
+fn scalars() -> impl Strategy<Value = Value> {
     prop::collection::btree_set("[a-e]", 1..4)
         .prop_map(|set| set.into_iter().collect::<Vec<_>>())
         .prop_shuffle()
         .prop_map(Value::from)
 }
 
-fn labels() -> impl Gen<Value = Value> {
+fn labels() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[a-d]", "[x-z]", 1..4).prop_map(|map| json!(map))
 }
 
-fn container() -> impl Gen<Value = Value> {
+fn container() -> impl Strategy<Value = Value> {
     (
         prop::option::of(keyed("name", labels().prop_map(|labels| json!({"value": labels})))),
         prop::option::of(scalars()),
@@ -206,7 +207,7 @@ fn container() -> impl Gen<Value = Value> {
         })
 }
 
-fn volume() -> impl Gen<Value = Value> {
+fn volume() -> impl Strategy<Value = Value> {
     prop_oneof![
         labels().prop_map(|source| json!({"configMap": source})),
         labels().prop_map(|source| json!({"hostPath": source})),
@@ -214,7 +215,7 @@ fn volume() -> impl Gen<Value = Value> {
     ]
 }
 
-fn pod() -> impl Gen<Value = Value> {
+fn pod() -> impl Strategy<Value = Value> {
     (
         (
             prop::option::of(labels()),
@@ -240,7 +241,7 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// Any JSON, with field names of the schema and directives among its keys.
-fn hostile() -> impl Gen<Value = Value> {
+fn hostile() -> impl Strategy<Value = Value> {
     let key = prop::sample::select(vec![
         "metadata",
         "spec",

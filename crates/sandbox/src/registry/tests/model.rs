@@ -28,9 +28,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The state that a client knows: names with their resourceVersions.
-type Known = BTreeMap<String, u64>;
+type ObjectVersions = BTreeMap<String, u64>;
 
-fn known(list: &List) -> Known {
+fn object_versions(list: &List) -> ObjectVersions {
     list.items.iter().map(|item| (item.name().to_string(), item.resource_version())).collect()
 }
 
@@ -38,7 +38,7 @@ fn known(list: &List) -> Known {
 /// longer contains its position.
 struct Client {
     selector: Selector,
-    known: Known,
+    versions: ObjectVersions,
     position: u64,
 }
 
@@ -47,7 +47,7 @@ impl Client {
         let selector = self.selector.clone();
         let list = store.list(&CONFIG_MAP, &ListOptions { selector, ..ListOptions::default() });
         let list = list.expect("it is valid");
-        self.known = known(&list);
+        self.versions = object_versions(&list);
         self.position = list.resource_version;
     }
 
@@ -65,9 +65,9 @@ impl Client {
             let version = event.object.resource_version();
             assert_eq!(version, change.resource_version);
             let before = match event.action {
-                Action::Added => self.known.insert(name, version).is_none(),
-                Action::Modified => self.known.insert(name, version).is_some(),
-                Action::Deleted => self.known.remove(&name).is_some(),
+                Action::Added => self.versions.insert(name, version).is_none(),
+                Action::Modified => self.versions.insert(name, version).is_some(),
+                Action::Deleted => self.versions.remove(&name).is_some(),
             };
             assert!(before, "an event fits what the client knows: {event:?}");
         }
@@ -79,15 +79,15 @@ impl Client {
 #[derive(Default)]
 struct Pager {
     token: Option<String>,
-    expected: Known,
-    seen: Known,
+    expected: ObjectVersions,
+    seen: ObjectVersions,
 }
 
 impl Pager {
     fn page(&mut self, store: &Store, limit: usize) {
         let everything = || {
             let options = ListOptions::default();
-            known(&store.list(&CONFIG_MAP, &options).expect("it is valid"))
+            object_versions(&store.list(&CONFIG_MAP, &options).expect("it is valid"))
         };
         if self.token.is_none() {
             *self = Self { expected: everything(), ..Self::default() };
@@ -97,7 +97,7 @@ impl Pager {
         let Ok(list) = store.list(&CONFIG_MAP, &options) else {
             return;
         };
-        self.seen.extend(known(&list));
+        self.seen.extend(object_versions(&list));
         self.token = list.continue_token;
         match (&self.token, list.remaining_item_count) {
             (None, _) => assert_eq!(self.seen, self.expected, "pages show one snapshot"),
@@ -119,7 +119,7 @@ fn run(steps: &[Step], window: usize) {
                 labels: LabelSelector::parse(labels).expect("it parses"),
                 fields: FieldSelector::default(),
             },
-            known: Known::new(),
+            versions: ObjectVersions::new(),
             position: 0,
         })
         .collect();
@@ -163,9 +163,9 @@ fn run(steps: &[Step], window: usize) {
     }
     for mut client in clients {
         while client.read(registry.store(), 3) {}
-        let followed = std::mem::take(&mut client.known);
+        let followed = std::mem::take(&mut client.versions);
         client.list(registry.store());
-        assert_eq!(followed, client.known, "{:?}", client.selector.labels);
+        assert_eq!(followed, client.versions, "{:?}", client.selector.labels);
     }
 }
 
