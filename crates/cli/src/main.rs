@@ -10,7 +10,6 @@
 //! standard error and an exit code.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 // `println!` panics if the stream is full or closed; `output` does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

@@ -35,7 +35,6 @@
 //! no clock and do no I/O. The simulation runs the same code in virtual time.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 
 pub mod api;
 mod backoff;

@@ -213,7 +213,7 @@ impl<D: Decode, E> Watch<D, E> {
         progress: &mut Progress<D::Item>,
     ) -> Result<(), Error> {
         let uri = self.resource.page(limit, continue_token.as_deref());
-        let body = timeout(ANSWER_TIMEOUT, self.get_body(&uri)).await??;
+        let body = timeout(ANSWER_TIMEOUT, self.read_body(&uri)).await??;
         progress.backoff.list_began();
         let mut problems = Vec::new();
         let page = read::page(&mut self.decoder, &body, &mut problems);
@@ -289,7 +289,7 @@ impl<D: Decode, E> Watch<D, E> {
         }
     }
 
-    async fn get_body(&self, uri: &str) -> Result<Bytes, Error> {
+    async fn read_body(&self, uri: &str) -> Result<Bytes, Error> {
         Ok(read_body(self.get(uri).await?.into_body()).await?)
     }
 

@@ -15,7 +15,6 @@
 //! decision of the controller, the crate runs `everynode-core` on the snapshot instead of repeating
 //! its rules.
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 
 mod controller_state;
 mod controller_view;

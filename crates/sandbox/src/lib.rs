@@ -39,7 +39,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 
 mod api;
 mod authorization;

@@ -53,8 +53,8 @@ async fn a_dead_connection_is_detected_and_replaced() {
     assert_eq!(made.load(Ordering::Relaxed), 4);
 }
 
-/// C64: finding 15. HTTP/1.1 has no pings. TCP's keepalive probes start as early, and the connection
-/// is given up as early, as pings would do it.
+/// C64: finding 15. HTTP/1.1 has no pings. TCP's keepalive probes start as early as pings would,
+/// and a dead connection is closed as early.
 #[tokio::test]
 async fn tcp_keepalive_replaces_pings_for_http_1() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -286,16 +286,16 @@ fn a_pod_that_does_not_fit_its_node_fails() {
         ),
         (
             bound(|pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"})),
-            "NodeAffinity: Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's \
-             node affinity/selector",
+            "NodeAffinity: Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match \
+             Pod's node affinity/selector",
         ),
         (
             bound(|pod| {
                 let ports = json!([{"containerPort": 80, "hostPort": 80}]);
                 pod["spec"]["containers"][0]["ports"] = ports;
             }),
-            "NodePorts: Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for \
-             the requested pod ports",
+            "NodePorts: Pod was rejected: Predicate NodePorts failed: node(s) didn't have free \
+             ports for the requested pod ports",
         ),
     ] {
         let mut sim = Sim::new(1);
