@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// A typical log collector, which is ready as soon as it is scheduled and stops at once.
-pub fn template(name: &str) -> Value {
+pub(crate) fn template(name: &str) -> Value {
     let lifecycle =
         "[{stage: pull, delay: 0s}, {stage: start, delay: 0s}, {stage: stop, delay: 0s}]";
     json!({

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_everynode");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_everynode");
 
 /// A running `everynode sandbox`, which ends when dropped.
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     process: Child,
     kubeconfig: PathBuf,
     _directory: tempfile::TempDir,
@@ -17,7 +17,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Returns when all nodes are ready and all DaemonSets rolled out.
-    pub fn start(arguments: &[&str]) -> anyhow::Result<Sandbox> {
+    pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Sandbox> {
         let directory = tempfile::tempdir()?;
         let kubeconfig = directory.path().join("kubeconfig");
         let mut process = Command::new(PROGRAM)
@@ -37,7 +37,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    pub fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 }
@@ -49,7 +49,7 @@ impl Drop for Sandbox {
 }
 
 /// Errors are ignored: the process may have ended already.
-pub fn end(process: &mut Child) {
+pub(crate) fn end(process: &mut Child) {
     let _ = process.kill();
     let _ = process.wait();
 }

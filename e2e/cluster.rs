@@ -4,10 +4,10 @@
 mod commands;
 mod conformance;
 mod delete;
-pub mod kubectl;
-pub mod nodes;
+pub(crate) mod kubectl;
+pub(crate) mod nodes;
 mod ownership;
-pub mod placement;
+pub(crate) mod placement;
 mod python;
-pub mod revisions;
+pub(crate) mod revisions;
 mod rolling;

@@ -14,7 +14,7 @@ use crate::world::{World, eventually};
 
 /// The limits that hold at every moment.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Maximum number of pods per node that are not terminating.
     pub pods_per_node_max: usize,
     /// Maximum number of nodes without an available pod, of those that had one at the start.
@@ -23,26 +23,26 @@ pub struct Limits {
 
 /// The observations and violations.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     pub violations: Vec<String>,
     pub created: BTreeSet<String>,
     pub deleted: BTreeSet<String>,
     pub nodes_down_most: usize,
 }
 
-pub struct Observer {
+pub(crate) struct Observer {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<Report>>,
 }
 
 impl Observer {
     /// Starts with the pods that the DaemonSet has now.
-    pub async fn start(world: &World, name: &str, limits: Limits) -> Result<Observer> {
+    pub(crate) async fn start(world: &World, name: &str, limits: Limits) -> Result<Observer> {
         Observer::start_by_label(world, "app", name, limits).await
     }
 
     /// Starts with the pods that have the given label instead of the tests' own.
-    pub async fn start_by_label(
+    pub(crate) async fn start_by_label(
         world: &World,
         key: &str,
         value: &str,
@@ -59,14 +59,14 @@ impl Observer {
     }
 
     /// The observations so far.
-    pub async fn report(self) -> Result<Report> {
+    pub(crate) async fn report(self) -> Result<Report> {
         // The task's own result reports its failure.
         let _ = self.stop.send(());
         self.task.await?
     }
 
     /// The observations; fails on any violation.
-    pub async fn finish(self) -> Result<Report> {
+    pub(crate) async fn finish(self) -> Result<Report> {
         let report = self.report().await?;
         ensure!(report.violations.is_empty(), "violations: {:#?}", report.violations);
         Ok(report)
@@ -178,14 +178,14 @@ fn resource_version(event: &WatchEvent<Pod>) -> Option<String> {
 }
 
 /// Whether the pod is ready and not terminating.
-pub fn is_available(pod: &Pod) -> bool {
+pub(crate) fn is_available(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     pod.metadata.deletion_timestamp.is_none()
         && conditions.filter(|found| found.type_ == "Ready").any(|found| found.status == "True")
 }
 
 /// The node that the pod is on or requests.
-pub fn node_of(pod: &Pod) -> String {
+pub(crate) fn node_of(pod: &Pod) -> String {
     let pinned = || {
         let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
         let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
@@ -196,16 +196,20 @@ pub fn node_of(pod: &Pod) -> String {
     bound.filter(|name| !name.is_empty()).or_else(pinned).unwrap_or_default()
 }
 
-pub fn name_of(pod: &Pod) -> String {
+pub(crate) fn name_of(pod: &Pod) -> String {
     pod.metadata.name.clone().unwrap_or_default()
 }
 
-pub fn uid(pod: &Pod) -> String {
+pub(crate) fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
 /// Waits until the pods have exactly these UIDs.
-pub async fn same_pods(world: &World, name: &str, expected: &BTreeSet<String>) -> Result<()> {
+pub(crate) async fn same_pods(
+    world: &World,
+    name: &str,
+    expected: &BTreeSet<String>,
+) -> Result<()> {
     eventually("the same pods are there", async || {
         let found: BTreeSet<String> = world.pods_of(name).await?.iter().map(uid).collect();
         ensure!(found == *expected, "there are {found:?}, not {expected:?}");
@@ -214,6 +218,6 @@ pub async fn same_pods(world: &World, name: &str, expected: &BTreeSet<String>) -
     .await
 }
 
-pub async fn uids(world: &World, name: &str) -> Result<BTreeSet<String>> {
+pub(crate) async fn uids(world: &World, name: &str) -> Result<BTreeSet<String>> {
     Ok(world.pods_of(name).await?.iter().map(uid).collect())
 }

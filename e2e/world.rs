@@ -1,14 +1,14 @@
 //! The cluster of one test: a sandbox process that ends with the test, or a namespace on an
 //! existing cluster.
 
-pub mod account;
-pub mod command;
-pub mod faults;
-pub mod http_proxy;
-pub mod manifest;
-pub mod process;
-pub mod tcp_proxy;
-pub mod terminal;
+pub(crate) mod account;
+pub(crate) mod command;
+pub(crate) mod faults;
+pub(crate) mod http_proxy;
+pub(crate) mod manifest;
+pub(crate) mod process;
+pub(crate) mod tcp_proxy;
+pub(crate) mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";
 
-pub struct World {
+pub(crate) struct World {
     pub client: kube::Client,
     pub kubeconfig: PathBuf,
     /// The test's own namespace, which exists.
@@ -45,7 +45,7 @@ pub struct World {
 }
 
 /// The options of a sandbox.
-pub struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     pub nodes: usize,
     pub controller: bool,
     pub arguments: &'a [&'a str],
@@ -60,7 +60,7 @@ impl Default for Setup<'_> {
 impl World {
     /// A cluster with a running controller: a sandbox with this number of nodes, or the external
     /// cluster.
-    pub async fn cluster(nodes: usize) -> Result<World> {
+    pub(crate) async fn cluster(nodes: usize) -> Result<World> {
         let permit = Permit::acquire();
         match std::env::var_os(EXTERNAL) {
             Some(kubeconfig) => World::connect(permit, None, temporary()?, kubeconfig.into()).await,
@@ -70,7 +70,7 @@ impl World {
 
     /// A sandbox, for tests that depend on one. Prints a note and returns `None` if an external
     /// cluster is tested.
-    pub async fn sandbox(setup: Setup<'_>) -> Result<Option<World>> {
+    pub(crate) async fn sandbox(setup: Setup<'_>) -> Result<Option<World>> {
         if std::env::var_os(EXTERNAL).is_some() {
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
             eprintln!("{test} is skipped: it needs a sandbox, and {EXTERNAL} is set");
@@ -141,39 +141,39 @@ impl World {
         Ok(())
     }
 
-    pub fn daemon_sets(&self) -> Api<DaemonSet> {
+    pub(crate) fn daemon_sets(&self) -> Api<DaemonSet> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub fn pods(&self) -> Api<Pod> {
+    pub(crate) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub fn revisions(&self) -> Api<ControllerRevision> {
+    pub(crate) fn revisions(&self) -> Api<ControllerRevision> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub fn nodes(&self) -> Api<Node> {
+    pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
 
-    pub fn events(&self) -> Api<Event> {
+    pub(crate) fn events(&self) -> Api<Event> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub async fn create_daemon_set(&self, manifest: &Value) -> Result<DaemonSet> {
+    pub(crate) async fn create_daemon_set(&self, manifest: &Value) -> Result<DaemonSet> {
         let ds = serde_json::from_value(manifest.clone()).context("the test's own manifest")?;
         Ok(self.daemon_sets().create(&PostParams::default(), &ds).await?)
     }
 
     /// Applies a JSON merge patch.
-    pub async fn patch_daemon_set(&self, name: &str, patch: Value) -> Result<DaemonSet> {
+    pub(crate) async fn patch_daemon_set(&self, name: &str, patch: Value) -> Result<DaemonSet> {
         let daemon_sets = self.daemon_sets();
         Ok(daemon_sets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
     /// The DaemonSet's pods by their `app` label, including terminating ones, sorted by name.
-    pub async fn pods_of(&self, name: &str) -> Result<Vec<Pod>> {
+    pub(crate) async fn pods_of(&self, name: &str) -> Result<Vec<Pod>> {
         let selected = ListParams::default().labels(&format!("app={name}"));
         let mut pods = self.pods().list(&selected).await?.items;
         pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// Waits until the latest spec of the DaemonSet is rolled out on every node.
-    pub async fn settled(&self, name: &str) -> Result<DaemonSet> {
+    pub(crate) async fn settled(&self, name: &str) -> Result<DaemonSet> {
         eventually(&format!("daemonset {name} rolls out"), async || {
             let ds = self.daemon_sets().get(name).await?;
             let status = ds.status.clone().unwrap_or_default();
@@ -201,7 +201,7 @@ impl World {
     /// Waits until no pod of the DaemonSet was created in the current or the previous second.
     /// Creation timestamps have whole seconds, and the name decides between pods of the same
     /// second.
-    pub async fn pods_have_aged(&self, name: &str) -> Result<()> {
+    pub(crate) async fn pods_have_aged(&self, name: &str) -> Result<()> {
         eventually("the pods are two seconds old", async || {
             for pod in self.pods_of(name).await? {
                 let created = pod.metadata.creation_timestamp.context("no creation time")?.0;
@@ -214,18 +214,18 @@ impl World {
     }
 
     /// Creates a DaemonSet and waits until it is rolled out.
-    pub async fn roll_out(&self, manifest: &Value) -> Result<DaemonSet> {
+    pub(crate) async fn roll_out(&self, manifest: &Value) -> Result<DaemonSet> {
         let created = self.create_daemon_set(manifest).await?;
         self.settled(created.metadata.name.as_deref().unwrap_or_default()).await
     }
 
-    pub fn node_names(nodes: &[Node]) -> Vec<String> {
+    pub(crate) fn node_names(nodes: &[Node]) -> Vec<String> {
         nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
     }
 
     /// All nodes of the sandbox, or the nodes of the external cluster that accept any pod. Tests
     /// restore nodes to their original state.
-    pub async fn list_nodes(&self) -> Result<Vec<Node>> {
+    pub(crate) async fn list_nodes(&self) -> Result<Vec<Node>> {
         let mut nodes = self.nodes().list(&ListParams::default()).await?.items;
         nodes.retain(|node| self.sandbox.is_some() || is_open(node));
         Ok(nodes)
@@ -263,16 +263,16 @@ fn is_open(node: &Node) -> bool {
     })
 }
 
-pub fn deadline() -> Duration {
+pub(crate) fn deadline() -> Duration {
     if std::env::var_os(EXTERNAL).is_some() { EXTERNAL_DEADLINE } else { DEADLINE }
 }
 
 /// Repeats the check until it succeeds; fails with its last error at the deadline.
-pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+pub(crate) async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     within(deadline(), what, check).await
 }
 
-pub async fn within<T>(
+pub(crate) async fn within<T>(
     deadline: Duration,
     what: &str,
     mut check: impl AsyncFnMut() -> Result<T>,
@@ -292,7 +292,7 @@ pub async fn within<T>(
     }
 }
 
-pub async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     Ok(kube::Client::try_from(config)?)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::Context;
 
-pub struct Case {
+pub(crate) struct Case {
     pub nodes: u32,
     pub daemon_sets: u32,
     /// The number of pods on every node that belong to no DaemonSet.
@@ -14,7 +14,7 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn parse(text: &str) -> anyhow::Result<Case> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Case> {
         let (size, rollouts) = text.split_once('@').unwrap_or((text, ""));
         let (size, foreign) = size.split_once('+').unwrap_or((size, "0"));
         let (nodes, daemon_sets) = size.split_once('x').context("a case is NODESxDAEMONSETS")?;
@@ -28,7 +28,7 @@ impl Case {
     }
 
     /// The number of pods of DaemonSets.
-    pub fn pods(&self) -> u32 {
+    pub(crate) fn pods(&self) -> u32 {
         self.nodes * self.daemon_sets
     }
 }

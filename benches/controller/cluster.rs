@@ -18,19 +18,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1800);
 const REQUESTS_AT_ONCE: usize = 32;
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     client: kube::Client,
 }
 
 impl Cluster {
-    pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Cluster> {
+    pub(crate) async fn connect(kubeconfig: &Path) -> anyhow::Result<Cluster> {
         let file = Kubeconfig::read_from(kubeconfig)?;
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(file, &options).await?;
         Ok(Cluster { client: kube::Client::try_from(config)? })
     }
 
-    pub async fn create_namespace(&self) -> anyhow::Result<()> {
+    pub(crate) async fn create_namespace(&self) -> anyhow::Result<()> {
         self.send(Method::POST, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}}))
             .await
     }
@@ -38,7 +38,11 @@ impl Cluster {
     /// Creates pods of an owner that is not a DaemonSet. They stay pending on their nodes, which
     /// saves the sandbox work and makes no difference to the controller: it drops them while
     /// decoding (C3).
-    pub async fn create_foreign_pods(&self, nodes: u32, per_node: u32) -> anyhow::Result<u32> {
+    pub(crate) async fn create_foreign_pods(
+        &self,
+        nodes: u32,
+        per_node: u32,
+    ) -> anyhow::Result<u32> {
         let path = &format!("/api/v1/namespaces/{NAMESPACE}/pods");
         let names = self.node_names().await?;
         ensure!(names.len() == nodes as usize, "{} nodes, not {nodes}", names.len());
@@ -51,7 +55,7 @@ impl Cluster {
         Ok(nodes * per_node)
     }
 
-    pub async fn create_daemon_sets(&self, count: u32) -> anyhow::Result<()> {
+    pub(crate) async fn create_daemon_sets(&self, count: u32) -> anyhow::Result<()> {
         let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets");
         for number in 0..count {
             self.send(Method::POST, &path, &daemon_set(number)).await?;
@@ -60,7 +64,7 @@ impl Cluster {
     }
 
     /// Changes the template of all DaemonSets.
-    pub async fn roll_out(
+    pub(crate) async fn roll_out(
         &self,
         daemon_sets: u32,
         round: usize,
@@ -81,7 +85,7 @@ impl Cluster {
 
     /// Waits until the status of every DaemonSet reports its current template as available on every
     /// node.
-    pub async fn wait_until_settled(&self, case: &Case, phase: &str) -> anyhow::Result<()> {
+    pub(crate) async fn wait_until_settled(&self, case: &Case, phase: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {
             let list =

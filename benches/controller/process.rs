@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A running `everynode run`, which ends when dropped.
-pub struct Controller {
+pub(crate) struct Controller {
     process: Child,
     started: Instant,
     /// When the controller reported that it is ready.
@@ -24,7 +24,7 @@ pub struct Controller {
 
 /// The resource usage of a process.
 #[derive(Clone, Copy)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// User and system time.
     pub cpu: Duration,
     pub memory_kilobytes: u64,
@@ -33,7 +33,7 @@ pub struct Usage {
 
 impl Controller {
     /// Returns when all lists are complete.
-    pub async fn start(kubeconfig: &Path) -> anyhow::Result<Controller> {
+    pub(crate) async fn start(kubeconfig: &Path) -> anyhow::Result<Controller> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let started = Instant::now();
         let process = Command::new(PROGRAM)
@@ -55,7 +55,7 @@ impl Controller {
     }
 
     /// The time from the start until readiness.
-    pub fn time_to_ready(&self) -> Duration {
+    pub(crate) fn time_to_ready(&self) -> Duration {
         self.ready - self.started
     }
 
@@ -63,7 +63,7 @@ impl Controller {
     ///
     /// # Errors
     /// If the process has ended.
-    pub fn usage(&self) -> anyhow::Result<Usage> {
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         let status = self.proc("status")?;
         Ok(Usage {
             cpu: cpu_time(&self.proc("stat")?).context("the form of stat")?,
@@ -74,7 +74,7 @@ impl Controller {
 
     /// The CPU time as `usage().cpu`, but in nanoseconds instead of ticks, and only of existing
     /// threads.
-    pub fn run_time(&self) -> anyhow::Result<Duration> {
+    pub(crate) fn run_time(&self) -> anyhow::Result<Duration> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
             let text = fs::read_to_string(thread?.path().join("schedstat"))?;

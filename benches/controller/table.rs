@@ -15,7 +15,7 @@ const UPSTREAM: &[(u32, u32, &str, f64)] = &[
     (1000, 1, "update at 1", 54.6),
 ];
 
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     pub case: &'a Case,
     pub phase: &'a str,
     /// The number of pods that were placed or replaced.
@@ -25,14 +25,14 @@ pub struct Row<'a> {
     pub usage: Usage,
 }
 
-pub fn print_machine() {
+pub(crate) fn print_machine() {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!("# {cores} cores, {}", model.unwrap_or("of an unknown kind"));
 }
 
-pub fn print_header() {
+pub(crate) fn print_header() {
     println!(
         "| {:<26} | {:<14} | {:>8} | {:>8} | {:>10} | {:>17} | {:>11} | {:>11} |",
         "nodes x DaemonSets",
@@ -47,7 +47,7 @@ pub fn print_header() {
     println!("|---|---|--:|--:|--:|--:|--:|--:|");
 }
 
-pub fn print_row(row: &Row) {
+pub(crate) fn print_row(row: &Row) {
     let (per_pod, ratio) = match (row.phase, row.pods) {
         ("idle", _) | (_, 0) => {
             let per_second = row.cpu.as_secs_f64() * 1000.0 / row.wall.as_secs_f64();

@@ -32,7 +32,7 @@ async fn an_operator_taints_cordons_and_replaces_nodes() -> Result<()> {
 }
 
 /// The steps, independent of the cluster's controller.
-pub async fn main_path(world: &World) -> Result<()> {
+pub(crate) async fn main_path(world: &World) -> Result<()> {
     apply(world).await?;
     tables_have_upstreams_columns(world).await?;
     describe_tells_the_story(world).await?;
@@ -41,7 +41,7 @@ pub async fn main_path(world: &World) -> Result<()> {
     delete(world).await
 }
 
-pub async fn apply(world: &World) -> Result<()> {
+pub(crate) async fn apply(world: &World) -> Result<()> {
     let example = include_str!("../../examples/fluentd-elasticsearch.yaml");
     let manifest = example
         .replace("namespace: kube-system", &format!("namespace: {}", world.namespace))

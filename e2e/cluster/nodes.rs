@@ -81,7 +81,7 @@ async fn a_node_selector_follows_the_labels() -> Result<()> {
     same_pods(&world, "a", &Default::default()).await
 }
 
-pub async fn a_node(world: &World, name: &str) -> Result<String> {
+pub(crate) async fn a_node(world: &World, name: &str) -> Result<String> {
     let pods = world.pods_of(name).await?;
     pods.iter().map(node_of).min().context("no pod is on a node")
 }
@@ -90,7 +90,7 @@ async fn label_node(world: &World, node: &str, labels: Value) -> Result<()> {
     patch_node(world, node, json!({"metadata": {"labels": labels}})).await
 }
 
-pub async fn patch_node(world: &World, node: &str, patch: Value) -> Result<()> {
+pub(crate) async fn patch_node(world: &World, node: &str, patch: Value) -> Result<()> {
     world.nodes().patch(node, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
 }

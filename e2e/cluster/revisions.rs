@@ -89,7 +89,7 @@ async fn history_is_limited() -> Result<()> {
     .await
 }
 
-pub async fn only_revision(world: &World) -> Result<String> {
+pub(crate) async fn only_revision(world: &World) -> Result<String> {
     let revisions = world.revisions().list(&ListParams::default()).await?.items;
     ensure!(revisions.len() == 1, "{} revisions", revisions.len());
     Ok(revisions[0].metadata.name.clone().unwrap_or_default())

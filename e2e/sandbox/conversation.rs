@@ -8,7 +8,7 @@
 //! their kind: `<age>`. `EVERYNODE_UPDATE=replace` writes the actual output to the file; `=append`
 //! adds it as an alternative.
 
-pub mod normalize;
+pub(crate) mod normalize;
 mod script;
 
 use std::os::unix::fs::symlink;

@@ -106,13 +106,13 @@ async fn health_and_metrics_report_the_state_of_each_replica() -> Result<()> {
 }
 
 /// A controller that serves HTTP, and its address.
-pub async fn serving(world: &World) -> Result<(Process, String)> {
+pub(crate) async fn serving(world: &World) -> Result<(Process, String)> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let flags: Vec<&str> = FLAGS.into_iter().chain(["--http", &address]).collect();
     Ok((run(world, &flags)?, address))
 }
 
-pub async fn another_leads(world: &World, leader: &str) -> Result<()> {
+pub(crate) async fn another_leads(world: &World, leader: &str) -> Result<()> {
     eventually("another replica leads", async || {
         let now = holder(world).await?;
         ensure!(now != leader, "still {now}");
@@ -122,7 +122,7 @@ pub async fn another_leads(world: &World, leader: &str) -> Result<()> {
 }
 
 /// The holder of the lease.
-pub async fn holder(world: &World) -> Result<String> {
+pub(crate) async fn holder(world: &World) -> Result<String> {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-system");
     eventually("a replica leads", async || {
         let lease = leases.get("everynode").await?;
@@ -134,7 +134,7 @@ pub async fn holder(world: &World) -> Result<String> {
 }
 
 /// Sends a minimal GET request; returns the code and the complete answer.
-pub async fn get(address: &str, path: &str) -> Result<(u16, String)> {
+pub(crate) async fn get(address: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

@@ -198,7 +198,7 @@ async fn the_controller_can_schedule_pods() -> Result<()> {
 }
 
 /// The pod's node affinity in short form.
-pub fn affinity(pod: &Pod) -> Option<Value> {
+pub(crate) fn affinity(pod: &Pod) -> Option<Value> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.clone()?;
     let affinity = serde_json::to_value(affinity).ok()?;
     Some(json!({

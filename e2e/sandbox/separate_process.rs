@@ -10,12 +10,12 @@ use crate::world::process::{EVERYNODE, Process};
 use crate::world::{Setup, World};
 
 /// A cluster without a DaemonSet controller. `None` if an external one is tested.
-pub async fn bare(nodes: usize) -> Result<Option<World>> {
+pub(crate) async fn bare(nodes: usize) -> Result<Option<World>> {
     World::sandbox(Setup { nodes, controller: false, ..Setup::default() }).await
 }
 
 /// `everynode run` with the cluster's kubeconfig in the environment.
-pub fn run(world: &World, arguments: &[&str]) -> Result<Process> {
+pub(crate) fn run(world: &World, arguments: &[&str]) -> Result<Process> {
     let arguments: Vec<&str> = ["run"].into_iter().chain(arguments.iter().copied()).collect();
     Process::everynode_with(world.directory.path(), "run", &arguments, Some(&world.kubeconfig))
 }

@@ -11,7 +11,7 @@ use super::World;
 
 /// One request in the sandbox's log (`--log-level=debug --log-format=json`).
 #[derive(Clone, Debug)]
-pub struct LoggedRequest {
+pub(crate) struct LoggedRequest {
     pub verb: String,
     /// `pods`, `daemonsets/status.apps`
     pub resource: String,
@@ -22,7 +22,7 @@ pub struct LoggedRequest {
 
 impl World {
     /// A kubeconfig with a token of an existing account.
-    pub async fn kubeconfig_of(&self, namespace: &str, account: &str) -> Result<PathBuf> {
+    pub(crate) async fn kubeconfig_of(&self, namespace: &str, account: &str) -> Result<PathBuf> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let request = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
         let parameters = PostParams::default();
@@ -37,7 +37,7 @@ impl World {
     }
 
     /// Creates an account with all permissions in the test's namespace, and its kubeconfig.
-    pub async fn administrator(&self, account: &str) -> Result<PathBuf> {
+    pub(crate) async fn administrator(&self, account: &str) -> Result<PathBuf> {
         let namespace = &self.namespace;
         self.kubectl(&["create", "serviceaccount", account]).await?;
         let subject = format!("--serviceaccount={namespace}:{account}");
@@ -47,7 +47,7 @@ impl World {
     }
 
     /// The resource requests of an account, in order.
-    pub fn requests_of(&self, namespace: &str, account: &str) -> Result<Vec<LoggedRequest>> {
+    pub(crate) fn requests_of(&self, namespace: &str, account: &str) -> Result<Vec<LoggedRequest>> {
         let user = format!("system:serviceaccount:{namespace}:{account}");
         let log = self.sandbox.as_ref().context("this world has a sandbox")?.output();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -73,7 +73,7 @@ impl LoggedRequest {
         }
     }
 
-    pub fn is_write(&self) -> bool {
+    pub(crate) fn is_write(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 }

@@ -12,7 +12,7 @@ use super::{World, deadline};
 
 /// The result of a command.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
@@ -20,7 +20,7 @@ pub struct Output {
 
 impl Output {
     /// The standard output; fails if the command failed.
-    pub fn ok(self) -> Result<String> {
+    pub(crate) fn ok(self) -> Result<String> {
         ensure!(self.code == 0, "exit code {}: {}{}", self.code, self.stderr, self.stdout);
         Ok(self.stdout)
     }
@@ -28,16 +28,20 @@ impl Output {
 
 impl World {
     /// Runs kubectl in the test's namespace; fails if kubectl fails.
-    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let output = self.try_kubectl(arguments).await?;
         output.ok().with_context(|| format!("kubectl {}", arguments.join(" ")))
     }
 
-    pub async fn try_kubectl(&self, arguments: &[&str]) -> Result<Output> {
+    pub(crate) async fn try_kubectl(&self, arguments: &[&str]) -> Result<Output> {
         self.kubectl_with_input(arguments, "").await
     }
 
-    pub async fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<Output> {
+    pub(crate) async fn kubectl_with_input(
+        &self,
+        arguments: &[&str],
+        input: &str,
+    ) -> Result<Output> {
         let program = std::env::var_os("KUBECTL").unwrap_or_else(|| OsString::from("kubectl"));
         let mut command = Command::new(program);
         command.args(["--namespace", &self.namespace]).args(arguments);
@@ -45,14 +49,14 @@ impl World {
     }
 
     /// Runs a command with this cluster's kubeconfig and a separate home directory.
-    pub async fn finish(&self, mut command: Command, input: &str) -> Result<Output> {
+    pub(crate) async fn finish(&self, mut command: Command, input: &str) -> Result<Output> {
         command.env("KUBECONFIG", &self.kubeconfig);
         finish(command, self.directory.path(), input).await
     }
 }
 
 /// Runs a command with a deadline, and without the user's settings.
-pub async fn finish(mut command: Command, home: &Path, input: &str) -> Result<Output> {
+pub(crate) async fn finish(mut command: Command, home: &Path, input: &str) -> Result<Output> {
     command.env("HOME", home).env("TMPDIR", home).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = format!("{:?}", command.as_std());

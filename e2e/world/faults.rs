@@ -16,14 +16,14 @@ const ACCOUNT: &str = "controller";
 const FIRES_WITHIN: Duration = Duration::from_secs(20);
 
 /// A cluster without a controller, and the account for the controller that a test starts.
-pub struct FaultSetup {
+pub(crate) struct FaultSetup {
     pub world: World,
     pub kubeconfig: PathBuf,
 }
 
 impl FaultSetup {
     /// `None` if an external cluster is tested.
-    pub async fn of(nodes: usize) -> Result<Option<FaultSetup>> {
+    pub(crate) async fn of(nodes: usize) -> Result<Option<FaultSetup>> {
         let setup = Setup { nodes, controller: false, arguments: &[] };
         let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
         let kubeconfig = world.administrator(ACCOUNT).await?;
@@ -31,12 +31,12 @@ impl FaultSetup {
     }
 
     /// Starts a controller, without leader election unless the arguments enable it.
-    pub fn run(&self, arguments: &[&str]) -> Result<Process> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Process> {
         self.run_with(&self.kubeconfig, arguments)
     }
 
     /// Starts a controller with another kubeconfig.
-    pub fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Process> {
+    pub(crate) fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Process> {
         let mut all = vec!["run"];
         if arguments.is_empty() {
             all.push("--leader-elect=false");
@@ -46,7 +46,7 @@ impl FaultSetup {
     }
 
     /// Sets fault rules that apply to the controller's requests only.
-    pub async fn set(&self, mut rules: Value) -> Result<()> {
+    pub(crate) async fn set(&self, mut rules: Value) -> Result<()> {
         let user = format!("system:serviceaccount:{}:{ACCOUNT}", self.world.namespace);
         for rule in rules.as_array_mut().context("the test's rules are a list")? {
             rule["match"]["users"] = json!([user]);
@@ -55,7 +55,7 @@ impl FaultSetup {
     }
 
     /// Sets fault rules that apply to all requests.
-    pub async fn set_for_all(&self, rules: Value) -> Result<()> {
+    pub(crate) async fn set_for_all(&self, rules: Value) -> Result<()> {
         self.put(&json!({"faults": rules})).await
     }
 
@@ -66,14 +66,14 @@ impl FaultSetup {
     }
 
     /// The number of times that a rule has fired.
-    pub async fn fired(&self, rule: usize) -> Result<u64> {
+    pub(crate) async fn fired(&self, rule: usize) -> Result<u64> {
         let text = self.world.client.request_text(Request::get(RULES).body(Vec::new())?).await?;
         let rules: Value = serde_json::from_str(&text)?;
         rules["faults"][rule]["status"]["fired"].as_u64().context("no such rule")
     }
 
     /// Waits until a rule has fired this number of times.
-    pub async fn has_fired(&self, rule: usize, times: u64) -> Result<()> {
+    pub(crate) async fn has_fired(&self, rule: usize, times: u64) -> Result<()> {
         within(FIRES_WITHIN, &format!("rule {rule} fires"), async || {
             let fired = self.fired(rule).await?;
             ensure!(fired >= times, "{fired} times");

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 /// How the proxy treats a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestOutcome {
+pub(crate) enum RequestOutcome {
     Answered,
     /// The request does not reach the server; the answer has this code.
     Refused(u16),
@@ -28,14 +28,14 @@ pub enum RequestOutcome {
     Unanswered,
 }
 
-pub struct HttpProxy {
+pub(crate) struct HttpProxy {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl HttpProxy {
     /// Forwards requests as the client's user, and treats each as `outcome` determines.
-    pub async fn start(
+    pub(crate) async fn start(
         client: kube::Client,
         outcome: impl Fn(&Parts) -> RequestOutcome + Send + Sync + 'static,
     ) -> Result<HttpProxy> {
@@ -58,7 +58,7 @@ impl HttpProxy {
     }
 
     /// A kubeconfig for the proxy.
-    pub fn kubeconfig(&self, directory: &Path) -> Result<PathBuf> {
+    pub(crate) fn kubeconfig(&self, directory: &Path) -> Result<PathBuf> {
         let path = directory.join("proxy.kubeconfig");
         let name = "proxy";
         let document = json!({

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 /// An image that is available everywhere and does nothing.
-pub const IMAGE: &str = "registry.k8s.io/pause:3.10";
+pub(crate) const IMAGE: &str = "registry.k8s.io/pause:3.10";
 /// Another image, for rollouts.
-pub const NEXT_IMAGE: &str = "registry.k8s.io/pause:3.9";
+pub(crate) const NEXT_IMAGE: &str = "registry.k8s.io/pause:3.9";
 
 /// A DaemonSet whose pods have the label `app=NAME` and tolerate every taint that the nodes of a
 /// test cluster have initially.
-pub fn daemon_set(name: &str) -> Value {
+pub(crate) fn daemon_set(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -28,19 +28,19 @@ pub fn daemon_set(name: &str) -> Value {
 }
 
 /// The manifest with a JSON merge patch applied.
-pub fn with(mut manifest: Value, patch: Value) -> Value {
+pub(crate) fn with(mut manifest: Value, patch: Value) -> Value {
     merge(&mut manifest, patch);
     manifest
 }
 
 /// A patch that changes the image of the DaemonSet's pods.
-pub fn image_patch(image: &str) -> Value {
+pub(crate) fn image_patch(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
 /// A patch whose pods never become ready: no registry has their image, and in a sandbox their
 /// lifecycle never reports readiness.
-pub fn never_ready_patch() -> Value {
+pub(crate) fn never_ready_patch() -> Value {
     json!({"spec": {"template": {
         "metadata": {"annotations": {"sandbox.everynode.dev/lifecycle": "never-ready"}},
         "spec": {"containers": [{"name": "main", "image": "registry.k8s.io/pause:non-existent"}]},

@@ -14,21 +14,21 @@ use anyhow::{Context, Result, bail};
 const SANDBOXES_MAX: usize = 3;
 
 /// The program under test.
-pub const EVERYNODE: &str = env!("CARGO_BIN_EXE_everynode");
+pub(crate) const EVERYNODE: &str = env!("CARGO_BIN_EXE_everynode");
 
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     output: PathBuf,
 }
 
 impl Process {
     /// Starts `everynode` with its output in a file of the directory.
-    pub fn everynode(directory: &Path, name: &str, arguments: &[&str]) -> Result<Process> {
+    pub(crate) fn everynode(directory: &Path, name: &str, arguments: &[&str]) -> Result<Process> {
         Process::everynode_with(directory, name, arguments, None)
     }
 
     /// Starts `everynode` with KUBECONFIG set.
-    pub fn everynode_with(
+    pub(crate) fn everynode_with(
         directory: &Path,
         name: &str,
         arguments: &[&str],
@@ -39,7 +39,7 @@ impl Process {
     }
 
     /// Starts `everynode` with these environment variables.
-    pub fn everynode_in(
+    pub(crate) fn everynode_in(
         directory: &Path,
         name: &str,
         arguments: &[&str],
@@ -61,7 +61,7 @@ impl Process {
     }
 
     /// Starts `everynode` with another destination for standard error.
-    pub fn everynode_with_stderr(
+    pub(crate) fn everynode_with_stderr(
         directory: &Path,
         arguments: &[&str],
         kubeconfig: &Path,
@@ -74,7 +74,7 @@ impl Process {
         Ok(Process { child: command.spawn().context("start everynode")?, output })
     }
 
-    pub fn check_running(&mut self) -> Result<()> {
+    pub(crate) fn check_running(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             Some(status) => bail!("everynode ended with {status}:\n{}", self.output()),
             None => Ok(()),
@@ -82,23 +82,23 @@ impl Process {
     }
 
     /// The output so far.
-    pub fn output(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
 
-    pub fn signal(&self, name: &str) -> Result<()> {
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
         let status =
             Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status()?;
         if status.success() { Ok(()) } else { bail!("kill -s {name} failed") }
     }
 
     /// Sends SIGTERM; returns the exit status and the time until the end.
-    pub async fn terminate(&mut self) -> Result<(ExitStatus, Duration)> {
+    pub(crate) async fn terminate(&mut self) -> Result<(ExitStatus, Duration)> {
         self.signal("TERM")?;
         self.ended().await
     }
 
-    pub async fn ended(&mut self) -> Result<(ExitStatus, Duration)> {
+    pub(crate) async fn ended(&mut self) -> Result<(ExitStatus, Duration)> {
         let started = Instant::now();
         let status = super::eventually("the process ends", async || {
             self.child.try_wait()?.with_context(|| format!("it runs on:\n{}", self.output()))
@@ -118,20 +118,20 @@ impl Drop for Process {
 }
 
 /// A name that no other test uses on the same cluster.
-pub fn unique(prefix: &str) -> String {
+pub(crate) fn unique(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{prefix}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The permission to use a cluster.
-pub struct Permit;
+pub(crate) struct Permit;
 
 static IN_USE: Mutex<usize> = Mutex::new(0);
 static RETURNED: Condvar = Condvar::new();
 
 impl Permit {
     /// Waits for a permit; blocks the test's own thread.
-    pub fn acquire() -> Permit {
+    pub(crate) fn acquire() -> Permit {
         let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         // On a shared cluster, the taints of one test would affect the others.
         let shared = std::env::var_os(super::EXTERNAL).is_some();

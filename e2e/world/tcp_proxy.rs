@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 /// How the proxy treats a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// The connection works.
     Normal,
     /// The connection is reset.
@@ -31,7 +31,7 @@ struct State {
     new: Condition,
 }
 
-pub struct TcpProxy {
+pub(crate) struct TcpProxy {
     address: SocketAddr,
     state: watch::Sender<State>,
     task: JoinHandle<()>,
@@ -39,7 +39,7 @@ pub struct TcpProxy {
 
 impl TcpProxy {
     /// Starts a proxy to the server of a kubeconfig.
-    pub async fn to(kubeconfig: &Path) -> Result<TcpProxy> {
+    pub(crate) async fn to(kubeconfig: &Path) -> Result<TcpProxy> {
         let server = server_of(&read(kubeconfig)?)?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -57,7 +57,7 @@ impl TcpProxy {
     }
 
     /// The same kubeconfig with the proxy as its server.
-    pub fn kubeconfig(&self, of: &Path) -> Result<PathBuf> {
+    pub(crate) fn kubeconfig(&self, of: &Path) -> Result<PathBuf> {
         let mut document = read(of)?;
         let server = format!("https://{}", self.address);
         document["clusters"][0]["cluster"]["server"] = server.into();
@@ -67,16 +67,16 @@ impl TcpProxy {
     }
 
     /// Applies a condition to the existing connections only.
-    pub fn break_existing(&self, condition: Condition) {
+    pub(crate) fn break_existing(&self, condition: Condition) {
         self.change(condition, Condition::Normal);
     }
 
     /// Applies a condition to all connections until [`restore`](Self::restore).
-    pub fn break_all(&self, condition: Condition) {
+    pub(crate) fn break_all(&self, condition: Condition) {
         self.change(condition, condition);
     }
 
-    pub fn restore(&self) {
+    pub(crate) fn restore(&self) {
         self.state.send_modify(|state| state.new = Condition::Normal);
     }
 

@@ -16,7 +16,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use super::process::EVERYNODE;
 use super::{World, eventually};
 
-pub struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     ours: File,
     screen: Arc<Mutex<vt100::Parser>>,
@@ -27,13 +27,13 @@ pub struct Terminal {
 impl Terminal {
     /// Starts `everynode` with these arguments in the test's namespace, in a terminal of this size
     /// (columns, rows).
-    pub fn start(world: &World, arguments: &[&str], size: (u16, u16)) -> Result<Terminal> {
+    pub(crate) fn start(world: &World, arguments: &[&str], size: (u16, u16)) -> Result<Terminal> {
         let arguments = [arguments, &["--namespace", &world.namespace]].concat();
         Self::with(world, EVERYNODE, &arguments, size)
     }
 
     /// Starts any program with the test's kubeconfig and a separate home directory.
-    pub fn with(
+    pub(crate) fn with(
         world: &World,
         program: &str,
         arguments: &[&str],
@@ -75,22 +75,22 @@ impl Terminal {
         Ok(Terminal { child, ours, screen, reader: Some(reader) })
     }
 
-    pub fn resize(&self, size: (u16, u16)) -> Result<()> {
+    pub(crate) fn resize(&self, size: (u16, u16)) -> Result<()> {
         let (rows, columns) = rows_and_columns(size)?;
         self.parser(|parser| parser.set_size(rows, columns));
         Ok(tcsetwinsize(&self.ours, winsize(size))?)
     }
 
-    pub fn press(&mut self, keys: &str) -> Result<()> {
+    pub(crate) fn press(&mut self, keys: &str) -> Result<()> {
         Ok(self.ours.write_all(keys.as_bytes())?)
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.parser(|parser| parser.screen().contents())
     }
 
     /// Whether a cell has a colour.
-    pub fn has_colours(&self) -> bool {
+    pub(crate) fn has_colours(&self) -> bool {
         self.parser(|parser| {
             let (rows, columns) = parser.screen().size();
             let cells = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |at| (row, at)));
@@ -101,7 +101,7 @@ impl Terminal {
         })
     }
 
-    pub async fn shows(&self, expected: &str) -> Result<()> {
+    pub(crate) async fn shows(&self, expected: &str) -> Result<()> {
         eventually(&format!("the terminal shows {expected:?}"), async || {
             let text = self.text();
             ensure!(text.contains(expected), "it shows\n{text}");
@@ -110,14 +110,14 @@ impl Terminal {
         .await
     }
 
-    pub fn signal(&self, name: &str) -> Result<()> {
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &id]).status()?;
         if status.success() { Ok(()) } else { bail!("kill -s {name} failed") }
     }
 
     /// The exit status, after the complete output is on the screen.
-    pub fn finished(&mut self) -> Result<ExitStatus> {
+    pub(crate) fn finished(&mut self) -> Result<ExitStatus> {
         if let Some(reader) = self.reader.take() {
             reader.join().map_err(|_| anyhow::anyhow!("the terminal's reader panicked"))?;
         }
@@ -125,7 +125,7 @@ impl Terminal {
     }
 
     /// The exit status; fails if the program has left the terminal in another mode.
-    pub async fn ended(&mut self) -> Result<ExitStatus> {
+    pub(crate) async fn ended(&mut self) -> Result<ExitStatus> {
         let status = eventually("the program ends", async || {
             self.child.try_wait()?.with_context(|| format!("it shows\n{}", self.text()))
         })

@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 /// The output of `cargo metadata`, as far as the checks read it.
 #[derive(Deserialize)]
-pub struct Metadata {
+pub(crate) struct Metadata {
     pub packages: Vec<Package>,
     pub workspace_root: String,
 }
 
 /// A crate of the workspace, or a crate that it depends on.
 #[derive(Deserialize)]
-pub struct Package {
+pub(crate) struct Package {
     pub name: String,
     pub version: String,
     pub license: Option<String>,
@@ -28,7 +28,7 @@ pub struct Package {
 
 /// A library, program, test or bench of a package.
 #[derive(Deserialize)]
-pub struct Target {
+pub(crate) struct Target {
     /// `lib`, `bin`, `test`, `bench`, `example` or `custom-build`.
     pub kind: Vec<String>,
     /// The absolute path of the root file.
@@ -36,7 +36,7 @@ pub struct Target {
 }
 
 /// Runs `cargo metadata` with these arguments. Fails if `Cargo.lock` would have to change.
-pub fn read(root: &Path, arguments: &[&str]) -> anyhow::Result<Metadata> {
+pub(crate) fn read(root: &Path, arguments: &[&str]) -> anyhow::Result<Metadata> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version=1", "--locked"])
         .args(arguments)

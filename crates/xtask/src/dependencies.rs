@@ -43,7 +43,7 @@ struct Sources {
 
 /// Returns one line for each dependency that deny.toml does not allow, and for each exception that
 /// is not needed any more.
-pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let rules = std::fs::read_to_string(root.join("deny.toml"))?;
     let rules: Rules = toml::from_str(&rules).context("deny.toml")?;
     let metadata = cargo_metadata::read(root, &["--all-features"])?;

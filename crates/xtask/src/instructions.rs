@@ -15,7 +15,7 @@ const MARGIN_PERCENT: u64 = 10;
 
 /// Returns one line for each phase that costs more than the margin allows, or less: then the new
 /// count is worth recording.
-pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     if !has_valgrind() {
         println!("instructions: skipped, valgrind is not installed (apt-get install valgrind)");
         return Ok(Vec::new());
@@ -38,7 +38,7 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Counts again and records the result.
-pub fn keep(root: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn keep(root: &Path) -> anyhow::Result<Vec<String>> {
     if !has_valgrind() {
         bail!("counting needs valgrind: apt-get install valgrind");
     }

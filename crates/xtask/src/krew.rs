@@ -12,7 +12,7 @@ const TEMPLATE: &str = "deploy/krew/everynode.yaml";
 
 /// Prints the manifest. The archives are called `everynode-OS-ARCH.tar.gz`; users download them
 /// from `HOMEPAGE/releases/download/VERSION/`.
-pub fn print(
+pub(crate) fn print(
     root: &Path,
     version: &str,
     homepage: &str,

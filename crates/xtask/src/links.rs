@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::source;
 
 /// Returns one line for each link that leads nowhere.
-pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let link = Regex::new(r"\]\(([^)\s]+)\)").expect("a constant pattern");
     let mut problems = Vec::new();
     for page in source::read_pages(root)? {

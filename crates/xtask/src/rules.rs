@@ -11,7 +11,7 @@ use crate::source::{self, Source};
 
 /// Prints each rule with its tests if asked to. Returns a line for each rule without a test, and
 /// for each code in a test that the page does not define.
-pub fn check(root: &Path, print: bool) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(root: &Path, print: bool) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(root.join("docs/rules.md")).context("docs/rules.md")?;
     let rules = rules(&text);
     let covered = covered(&source::read(root, &["crates", "e2e"])?);
@@ -32,7 +32,7 @@ pub fn check(root: &Path, print: bool) -> anyhow::Result<Vec<String>> {
 }
 
 /// The codes that the page defines, such as `C26`.
-pub fn codes(page: &str) -> BTreeSet<String> {
+pub(crate) fn codes(page: &str) -> BTreeSet<String> {
     rules(page).keys().map(Rule::to_string).collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 /// One text file of the project.
-pub struct Source {
+pub(crate) struct Source {
     /// From the root of the repository, with `/` between its parts.
     pub path: String,
     pub text: String,
@@ -15,28 +15,28 @@ pub struct Source {
 
 impl Source {
     #[cfg(test)]
-    pub fn new(path: &str, text: &str) -> Self {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned(), is_test: false }
     }
 
     /// Lines of the program proper: before the file's own `mod tests`.
-    pub fn product(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn product(&self) -> impl Iterator<Item = (usize, &str)> {
         let end = if self.is_test { 0 } else { self.first_test_line() };
         self.lines().take(end)
     }
 
     /// Lines that exist for tests only.
-    pub fn tests(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn tests(&self) -> impl Iterator<Item = (usize, &str)> {
         let start = if self.is_test { 0 } else { self.first_test_line() };
         self.lines().skip(start)
     }
 
     /// Lines with their numbers, counted from 1.
-    pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    pub fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
@@ -58,12 +58,12 @@ impl Source {
     }
 }
 
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All documents in Markdown: those beside the README, and those of `docs/` and `.github/`.
-pub fn read_pages(root: &Path) -> anyhow::Result<Vec<Source>> {
+pub(crate) fn read_pages(root: &Path) -> anyhow::Result<Vec<Source>> {
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(root)? {
         let path = entry?.path();
@@ -80,7 +80,7 @@ pub fn read_pages(root: &Path) -> anyhow::Result<Vec<Source>> {
 }
 
 /// All text files under the given folders, ordered by path.
-pub fn read(root: &Path, folders: &[&str]) -> anyhow::Result<Vec<Source>> {
+pub(crate) fn read(root: &Path, folders: &[&str]) -> anyhow::Result<Vec<Source>> {
     let mut sources = Vec::new();
     for folder in folders {
         let walk = walkdir::WalkDir::new(root.join(folder)).sort_by_file_name();

@@ -17,7 +17,7 @@ use std::path::Path;
 use crate::source;
 
 /// Returns one line for each violation of a house rule.
-pub fn check(root: &Path) -> anyhow::Result<Vec<String>> {
+pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let architecture = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let rules = std::fs::read_to_string(root.join("docs/rules.md"))?;
     let width_max = width::width_max(&std::fs::read_to_string(root.join("rustfmt.toml"))?)?;

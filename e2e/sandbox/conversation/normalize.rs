@@ -33,7 +33,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
 });
 
 /// An output in which the test's namespace is called NAMESPACE.
-pub fn answer(text: &str, namespace: &str) -> String {
+pub(crate) fn answer(text: &str, namespace: &str) -> String {
     let mut text = text.replace(namespace, "NAMESPACE");
     for (pattern, sort) in RULES.iter() {
         text = pattern.replace_all(&text, *sort).into_owned();

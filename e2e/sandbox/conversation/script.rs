@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-pub struct Script {
+pub(super) struct Script {
     /// The text before the first command.
     head: String,
     pub entries: Vec<Entry>,
@@ -12,7 +12,7 @@ pub struct Script {
 
 /// One command and its alternative outputs.
 #[derive(Default)]
-pub struct Entry {
+pub(super) struct Entry {
     /// The comments above the command.
     comment: String,
     versions: Versions,
@@ -31,7 +31,7 @@ struct Versions {
 const OR: &str = "-- or --";
 
 impl Script {
-    pub fn read(path: &Path) -> Result<Script> {
+    pub(super) fn read(path: &Path) -> Result<Script> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("read conversation {}", path.display()))?;
         let mut script = Script { head: String::new(), entries: Vec::new() };
@@ -55,7 +55,7 @@ impl Script {
         Ok(script)
     }
 
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
         let mut text = format!("{}\n", self.head.trim_end());
         for entry in &self.entries {
             let gap = if entry.comment.is_empty() { "" } else { "\n" };
@@ -108,19 +108,19 @@ impl Entry {
         }
     }
 
-    pub fn is_for(&self, version: (u32, u32)) -> bool {
+    pub(super) fn is_for(&self, version: (u32, u32)) -> bool {
         self.versions.from.is_none_or(|from| from <= version)
             && self.versions.to.is_none_or(|to| version <= to)
     }
 
-    pub fn expects(&self, answer: &str) -> bool {
+    pub(super) fn expects(&self, answer: &str) -> bool {
         if self.answers.is_empty() {
             return answer.is_empty();
         }
         self.answers.iter().any(|expected| expected == answer)
     }
 
-    pub fn difference(&self, answer: &str) -> String {
+    pub(super) fn difference(&self, answer: &str) -> String {
         let expected = self.answers.join(&format!("{OR}\n"));
         format!("$ {}\n--- expected\n{expected}--- answered\n{answer}", self.command)
     }

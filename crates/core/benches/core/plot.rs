@@ -16,7 +16,7 @@ const Y: (f64, f64) = (-4.0, 3.0);
 const UPSTREAM: &[(f64, f64)] = &[(1_000.0, 54.6), (2_000.0, 106.5)];
 
 /// Number of nodes and milliseconds per pod in the rows `update at 1` of docs/performance.md.
-pub fn processes(page: &str) -> Vec<(f64, f64)> {
+pub(crate) fn processes(page: &str) -> Vec<(f64, f64)> {
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let nodes = cells.first()?.strip_suffix(" x 1")?;
@@ -27,7 +27,7 @@ pub fn processes(page: &str) -> Vec<(f64, f64)> {
     rows.collect()
 }
 
-pub fn draw(core: &[(f64, f64)], processes: &[(f64, f64)]) -> String {
+pub(crate) fn draw(core: &[(f64, f64)], processes: &[(f64, f64)]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\

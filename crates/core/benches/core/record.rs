@@ -5,7 +5,7 @@ use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
 use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 
-pub enum Input {
+pub(crate) enum Input {
     Node(Node),
     DaemonSet(DaemonSet),
     Pod(Pod),
@@ -15,37 +15,37 @@ pub enum Input {
 }
 
 /// An input, with the time and the watermarks at which it arrives.
-pub struct Step {
+pub(crate) struct Step {
     pub input: Input,
     pub now: Timestamp,
     pub watermarks: Watermarks,
 }
 
-pub struct Recording {
+pub(crate) struct Recording {
     pub inputs: Vec<Step>,
     /// Number of writes in the plans.
     pub writes: usize,
 }
 
 /// The core of one DaemonSet.
-pub struct Core {
+pub(crate) struct Core {
     pub nodes: NodeTable,
     pub state: DaemonSetState,
 }
 
 impl Core {
-    pub fn new(daemon_set: &DaemonSet) -> Core {
+    pub(crate) fn new(daemon_set: &DaemonSet) -> Core {
         let nodes = NodeTable::default();
         let state = DaemonSetState::new(Config::default(), daemon_set.clone(), &nodes);
         Core { nodes, state }
     }
 
-    pub fn counts(&self) -> NodeCounts {
+    pub(crate) fn counts(&self) -> NodeCounts {
         *self.state.counts()
     }
 
     /// Applies one input, and plans if anything changed.
-    pub fn step(&mut self, step: Step) -> Option<Plan> {
+    pub(crate) fn step(&mut self, step: Step) -> Option<Plan> {
         let Step { input, now, watermarks } = step;
         let Core { nodes, state } = self;
         let changed = match input {
@@ -67,7 +67,7 @@ impl Core {
 }
 
 /// Applies recorded inputs.
-pub fn replay(core: &mut Core, steps: Vec<Step>) {
+pub(crate) fn replay(core: &mut Core, steps: Vec<Step>) {
     for step in steps {
         std::hint::black_box(core.step(step));
     }
@@ -75,6 +75,6 @@ pub fn replay(core: &mut Core, steps: Vec<Step>) {
 
 /// The same in a separate function: callgrind selects functions by name.
 #[inline(never)]
-pub fn counted_replay(core: &mut Core, steps: Vec<Step>) {
+pub(crate) fn counted_replay(core: &mut Core, steps: Vec<Step>) {
     replay(core, steps);
 }

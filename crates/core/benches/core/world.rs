@@ -17,12 +17,12 @@ use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write
 use crate::record::{Core, Input, Recording, Step};
 
 /// The phases, in the order in which they are recorded.
-pub const PHASES: &[&str] =
+pub(crate) const PHASES: &[&str] =
     &["nodes join", "place", "heartbeats", "readiness flaps", "update at 10%", "update at 1"];
 
 const DS_UID: &str = "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f";
 
-pub struct World {
+pub(crate) struct World {
     node_names: Vec<NodeName>,
     core: Core,
     daemon_set: DaemonSet,
@@ -38,7 +38,7 @@ pub struct World {
 }
 
 /// The DaemonSet before the first phase.
-pub fn daemon_set() -> DaemonSet {
+pub(crate) fn daemon_set() -> DaemonSet {
     let operator = LabelOperator::In(vec!["agent".into()]);
     DaemonSet {
         key: DaemonSetKey::new("bench", "agent"),
@@ -60,7 +60,7 @@ pub fn daemon_set() -> DaemonSet {
 }
 
 impl World {
-    pub fn new(nodes: u32) -> World {
+    pub(crate) fn new(nodes: u32) -> World {
         let daemon_set = daemon_set();
         World {
             node_names: (0..nodes).map(|n| format!("node-{n:06}").into()).collect(),
@@ -76,12 +76,12 @@ impl World {
         }
     }
 
-    pub fn counts(&self) -> NodeCounts {
+    pub(crate) fn counts(&self) -> NodeCounts {
         self.core.counts()
     }
 
     /// Records one of the [`PHASES`].
-    pub fn record(&mut self, phase: &str) -> Recording {
+    pub(crate) fn record(&mut self, phase: &str) -> Recording {
         match phase {
             "nodes join" => {
                 // The taint prevents the creation of pods in this phase.

@@ -18,14 +18,14 @@ use everynode_core::plan::{
     WriteResult,
 };
 
-pub use object::{daemon_set, node, pod, revision, with_label};
+pub(crate) use object::{daemon_set, node, pod, revision, with_label};
 
-pub const DS_UID: &str = "ds-uid";
+pub(crate) const DS_UID: &str = "ds-uid";
 
 /// UID of a controller of another kind.
-pub const ANOTHER_KIND: &str = "another-kind";
+pub(crate) const ANOTHER_KIND: &str = "another-kind";
 
-pub struct World {
+pub(crate) struct World {
     config: Config,
     pub now: Timestamp,
     pub nodes: NodeTable,
@@ -44,7 +44,7 @@ pub struct World {
 }
 
 /// The objects of the API server.
-pub struct Server {
+pub(crate) struct Server {
     pub version: u64,
     pub daemon_set: DaemonSet,
     pub pods: BTreeMap<PodName, Pod>,
@@ -54,7 +54,7 @@ pub struct Server {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     DaemonSets,
     Pods,
     Revisions,
@@ -70,7 +70,7 @@ enum Event {
 
 /// The outcome of the next write whose text starts with `write`.
 #[derive(Clone)]
-pub struct Fault {
+pub(crate) struct Fault {
     pub write: String,
     pub outcome: Outcome,
     /// Whether the write takes effect nevertheless.
@@ -78,11 +78,11 @@ pub struct Fault {
 }
 
 impl World {
-    pub fn new(daemon_set: DaemonSet) -> Self {
+    pub(crate) fn new(daemon_set: DaemonSet) -> Self {
         Self::with_config(Config::default(), daemon_set)
     }
 
-    pub fn with_config(config: Config, daemon_set: DaemonSet) -> Self {
+    pub(crate) fn with_config(config: Config, daemon_set: DaemonSet) -> Self {
         let nodes = NodeTable::default();
         Self {
             now: Timestamp::from_seconds(1000),
@@ -105,13 +105,13 @@ impl World {
         }
     }
 
-    pub fn apply_node(&mut self, node: Node) {
+    pub(crate) fn apply_node(&mut self, node: Node) {
         if let Some(id) = self.nodes.apply(node) {
             self.state.apply_node(id, &self.nodes);
         }
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(crate) fn delete_node(&mut self, name: &str) {
         if let Some(id) = self.nodes.delete(&name.into()) {
             self.state.apply_node(id, &self.nodes);
             self.nodes.collect(id);
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Changes the DaemonSet as a user does: a changed spec is a new generation.
-    pub fn change(&mut self, change: impl FnOnce(&mut DaemonSet)) {
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut DaemonSet)) {
         let old = self.server.daemon_set.clone();
         change(&mut self.server.daemon_set);
         let new = &mut self.server.daemon_set;
@@ -137,7 +137,7 @@ impl World {
         self.put_daemon_set();
     }
 
-    pub fn put_pod(&mut self, pod: Pod) {
+    pub(crate) fn put_pod(&mut self, pod: Pod) {
         let version = self.server.next_version();
         self.server.pods.insert(pod.name.clone(), pod.clone());
         self.unsettled.insert(pod.name.clone());
@@ -145,7 +145,7 @@ impl World {
         self.deliver();
     }
 
-    pub fn remove_pod(&mut self, name: &PodName) {
+    pub(crate) fn remove_pod(&mut self, name: &PodName) {
         let version = self.server.next_version();
         if let Some(pod) = self.server.pods.remove(name) {
             self.events.push_back(Event::PodGone { pod, version });
@@ -153,14 +153,14 @@ impl World {
         }
     }
 
-    pub fn put_revision(&mut self, mut revision: Revision) {
+    pub(crate) fn put_revision(&mut self, mut revision: Revision) {
         revision.resource_version = ResourceVersion(self.server.next_version());
         self.server.revisions.insert(revision.name.clone(), revision.clone());
         self.events.push_back(Event::Revision(revision));
         self.deliver();
     }
 
-    pub fn remove_revision(&mut self, name: &RevisionName) {
+    pub(crate) fn remove_revision(&mut self, name: &RevisionName) {
         let version = self.server.next_version();
         if let Some(revision) = self.server.revisions.remove(name) {
             self.events.push_back(Event::RevisionGone { revision, version });
@@ -169,18 +169,18 @@ impl World {
     }
 
     /// Stops the watch of this kind.
-    pub fn delay(&mut self, kind: Kind) {
+    pub(crate) fn delay(&mut self, kind: Kind) {
         self.delayed.insert(kind);
     }
 
     /// Delivers all events, and stops no watch any more.
-    pub fn deliver_delayed(&mut self) {
+    pub(crate) fn deliver_delayed(&mut self) {
         self.delayed.clear();
         self.deliver();
     }
 
     /// Restarts the watch of pods with a list.
-    pub fn relist(&mut self) {
+    pub(crate) fn relist(&mut self) {
         self.events.retain(|event| !matches!(event, Event::Pod { .. } | Event::PodGone { .. }));
         self.delayed.remove(&Kind::Pods);
         self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
@@ -189,25 +189,25 @@ impl World {
         self.deliver();
     }
 
-    pub fn advance(&mut self, duration: Duration) {
+    pub(crate) fn advance(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }
 
-    pub fn plan(&mut self) -> Plan {
+    pub(crate) fn plan(&mut self) -> Plan {
         let plan = self.state.plan(self.now, &self.watermarks, &self.nodes);
         self.check_plan(&plan);
         plan
     }
 
     /// Plans, executes the writes, and delivers watch events.
-    pub fn sync(&mut self) -> Plan {
+    pub(crate) fn sync(&mut self) -> Plan {
         let plan = self.plan();
         self.perform(&plan);
         self.deliver();
         plan
     }
 
-    pub fn perform(&mut self, plan: &Plan) {
+    pub(crate) fn perform(&mut self, plan: &Plan) {
         for mut write in plan.writes.clone() {
             let outcome = self.perform_write(&mut write);
             self.state.apply_result(WriteResult { write, outcome }, self.now);
@@ -216,7 +216,7 @@ impl World {
 
     /// Syncs and runs the kubelets until nothing changes at the current time. Returns the plans
     /// that contain writes.
-    pub fn settle(&mut self) -> Vec<Plan> {
+    pub(crate) fn settle(&mut self) -> Vec<Plan> {
         let mut plans = Vec::new();
         for _ in 0..100_000 {
             let plan = self.sync();
@@ -233,7 +233,7 @@ impl World {
     }
 
     /// Settles, advances to the next deadline, and repeats that until there is none.
-    pub fn settle_all_deadlines(&mut self) -> Vec<Plan> {
+    pub(crate) fn settle_all_deadlines(&mut self) -> Vec<Plan> {
         let mut plans = self.settle();
         for _ in 0..10_000 {
             let plan = self.plan();
@@ -247,7 +247,7 @@ impl World {
 
     /// Runs the kubelets and the scheduler: pods are bound, become ready or end. Returns whether
     /// anything changed.
-    pub fn kubelets(&mut self) -> bool {
+    pub(crate) fn kubelets(&mut self) -> bool {
         let mut acted = false;
         for name in std::mem::take(&mut self.unsettled) {
             let Some(mut pod) = self.server.pods.get(&name).cloned() else { continue };
@@ -268,7 +268,7 @@ impl World {
     }
 
     /// The owned pods of each node that are not terminating.
-    pub fn pods_by_node(&self) -> BTreeMap<NodeName, Vec<&Pod>> {
+    pub(crate) fn pods_by_node(&self) -> BTreeMap<NodeName, Vec<&Pod>> {
         let mut by_node: BTreeMap<NodeName, Vec<&Pod>> = BTreeMap::new();
         for pod in
             self.server.pods.values().filter(|pod| pod.controller.is_some() && !pod.terminating)
@@ -280,7 +280,7 @@ impl World {
         by_node
     }
 
-    pub fn deliver(&mut self) {
+    pub(crate) fn deliver(&mut self) {
         let delayed = self.delayed.clone();
         let (kept, due): (VecDeque<Event>, VecDeque<Event>) =
             self.events.drain(..).partition(|event| delayed.contains(&event.kind()));
@@ -319,7 +319,7 @@ impl World {
     }
 
     /// Restarts the controller: a new state gets all objects from lists (C62).
-    pub fn restart(&mut self, daemon_set: DaemonSet) {
+    pub(crate) fn restart(&mut self, daemon_set: DaemonSet) {
         let state = DaemonSetState::new(self.config, daemon_set, &self.nodes);
         std::mem::replace(&mut self.state, state).detach(&mut self.nodes);
         self.events.clear();

@@ -8,12 +8,12 @@ use everynode_core::api::{
 
 use super::DS_UID;
 
-pub fn node(name: &str) -> Node {
+pub(crate) fn node(name: &str) -> Node {
     Node { name: name.into(), labels: Labels::default(), taints: Vec::new() }
 }
 
 /// A pod of the DaemonSet, pinned to a node.
-pub fn pod(name: &str, node: &str) -> Pod {
+pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod {
         namespace: "default".into(),
         name: name.into(),
@@ -29,7 +29,7 @@ pub fn pod(name: &str, node: &str) -> Pod {
     }
 }
 
-pub fn revision(name: &str, template: &str, number: i64) -> Revision {
+pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
     Revision {
         name: name.into(),
         uid: format!("uid-{name}").as_str().into(),
@@ -42,7 +42,7 @@ pub fn revision(name: &str, template: &str, number: i64) -> Revision {
     }
 }
 
-pub fn daemon_set() -> DaemonSet {
+pub(crate) fn daemon_set() -> DaemonSet {
     DaemonSet {
         key: DaemonSetKey::new("default", "ds"),
         uid: DS_UID.into(),
@@ -63,12 +63,12 @@ pub fn daemon_set() -> DaemonSet {
     }
 }
 
-pub fn selector(app: &str) -> LabelSelector {
+pub(super) fn selector(app: &str) -> LabelSelector {
     let operator = LabelOperator::In(vec![app.into()]);
     LabelSelector { requirements: vec![LabelRequirement { key: "app".into(), operator }] }
 }
 
-pub fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
+pub(crate) fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
     let labels = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
     labels.chain([(key.into(), value.into())]).collect()
 }

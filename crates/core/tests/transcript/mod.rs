@@ -14,7 +14,7 @@ use everynode_core::plan::{Outcome, Plan, ScheduleBy};
 use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
 
 /// Runs the commands of a transcript, and returns it with their output.
-pub fn run(transcript: &str) -> String {
+pub(crate) fn run(transcript: &str) -> String {
     let mut world = World::with_config(config(transcript), daemon_set());
     let mut output = String::new();
     let mut block = Vec::new();

@@ -15,13 +15,13 @@ use everynode_core::api::{
 
 /// The pods to create, by node, and to delete, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     pub create: BTreeSet<NodeName>,
     pub delete: BTreeSet<PodName>,
 }
 
 /// One cluster, scanned node by node.
-pub struct Upstream<'a> {
+pub(crate) struct Upstream<'a> {
     pub daemon_set: &'a DaemonSet,
     /// The hash of the current revision.
     pub hash: &'a str,
@@ -39,7 +39,7 @@ enum Found<'p> {
 impl Upstream<'_> {
     /// `updateDaemonSet`. Unlike upstream, the rolling update does not wait until `manage` has
     /// nothing to do: in the same sync it updates the nodes on which `manage` deletes no pod (C29).
-    pub fn sync(&self) -> Verdict {
+    pub(crate) fn sync(&self) -> Verdict {
         let mut verdict = self.manage();
         let rolled = self.rolling_update();
         let touched: BTreeSet<String> = verdict.delete.iter().map(node_of).collect();
@@ -50,7 +50,7 @@ impl Upstream<'_> {
     }
 
     /// `updateDaemonSetStatus`
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let mut status = Status::default();
         for node in &self.nodes {
             let pods = self.daemon_pods(node);

@@ -5,12 +5,12 @@ use everynode_core::api::{
     TaintEffect, Toleration, TolerationOperator,
 };
 
-pub fn should_run(placement: &Placement, node: &Node) -> bool {
+pub(super) fn should_run(placement: &Placement, node: &Node) -> bool {
     fits(placement, node)
         && untolerated(placement, node).all(|effect| effect == TaintEffect::PreferNoSchedule)
 }
 
-pub fn should_continue_running(placement: &Placement, node: &Node) -> bool {
+pub(super) fn should_continue_running(placement: &Placement, node: &Node) -> bool {
     fits(placement, node)
         && untolerated(placement, node).all(|effect| effect != TaintEffect::NoExecute)
 }

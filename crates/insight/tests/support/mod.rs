@@ -6,20 +6,20 @@ use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::{Value, json};
 
 /// 2026-01-01T01:00:00Z, an hour after everything was created.
-pub const NOW: Timestamp = Timestamp(1_767_229_200_000);
+pub(crate) const NOW: Timestamp = Timestamp(1_767_229_200_000);
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
-pub fn key() -> DaemonSetKey {
+pub(crate) fn key() -> DaemonSetKey {
     DaemonSetKey::new("infra", "agent")
 }
 
-pub struct Fixture {
+pub(crate) struct Fixture {
     pub snapshot: Snapshot,
 }
 
 impl Fixture {
     /// Healthy nodes, and no DaemonSet.
-    pub fn with_nodes(count: usize) -> Self {
+    pub(crate) fn with_nodes(count: usize) -> Self {
         let mut fixture = Self { snapshot: Snapshot::default() };
         for number in 1..=count {
             fixture.add(ObjectKind::Node, &node(&name_of_node(number)));
@@ -27,13 +27,13 @@ impl Fixture {
         fixture
     }
 
-    pub fn add(&mut self, kind: ObjectKind, object: &Value) {
+    pub(crate) fn add(&mut self, kind: ObjectKind, object: &Value) {
         self.snapshot.add(kind, object.to_string().as_bytes());
         assert_eq!(self.snapshot.problems, [""; 0]);
     }
 
     /// Adds a DaemonSet whose pods have been ready on these nodes for an hour.
-    pub fn run(&mut self, daemon_set: &Value, nodes: impl IntoIterator<Item = usize>) {
+    pub(crate) fn run(&mut self, daemon_set: &Value, nodes: impl IntoIterator<Item = usize>) {
         self.add(ObjectKind::DaemonSet, daemon_set);
         self.add(ObjectKind::ControllerRevision, &revision(daemon_set, "old", 1));
         for number in nodes {
@@ -42,11 +42,11 @@ impl Fixture {
     }
 }
 
-pub fn name_of_node(number: usize) -> String {
+pub(crate) fn name_of_node(number: usize) -> String {
     format!("node-{number:02}")
 }
 
-pub fn node(name: &str) -> Value {
+pub(crate) fn node(name: &str) -> Value {
     json!({
         "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
         "status": {
@@ -56,12 +56,12 @@ pub fn node(name: &str) -> Value {
     })
 }
 
-pub fn with(mut object: Value, change: impl FnOnce(&mut Value)) -> Value {
+pub(crate) fn with(mut object: Value, change: impl FnOnce(&mut Value)) -> Value {
     change(&mut object);
     object
 }
 
-pub fn daemon_set(image: &str) -> Value {
+pub(crate) fn daemon_set(image: &str) -> Value {
     json!({
         "metadata": { "name": "agent", "namespace": "infra", "uid": "ds", "generation": 1,
             "resourceVersion": "10" },
@@ -91,7 +91,7 @@ fn owned(name: &str, hash: &str) -> Value {
     })
 }
 
-pub fn revision(daemon_set: &Value, hash: &str, number: i64) -> Value {
+pub(crate) fn revision(daemon_set: &Value, hash: &str, number: i64) -> Value {
     let mut template = daemon_set["spec"]["template"].clone();
     template["$patch"] = "replace".into();
     json!({ "metadata": owned(&format!("agent-{hash}"), hash), "revision": number,
@@ -99,7 +99,7 @@ pub fn revision(daemon_set: &Value, hash: &str, number: i64) -> Value {
 }
 
 /// A pod that became ready after eight seconds.
-pub fn ready_pod(node: &str, hash: &str) -> Value {
+pub(crate) fn ready_pod(node: &str, hash: &str) -> Value {
     let ready_at = "2026-01-01T00:00:08Z";
     let conditions = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": ready_at }]);
     pod(
@@ -110,12 +110,12 @@ pub fn ready_pod(node: &str, hash: &str) -> Value {
     )
 }
 
-pub fn pod(node: &str, hash: &str, status: Value) -> Value {
+pub(crate) fn pod(node: &str, hash: &str, status: Value) -> Value {
     json!({ "metadata": owned(&format!("agent-{node}"), hash),
         "spec": { "nodeName": node, "containers": [{ "name": "agent" }] }, "status": status })
 }
 
-pub fn waiting_pod(node: &str, hash: &str, reason: &str, message: &str) -> Value {
+pub(crate) fn waiting_pod(node: &str, hash: &str, reason: &str, message: &str) -> Value {
     pod(
         node,
         hash,

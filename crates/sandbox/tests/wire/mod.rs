@@ -15,20 +15,20 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-pub struct Server {
+pub(crate) struct Server {
     sandbox: Sandbox,
     token: String,
     connector: TlsConnector,
 }
 
-pub struct Response {
+pub(crate) struct Response {
     pub code: u16,
     pub head: String,
     pub body: String,
 }
 
 impl Response {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
@@ -37,11 +37,11 @@ impl Response {
 const DEADLINE: Duration = Duration::from_secs(20);
 
 impl Server {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(Limits::default()).await
     }
 
-    pub async fn start_with(limits: Limits) -> Self {
+    pub(crate) async fn start_with(limits: Limits) -> Self {
         let sandbox = start(Options { limits, ..Options::default() }).await.expect("a sandbox");
         let text = std::fs::read_to_string(sandbox.kubeconfig_path()).expect("a kubeconfig");
         let document: Value = serde_json::from_str(&text).expect("a kubeconfig of ours is JSON");
@@ -59,43 +59,49 @@ impl Server {
         Self { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
     }
 
-    pub fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         self.sandbox.kubeconfig_path()
     }
 
-    pub fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.sandbox.server_url().trim_start_matches("https://")
     }
 
-    pub async fn get(&self, path: &str) -> Response {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.request("GET", path, "", b"").await
     }
 
     /// Sends a GET request with another token.
-    pub async fn read_with(&self, token: &str, path: &str) -> Response {
+    pub(crate) async fn read_with(&self, token: &str, path: &str) -> Response {
         let head =
             format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
         self.send(head.as_bytes()).await
     }
 
-    pub async fn post(&self, path: &str, body: &[u8]) -> Response {
+    pub(crate) async fn post(&self, path: &str, body: &[u8]) -> Response {
         self.request("POST", path, "Content-Type: application/json\r\n", body).await
     }
 
-    pub fn apply(&self, manifest: &str) -> Vec<AppliedObject> {
+    pub(crate) fn apply(&self, manifest: &str) -> Vec<AppliedObject> {
         self.sandbox.apply_manifest(manifest)
     }
 
-    pub async fn read_as(&self, path: &str, accept: &str) -> Response {
+    pub(crate) async fn read_as(&self, path: &str, accept: &str) -> Response {
         self.request("GET", path, &format!("Accept: {accept}\r\n"), b"").await
     }
 
     /// Sends a well-formed request with the token; each of the `headers` ends with CRLF.
-    pub async fn request(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Response {
+    pub(crate) async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Response {
         let (token, length) = (&self.token, body.len());
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{headers}\
@@ -105,7 +111,7 @@ impl Server {
     }
 
     /// Returns the head of a request without a body, after which the connection closes.
-    pub fn head(&self, method: &str, path: &str) -> Vec<u8> {
+    pub(crate) fn head(&self, method: &str, path: &str) -> Vec<u8> {
         let token = &self.token;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
@@ -115,7 +121,7 @@ impl Server {
     }
 
     /// Sends a GET request whose response is read as a stream.
-    pub async fn open(&self, path: &str) -> Stream {
+    pub(crate) async fn open(&self, path: &str) -> Stream {
         let mut stream = self.connect().await;
         stream.write_all(&self.head("GET", path)).await.expect("a connection");
         stream.flush().await.expect("a connection");
@@ -123,7 +129,7 @@ impl Server {
     }
 
     /// Sends bytes and reads one response.
-    pub async fn send(&self, bytes: &[u8]) -> Response {
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Response {
         let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, true));
         let text = text.await.expect("a response in time");
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -134,13 +140,13 @@ impl Server {
     }
 
     /// Sends bytes and reads until the server closes the connection.
-    pub async fn raw(&self, bytes: &[u8]) -> String {
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
         let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, false));
         text.await.expect("the server closes in time")
     }
 
     /// Sends bytes without TLS and reads until the server closes the connection.
-    pub async fn plain(&self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) async fn plain(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect_plain().await;
         stream.write_all(bytes).await.expect("a connection");
         let mut response = Vec::new();
@@ -150,11 +156,11 @@ impl Server {
         response
     }
 
-    pub async fn connect_plain(&self) -> TcpStream {
+    pub(crate) async fn connect_plain(&self) -> TcpStream {
         TcpStream::connect(self.address()).await.expect("a connection")
     }
 
-    pub async fn connect(&self) -> TlsStream<TcpStream> {
+    pub(crate) async fn connect(&self) -> TlsStream<TcpStream> {
         let stream = self.connect_plain().await;
         let name = ServerName::try_from("127.0.0.1").expect("a name");
         self.connector.connect(name, stream).await.expect("a TLS connection")
@@ -178,26 +184,26 @@ impl Server {
 }
 
 /// A response that is read as a stream.
-pub struct Stream {
+pub(crate) struct Stream {
     stream: TlsStream<TcpStream>,
     text: String,
 }
 
 impl Stream {
     /// The text received so far.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// Reads until the text contains `wanted`.
-    pub async fn until(&mut self, wanted: &str) {
+    pub(crate) async fn until(&mut self, wanted: &str) {
         while !self.text.contains(wanted) {
             assert!(self.more().await, "the response ends before {wanted}: {}", self.text);
         }
     }
 
     /// Reads more of the response; returns false if the connection is closed.
-    pub async fn more(&mut self) -> bool {
+    pub(crate) async fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 * 1024];
         let read = tokio::time::timeout(DEADLINE, read(&mut self.stream, &mut buffer));
         let length = read.await.expect("something in time");

@@ -9,7 +9,7 @@ use super::module_tree::{Kind, Module, Tree};
 /// Maximum number of imports that are followed from a path to a module.
 const IMPORTS_MAX: usize = 16;
 
-pub fn check(trees: &[Tree]) -> Vec<String> {
+pub(super) fn check(trees: &[Tree]) -> Vec<String> {
     let trees = trees.iter().filter(|tree| tree.kind == Kind::Product);
     trees.flat_map(|tree| graphs(tree).into_values().flat_map(|graph| graph.problems())).collect()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::module_tree::Tree;
 use crate::source::Source;
 
-pub fn check(sources: &[Source], trees: &[Tree]) -> Vec<String> {
+pub(super) fn check(sources: &[Source], trees: &[Tree]) -> Vec<String> {
     let modules = trees.iter().flat_map(|tree| &tree.modules);
     let declared: BTreeSet<&str> = modules.map(|module| module.file.as_str()).collect();
     sources

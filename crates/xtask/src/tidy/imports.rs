@@ -11,13 +11,13 @@ struct Row {
     may_import: Vec<String>,
 }
 
-pub fn check(architecture: &str, sources: &[Source]) -> anyhow::Result<Vec<String>> {
+pub(super) fn check(architecture: &str, sources: &[Source]) -> anyhow::Result<Vec<String>> {
     let rows = rows(architecture)?;
     Ok(sources.iter().flat_map(|source| forbidden_imports(source, &rows)).collect())
 }
 
 /// The words in backquotes of both columns of the table under a heading row.
-pub fn table(text: &str, heading: &str) -> anyhow::Result<Vec<(Vec<String>, Vec<String>)>> {
+pub(super) fn table(text: &str, heading: &str) -> anyhow::Result<Vec<(Vec<String>, Vec<String>)>> {
     let word = Regex::new("`([^`]+)`")?;
     let words = |cell: &str| word.captures_iter(cell).map(|found| found[1].to_owned()).collect();
     let rows: Vec<_> = text

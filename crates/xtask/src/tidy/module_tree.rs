@@ -12,7 +12,7 @@ use crate::source::Source;
 
 /// What a target is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// A library or a program.
     Product,
     /// A test, bench, example or build script.
@@ -20,12 +20,12 @@ pub enum Kind {
 }
 
 /// The modules of one target.
-pub struct Tree {
+pub(super) struct Tree {
     pub kind: Kind,
     pub modules: Vec<Module>,
 }
 
-pub struct Module {
+pub(super) struct Module {
     /// Names from the root of the crate, which itself has none.
     pub path: Vec<String>,
     /// The file that contains the module, from the root of the repository.
@@ -37,7 +37,7 @@ pub struct Module {
 }
 
 /// Reads the tree of every target of the workspace.
-pub fn read(root: &Path, sources: &[Source]) -> anyhow::Result<Vec<Tree>> {
+pub(super) fn read(root: &Path, sources: &[Source]) -> anyhow::Result<Vec<Tree>> {
     let metadata = cargo_metadata::read(root, &["--no-deps"])?;
     let mut trees = Vec::new();
     for target in metadata.packages.iter().flat_map(|package| &package.targets) {
@@ -53,7 +53,7 @@ pub fn read(root: &Path, sources: &[Source]) -> anyhow::Result<Vec<Tree>> {
 }
 
 /// The modules that declarations lead to from a root file.
-pub fn tree(root: &str, kind: Kind, sources: &[Source]) -> anyhow::Result<Tree> {
+pub(super) fn tree(root: &str, kind: Kind, sources: &[Source]) -> anyhow::Result<Tree> {
     let files = sources.iter().map(|source| (source.path.as_str(), source.text.as_str())).collect();
     let root = normal(root);
     let folder = parent(&root).to_owned();

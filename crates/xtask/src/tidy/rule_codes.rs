@@ -9,7 +9,7 @@ use super::is_comment;
 use crate::rules;
 use crate::source::Source;
 
-pub fn check(rules_page: &str, sources: &[Source], pages: &[Source]) -> Vec<String> {
+pub(super) fn check(rules_page: &str, sources: &[Source], pages: &[Source]) -> Vec<String> {
     let known = rules::codes(rules_page);
     let mut problems = Vec::new();
     for source in sources {

@@ -6,7 +6,7 @@ use crate::source::Source;
 /// Maximum number of lines of code of a file, and separately of its tests.
 const CODE_LINES_MAX: usize = 500;
 
-pub fn check(sources: &[Source]) -> Vec<String> {
+pub(super) fn check(sources: &[Source]) -> Vec<String> {
     sources.iter().flat_map(of_file).collect()
 }
 

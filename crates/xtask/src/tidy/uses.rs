@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 
 /// A path in a module.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Use {
+pub(super) struct Use {
     /// The segments from the root of the crate.
     pub path: Vec<String>,
     pub line: usize,
@@ -16,7 +16,7 @@ pub struct Use {
 
 /// What a module refers to, resolved from the root of the crate.
 #[derive(Default)]
-pub struct Uses {
+pub(super) struct Uses {
     /// Paths that begin with `crate`, `self` or `super`.
     pub paths: Vec<Use>,
     /// The names that `use` declarations bring into the module, each with its path.
@@ -24,7 +24,7 @@ pub struct Uses {
 }
 
 /// The paths and names that the items of a module use, outside of tests.
-pub fn of(items: &[syn::Item], module: &[String]) -> Uses {
+pub(super) fn of(items: &[syn::Item], module: &[String]) -> Uses {
     let mut visitor = Visitor { module, uses: Uses::default() };
     for item in items {
         visitor.visit_item(item);
@@ -33,7 +33,7 @@ pub fn of(items: &[syn::Item], module: &[String]) -> Uses {
 }
 
 /// Whether the attributes limit an item to tests.
-pub fn is_test(attributes: &[syn::Attribute]) -> bool {
+pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => is_test_condition(&list.tokens),
         meta => meta.path().segments.last().is_some_and(|last| last.ident == "test"),

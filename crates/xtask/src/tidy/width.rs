@@ -12,13 +12,13 @@ use proc_macro2::{TokenStream, TokenTree};
 use crate::source::Source;
 
 /// `max_width` of rustfmt.toml.
-pub fn width_max(rustfmt: &str) -> anyhow::Result<usize> {
+pub(super) fn width_max(rustfmt: &str) -> anyhow::Result<usize> {
     let table: toml::Table = rustfmt.parse().context("rustfmt.toml")?;
     let width = table.get("max_width").and_then(toml::Value::as_integer);
     Ok(width.context("rustfmt.toml lacks max_width")?.try_into()?)
 }
 
-pub fn check(sources: &[Source], width_max: usize) -> Vec<String> {
+pub(super) fn check(sources: &[Source], width_max: usize) -> Vec<String> {
     sources.iter().flat_map(|source| of_file(source, width_max)).collect()
 }
 

@@ -20,7 +20,7 @@ impl SansIo {
     }
 }
 
-pub fn check(architecture: &str, sources: &[Source]) -> anyhow::Result<Vec<String>> {
+pub(super) fn check(architecture: &str, sources: &[Source]) -> anyhow::Result<Vec<String>> {
     let sans_io: Vec<SansIo> = table(architecture, "| sans-IO | except |")?
         .into_iter()
         .map(|(prefix, except)| SansIo { prefix: prefix.join(""), except })
