@@ -133,7 +133,11 @@ impl Writer {
             }
             Err(error) => {
                 let (kind, cause) = outage_log::failure(&error);
-                self.outages.failed(SUBJECT, kind, &cause);
+                if is_namespace_terminating(&error) {
+                    tracing::debug!("{SUBJECT}: {cause}");
+                } else {
+                    self.outages.failed(SUBJECT, kind, &cause);
+                }
                 self.aggregator.remove_event(name);
             }
         }
@@ -170,6 +174,33 @@ impl Writer {
     }
 }
 
+/// Whether the API server refused an event because its namespace is being deleted, which is no
+/// failure.
+fn is_namespace_terminating(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 fn micro_time(at: Timestamp) -> MicroTime {
     MicroTime(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C71, C83: a refusal because the namespace is being deleted is not reported as a failure.
+    #[test]
+    fn a_terminating_namespace_is_no_failure() {
+        let status = |reason: &str| {
+            let json = serde_json::json!({
+                "status": "Failure", "code": 403, "reason": "Forbidden", "message": "forbidden",
+                "details": { "causes": [{ "reason": reason, "message": "", "field": "" }] },
+            });
+            kube::Error::Api(serde_json::from_value(json).unwrap())
+        };
+        assert!(is_namespace_terminating(&status("NamespaceTerminating")));
+        assert!(!is_namespace_terminating(&status("Other")));
+    }
 }
