@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 pub mod checker;
+pub mod failure;
 pub mod fault;
 mod feed;
 pub mod mutation;
 mod network;
+pub mod runner;
 pub mod scenario;
 pub mod schedule;
 mod serve;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use everynode_sim::mutation::Mutation;
-use everynode_sim::schedule::{self, Schedule};
+use everynode_sim::runner;
+use everynode_sim::schedule::Schedule;
 use everynode_sim::world::World;
 
 /// Plays the controller against the sandbox in virtual time, with faults in between.
@@ -70,7 +71,7 @@ fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCo
     let (mut failures, mut writes, mut steps) = (0, 0, 0);
     for seed in from..from + count {
         steps += Schedule::of(seed).steps.len();
-        match schedule::run(seed, mutation) {
+        match runner::run(seed, mutation) {
             Ok(world) => writes += world.writes,
             Err(failure) => {
                 failures += 1;

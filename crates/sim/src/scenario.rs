@@ -6,9 +6,9 @@ use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::mutation::Mutation;
-use crate::schedule::Failure;
 use crate::workload::{NAMESPACE, manifest};
 use crate::world::{LEASE_NEVER_MS, Setting, Strike, World};
 

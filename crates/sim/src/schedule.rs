@@ -1,7 +1,6 @@
 //! One schedule, from the first node to the verdict. It is data, drawn from a seed or read from a file, so that a part
 //! of it can be left out.
 
-use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use everynode_sandbox::kind::DAEMON_SET;
@@ -12,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
-use crate::shrink;
 use crate::workload::{self, NAMESPACE, Step};
 use crate::world::{LEASE_NEVER_MS, Setting, World};
 
@@ -22,15 +20,6 @@ pub struct Schedule {
     pub setting: Setting,
     pub faults: Faults,
     pub steps: Vec<Step>,
-}
-
-/// Something went wrong.
-#[derive(Debug)]
-pub struct Failure {
-    pub violation: Violation,
-    pub transcript: Vec<String>,
-    /// How to have it again.
-    pub replay: String,
 }
 
 impl Schedule {
@@ -93,35 +82,4 @@ impl Schedule {
     pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(line)
     }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.transcript {
-            writeln!(f, "{line}")?;
-        }
-        let Self { violation, replay, .. } = self;
-        write!(f, "{:?}: {}\n{replay}", violation.property, violation.message)
-    }
-}
-
-/// Runs the schedule of a seed, with a deliberate bug or without. A failure is shrunk, and played once more for its
-/// transcript.
-///
-/// # Errors
-/// The property that did not hold.
-pub fn run(seed: u64, mutation: Option<Mutation>) -> Result<World, Box<Failure>> {
-    let schedule = Schedule::of(seed);
-    let world = schedule.play(mutation, false);
-    let Some(violation) = world.violation else { return Ok(world) };
-    let shrunk = shrink::shrink(&schedule, violation.property, mutation);
-    let world = shrunk.play(mutation, true);
-    let replay = format!(
-        "seed {seed}, shrunk. As it was: cargo run --profile sim -p everynode-sim -- --seed {seed}\n\
-         For a test, put this line into crates/sim/tests/regressions/NAME.txt:\n{}",
-        shrunk.to_line()
-    );
-    let violation = world.violation.unwrap_or(violation);
-    let transcript = world.transcript.unwrap_or_default();
-    Err(Box::new(Failure { violation, transcript, replay }))
 }

@@ -4,20 +4,15 @@ mod daemon_set;
 mod node;
 mod pod;
 
-use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{DeleteOptions, Status};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::world::World;
 
-pub const NAMESPACE: &str = "default";
-
-pub use daemon_set::impersonate_revision;
 pub use daemon_set::manifest;
-pub use pod::impersonate;
+
+pub use crate::world::NAMESPACE;
 
 /// What somebody does after a pause. Everything else about it is drawn from its own chance, so that it stays what it
 /// is when others are left out.
@@ -85,73 +80,6 @@ pub fn heal(world: &mut World) {
     world.settle();
 }
 
-impl World {
-    /// One of the objects of a kind.
-    fn any(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
-        let count = self.cluster.store().count(kind);
-        if count == 0 {
-            return None;
-        }
-        let index = rng.random_range(0..count);
-        self.cluster.store().iter(kind, None).nth(index).map(|object| object.value().clone())
-    }
-
-    /// Changes an object; whoever loses a race tries something else.
-    fn edit(&mut self, kind: &'static Kind, object: Value) {
-        let (name, namespace) = place(&object);
-        let options = self.at();
-        let done = self.store().update(kind, &namespace, &name, object, &options);
-        self.note("edits", kind, &name, done.err());
-    }
-
-    fn create(&mut self, kind: &'static Kind, object: Value) {
-        let (name, namespace) = place(&object);
-        let options = self.at();
-        let done = self.store().create(kind, &namespace, object, &options);
-        self.note("creates", kind, &name, done.err());
-    }
-
-    fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
-        let (name, namespace) = place(object);
-        let options = self.at();
-        let done = self.store().delete(kind, &namespace, &name, delete, &options);
-        self.note("deletes", kind, &name, done.err());
-    }
-
-    fn note(&mut self, verb: &str, kind: &Kind, name: &str, refused: Option<Status>) {
-        let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
-        self.say(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
-    }
-
-    /// The node is no longer only ours to change.
-    fn disturb_node(&mut self, node: &str) {
-        let now = self.now;
-        self.checks.disturb(node, now);
-    }
-
-    fn disturb_pod(&mut self, pod: &Value) {
-        let (name, namespace) = place(pod);
-        let pod = self.checks.truth.pod(&namespace, &name);
-        if let Some(node) = pod.and_then(|pod| pod.target_node_name()).map(ToString::to_string) {
-            self.disturb_node(&node);
-        }
-    }
-
-    fn note_labels(&mut self, pod: &Value) {
-        let now = self.now;
-        self.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
-    }
-}
-
-fn place(object: &Value) -> (String, String) {
-    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-    (text("name"), text("namespace"))
-}
-
 fn pick<T: Clone>(rng: &mut Pcg64Mcg, choices: &[T]) -> T {
     choices[rng.random_range(0..choices.len())].clone()
-}
-
-fn owner(uid: &str) -> Value {
-    json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": uid, "controller": true}])
 }

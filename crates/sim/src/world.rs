@@ -7,27 +7,34 @@ use std::sync::LazyLock;
 use everynode_controller::api::Error;
 use everynode_controller::observation::Observation;
 use everynode_core::api::Timestamp;
-use everynode_core::daemon_set::Config;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::fault::InvalidUtf8;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{Options, Store, WriteOptions};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-use crate::checker::{Before, Checks, Property, Violation};
-use crate::fault::{DELAY_MAX_MS, Fate, Faults, server_error};
+use crate::checker::{Checks, Property, Violation};
+use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::network::{Answer, Reply, Request};
-use crate::serve::{self, Target};
-use crate::term::{Setup, Term};
-use crate::workload;
 
+use crate::term::Term;
+
+mod foreign_object;
+mod leader;
 mod outage;
+mod request;
+mod write;
+
+pub(crate) use write::place;
 
 pub use crate::feed::Reading;
+
+/// Namespace of all namespaced objects.
+pub const NAMESPACE: &str = "default";
 
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -238,48 +245,6 @@ impl World {
         self.run_until(Timestamp(self.now.0 + millis));
     }
 
-    /// Makes the first replica lead.
-    pub fn elect(&mut self) {
-        self.land_all();
-        self.term_number += 1;
-        let setup = Setup {
-            skew_ms: self.rng.random_range(-900..=900),
-            streams: self.rng.random_ratio(1, 2),
-            config: Config {
-                burst_replicas: self.setting.burst_replicas as usize,
-                ..Config::default()
-            },
-            mutation: self.mutation,
-            seed: self.setting.seed,
-        };
-        let number = self.term_number;
-        self.terms.push(Term::new(number, setup));
-        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
-        self.say(|| format!("replica {number} leads, clock {:+} ms", setup.skew_ms));
-        self.settle();
-    }
-
-    /// The leader is gone in an instant; what it has sent may still land.
-    pub fn crash(&mut self) {
-        if self.terms.iter().all(|term| term.network.is_fenced()) {
-            return;
-        }
-        self.say(|| "the leader crashes".to_owned());
-        self.terms.clear();
-        self.schedule(INTERREGNUM_MS, Due::Elect);
-    }
-
-    /// The leader can't renew its lease: it stops writing, and goes on deciding until it notices.
-    pub fn depose(&mut self) {
-        let Some(term) = self.terms.last().filter(|term| !term.network.is_fenced()) else { return };
-        term.network.fence();
-        let number = term.number;
-        self.say(|| format!("replica {number} is fenced"));
-        let noticed = self.rng.random_range(0..3 * INTERREGNUM_MS);
-        self.schedule(noticed, Due::End { term: number });
-        self.schedule(INTERREGNUM_MS, Due::Elect);
-    }
-
     /// Lets the cluster act and the checkers look, and has news delivered.
     pub fn settle(&mut self) {
         let is_due = self.cluster_due.is_some_and(|due| due <= self.now);
@@ -411,130 +376,6 @@ impl World {
                 Some(answer) => Due::Answer { term: number, reply, answer },
             };
             self.schedule(delay, due);
-        }
-    }
-
-    fn arrive(&mut self, term: u64, request: Request, reply: Reply) {
-        if let Some(error) = self.is_refused(term) {
-            let delay = self.faults.delay_ms(&mut self.rng);
-            self.say(|| format!("{} {}: {error}", request.method, request.path));
-            return self.schedule(delay, Due::Answer { term, reply, answer: Err(error) });
-        }
-        let fate = match request.is_write() {
-            true => self.faults.fate(&mut self.rng),
-            false => self.faults.failure_of_read(&mut self.rng).map_or(Fate::Served, Fate::Refused),
-        };
-        let next = (self.writes + 1, Strike::Impostor);
-        if request.is_write() && self.strike.take_if(|strike| *strike == next).is_some() {
-            self.put_impostor(&request);
-        }
-        let lost = || Err(Error::Transport("no answer".to_owned()));
-        let mut answer = match fate {
-            Fate::Served | Fate::AnswerLost | Fate::Committed5xx(_) => self.serve(&request, false),
-            Fate::Refused(ref error) => Err(error.clone()),
-            Fate::Lost | Fate::LandsLate(_) => lost(),
-        };
-        let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.say(|| format!("{} {}: {told} ({fate:?})", request.method, request.path));
-        let mut delay = self.faults.delay_ms(&mut self.rng);
-        let landed = request.is_write() && answer.is_ok();
-        match fate {
-            Fate::AnswerLost => {
-                answer = lost();
-                delay += self.rng.random_range(0..DELAY_MAX_MS / 2);
-            }
-            Fate::Committed5xx(error) => answer = answer.and(Err(error)),
-            Fate::LandsLate(late) => self.schedule(late, Due::Land { request }),
-            Fate::Served | Fate::Refused(_) | Fate::Lost => {}
-        }
-        if landed {
-            self.writes += 1;
-            self.last_write_at = self.now;
-            if let Some((_, strike)) = self.strike.take_if(|(write, _)| *write == self.writes) {
-                match strike {
-                    Strike::LoseAnswer => answer = lost(),
-                    Strike::Committed5xx => answer = Err(server_error(&mut self.rng)),
-                    Strike::Crash
-                    | Strike::Depose
-                    | Strike::Freeze
-                    | Strike::Hide
-                    | Strike::Impostor => {}
-                }
-                self.hit(strike);
-            }
-        }
-        self.schedule(delay, Due::Answer { term, reply, answer });
-    }
-
-    fn land(&mut self, request: &Request) {
-        let answer = self.serve(request, true);
-        let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.say(|| format!("{} {} lands late: {told}", request.method, request.path));
-        if answer.is_ok() {
-            self.writes += 1;
-            self.last_write_at = self.now;
-        }
-    }
-
-    /// C63: what a replica has sent lands before its successor leads.
-    fn land_all(&mut self) {
-        let late = self.agenda.extract_if(.., |_, due| matches!(due, Due::Land { .. }));
-        for (_, due) in late.collect::<Vec<_>>() {
-            self.happen(due);
-        }
-    }
-
-    fn serve(&mut self, request: &Request, is_late: bool) -> Answer {
-        let (target, now) = (Target::of(&request.path), self.now);
-        let body = serde_json::from_slice(&request.body).unwrap_or_default();
-        if request.is_write()
-            && let Some(target) = &target
-        {
-            let store = self.cluster.store();
-            let before = Before { store, request, target, body: &body, now, is_late };
-            let violation = self.checks.before_write(&before);
-            self.fail(violation);
-        }
-        serve::serve(self.cluster.store_mut(), request, target.as_ref(), body, now)
-    }
-
-    /// Puts somebody else's pod in the place of the one that is to be written.
-    fn put_impostor(&mut self, request: &Request) {
-        let Some(target) = Target::of(&request.path) else { return };
-        let meant = self.cluster.store().find(target.kind, &target.namespace, &target.name);
-        let meant = meant.map(|object| object.value().clone());
-        let rng = &mut Pcg64Mcg::seed_from_u64(self.writes);
-        match target.kind.kind {
-            "Pod" => {
-                let Some(pod) = meant else { return };
-                workload::impersonate(self, &pod, rng);
-            }
-            "ControllerRevision" => {
-                let new = || serde_json::from_slice(&request.body).unwrap_or_default();
-                workload::impersonate_revision(self, &meant.unwrap_or_else(new));
-            }
-            _ => return,
-        }
-        self.settle();
-    }
-
-    fn hit(&mut self, strike: Strike) {
-        self.say(|| format!("strike: {strike:?}"));
-        match strike {
-            Strike::Crash => self.crash(),
-            Strike::Depose => self.depose(),
-            Strike::LoseAnswer | Strike::Committed5xx | Strike::Impostor => {}
-            Strike::Freeze => {
-                self.frozen = true;
-                self.schedule(20_000, Due::Thaw);
-            }
-            Strike::Hide => {
-                self.frozen = true;
-                self.schedule(2_000, Due::Thaw);
-                self.settle();
-                let version = self.cluster.store().resource_version();
-                self.cluster.store_mut().compact(version);
-            }
         }
     }
 

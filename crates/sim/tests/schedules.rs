@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use everynode_sim::schedule;
+use everynode_sim::runner;
 
 /// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
 const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 30_000 };
@@ -34,7 +34,7 @@ fn no_schedule_violates_a_property() {
                     if seed >= end || failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    match schedule::run(seed, None) {
+                    match runner::run(seed, None) {
                         Ok(world) => {
                             invalid.fetch_add(world.reading.invalid, Ordering::Relaxed);
                             reported.fetch_add(world.reading.problems.len(), Ordering::Relaxed);

@@ -6,8 +6,8 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, owner, pick};
-use crate::world::World;
+use super::pick;
+use crate::world::{NAMESPACE, World};
 
 /// A DaemonSet whose template is told apart by `image`.
 pub fn manifest(name: &str, image: u32) -> Value {
@@ -114,23 +114,4 @@ fn touch_revision(world: &mut World, rng: &mut Pcg64Mcg) {
             world.edit(&CONTROLLER_REVISION, revision);
         }
     }
-}
-
-/// Gone, if it was there, and a revision of another kind of owner has its name.
-pub fn impersonate_revision(world: &mut World, revision: &Value) {
-    let now = world.now;
-    world.checks.disturb_revisions(now);
-    world.delete(&CONTROLLER_REVISION, revision, &DeleteOptions::default());
-    let metadata = &revision["metadata"];
-    let other = json!({
-        "metadata": {
-            "name": metadata["name"],
-            "namespace": NAMESPACE,
-            "labels": metadata["labels"],
-            "ownerReferences": owner("5e1c5e9c-0000-4000-8000-000000000000"),
-        },
-        "revision": revision["revision"],
-        "data": {"spec": {"stranger": true}},
-    });
-    world.create(&CONTROLLER_REVISION, other);
 }

@@ -1,14 +1,14 @@
 //! Pods crash, fail, are deleted, evicted, relabelled and replaced by others.
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
-use everynode_sandbox::kind::{DAEMON_SET, NODE, POD};
+use everynode_sandbox::kind::{NODE, POD};
 use everynode_sandbox::store::{DeleteOptions, Object};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, owner, pick, place};
-use crate::world::World;
+use super::pick;
+use crate::world::{World, place};
 
 pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(pod) = world.any(&POD, rng) else { return };
@@ -19,7 +19,7 @@ pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
         3 => evict(world, &pod),
         4..6 => end(world, pod, rng),
         6..8 => relabel(world, pod, rng),
-        8 => impersonate(world, &pod, rng),
+        8 => world.impersonate(&pod, rng),
         9 => orphan(world, rng),
         10 => foreign(world, rng),
         _ => live(world, pod, rng),
@@ -51,18 +51,8 @@ fn relabel(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     world.edit(&POD, pod);
 }
 
-/// Gone at once, and somebody else's pod has its name.
-pub fn impersonate(world: &mut World, pod: &Value, rng: &mut Pcg64Mcg) {
-    world.delete(&POD, pod, &DeleteOptions::now());
-    let mut other = stranger(world, rng);
-    other["metadata"]["name"] = pod["metadata"]["name"].clone();
-    other["metadata"]["labels"] = pod["metadata"]["labels"].clone();
-    other["spec"]["nodeName"] = pod["spec"]["nodeName"].clone();
-    world.create(&POD, other);
-}
-
 fn foreign(world: &mut World, rng: &mut Pcg64Mcg) {
-    let mut pod = stranger(world, rng);
+    let mut pod = world.stranger(rng);
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
     if let Some(node) = world.any(&NODE, rng) {
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
@@ -70,26 +60,9 @@ fn foreign(world: &mut World, rng: &mut Pcg64Mcg) {
     world.create(&POD, pod);
 }
 
-/// A pod of a ReplicaSet.
-fn stranger(world: &World, rng: &mut Pcg64Mcg) -> Value {
-    let number = rng.random_range(0..1_000_000);
-    let uid =
-        world.any(&DAEMON_SET, rng).map(|ds| ds["metadata"]["uid"].clone()).unwrap_or_default();
-    json!({
-        "metadata": {
-            "name": format!("r-{number}"),
-            "namespace": NAMESPACE,
-            "labels": {},
-            "annotations": {"sim/daemonset-uid": uid.as_str().unwrap_or_default()},
-            "ownerReferences": owner("5e1c5e9c-0000-4000-8000-000000000000"),
-        },
-        "spec": {"containers": [{"name": "c", "image": "stranger"}]},
-    })
-}
-
 /// A pod that a DaemonSet could adopt.
 fn orphan(world: &mut World, rng: &mut Pcg64Mcg) {
-    let mut pod = stranger(world, rng);
+    let mut pod = world.stranger(rng);
     let metadata = pod["metadata"].as_object_mut().expect("it was made so");
     metadata.remove("ownerReferences");
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));

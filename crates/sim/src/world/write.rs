@@ -1,0 +1,78 @@
+//! Writes that users and other components make to the simulated cluster.
+
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::store::{DeleteOptions, Status};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+
+use super::World;
+
+impl World {
+    /// Returns a random object of a kind.
+    pub(crate) fn any(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
+        let count = self.cluster.store().count(kind);
+        if count == 0 {
+            return None;
+        }
+        let index = rng.random_range(0..count);
+        self.cluster.store().iter(kind, None).nth(index).map(|object| object.value().clone())
+    }
+
+    /// Updates an object. A refused update is recorded and not retried.
+    pub(crate) fn edit(&mut self, kind: &'static Kind, object: Value) {
+        let (name, namespace) = place(&object);
+        let options = self.at();
+        let done = self.store().update(kind, &namespace, &name, object, &options);
+        self.note("edits", kind, &name, done.err());
+    }
+
+    /// Creates an object. A refused creation is recorded and not retried.
+    pub(crate) fn create(&mut self, kind: &'static Kind, object: Value) {
+        let (name, namespace) = place(&object);
+        let options = self.at();
+        let done = self.store().create(kind, &namespace, object, &options);
+        self.note("creates", kind, &name, done.err());
+    }
+
+    /// Deletes an object. A refused deletion is recorded and not retried.
+    pub(crate) fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
+        let (name, namespace) = place(object);
+        let options = self.at();
+        let done = self.store().delete(kind, &namespace, &name, delete, &options);
+        self.note("deletes", kind, &name, done.err());
+    }
+
+    /// Adds a write to the transcript.
+    pub(crate) fn note(&mut self, verb: &str, kind: &Kind, name: &str, refused: Option<Status>) {
+        let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
+        self.say(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
+    }
+
+    /// Records that somebody else has changed a node or a pod on it.
+    pub(crate) fn disturb_node(&mut self, node: &str) {
+        let now = self.now;
+        self.checks.disturb(node, now);
+    }
+
+    /// Records that somebody else has changed a pod.
+    pub(crate) fn disturb_pod(&mut self, pod: &Value) {
+        let (name, namespace) = place(pod);
+        let pod = self.checks.truth.pod(&namespace, &name);
+        if let Some(node) = pod.and_then(|pod| pod.target_node_name()).map(ToString::to_string) {
+            self.disturb_node(&node);
+        }
+    }
+
+    /// Records that somebody else has changed the labels of a pod.
+    pub(crate) fn note_labels(&mut self, pod: &Value) {
+        let now = self.now;
+        self.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
+    }
+}
+
+/// The name and the namespace of an object.
+pub(crate) fn place(object: &Value) -> (String, String) {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+    (text("name"), text("namespace"))
+}
