@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// No request that is answered takes longer, so that a replica's last writes land before its successor's term (C63).
 pub const DELAY_MAX_MS: i64 = 4_000;
 /// A request that is not answered may land so late; but before its sender's successor leads.
-const LATE_MS: std::ops::Range<i64> = 500..8_000;
+const LATE_ARRIVAL_MS: std::ops::Range<i64> = 500..8_000;
 
 /// Chances in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct Faults {
 
 /// What becomes of one write.
 #[derive(Debug)]
-pub enum Fate {
+pub enum RequestOutcome {
     Served,
     Refused(Error),
     Lost,
@@ -59,11 +59,11 @@ pub enum Fate {
     /// It takes effect, and its answer says that something went wrong.
     Committed5xx(Error),
     /// It is not answered, and arrives after so many milliseconds.
-    LandsLate(i64),
+    Delayed(i64),
 }
 
 impl Faults {
-    pub fn some(rng: &mut Pcg64Mcg) -> Self {
+    pub fn random(rng: &mut Pcg64Mcg) -> Self {
         // A fork of its own: what is drawn next is what it was before there were these faults.
         let fork = &mut Pcg64Mcg::seed_from_u64(rng.clone().random());
         let (fail_after, land_late, fail_get) = (rate(80, fork), rate(60, fork), rate(200, fork));
@@ -80,28 +80,30 @@ impl Faults {
             fail_after,
             land_late,
             fail_get,
-            ..Self::of_watches(rng)
+            ..Self::random_watch_faults(rng)
         }
     }
 
-    pub fn fate(&self, rng: &mut Pcg64Mcg) -> Fate {
+    pub fn draw_outcome(&self, rng: &mut Pcg64Mcg) -> RequestOutcome {
         if happens(self.refuse, rng) {
             let (code, reason) =
                 [(409, "Conflict"), (429, "TooManyRequests"), (500, "InternalError")]
                     [rng.random_range(0..3usize)];
-            return Fate::Refused(refused(code, reason, &format!("simulated {reason}")));
+            return RequestOutcome::Refused(refused(code, reason, &format!("simulated {reason}")));
         }
         match () {
-            () if happens(self.lose, rng) => Fate::Lost,
-            () if happens(self.lose_answer, rng) => Fate::AnswerLost,
-            () if happens(self.fail_after, rng) => Fate::Committed5xx(server_error(rng)),
-            () if happens(self.land_late, rng) => Fate::LandsLate(rng.random_range(LATE_MS)),
-            () => Fate::Served,
+            () if happens(self.lose, rng) => RequestOutcome::Lost,
+            () if happens(self.lose_answer, rng) => RequestOutcome::AnswerLost,
+            () if happens(self.fail_after, rng) => RequestOutcome::Committed5xx(server_error(rng)),
+            () if happens(self.land_late, rng) => {
+                RequestOutcome::Delayed(rng.random_range(LATE_ARRIVAL_MS))
+            }
+            () => RequestOutcome::Served,
         }
     }
 
     /// Why a GET fails, if it does.
-    pub fn failure_of_read(&self, rng: &mut Pcg64Mcg) -> Option<Error> {
+    pub fn draw_read_failure(&self, rng: &mut Pcg64Mcg) -> Option<Error> {
         happens(self.fail_get, rng).then(|| match rng.random_range(0..3) {
             0 => Error::Transport("no answer".to_owned()),
             // An API server that has just started knows nobody's rights.

@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod checker;
+mod cluster_state;
 pub mod failure;
 pub mod fault;
-mod feed;
+mod leader_run;
+mod list_watch;
 pub mod mutation;
 mod network;
 pub mod runner;
@@ -14,8 +16,6 @@ pub mod scenario;
 pub mod schedule;
 mod serve;
 pub mod shrink;
-mod term;
-mod truth;
 mod watch_fault;
 mod wire;
 pub mod workload;

@@ -45,11 +45,11 @@ Examples:
 fn main() -> ExitCode {
     let Arguments { seed, replay, schedules, from, report, mutation } = Arguments::parse();
     if let Some(seed) = seed {
-        return tell(Schedule::of(seed).play(mutation, true));
+        return print(Schedule::from_seed(seed).play(mutation, true));
     }
     if let Some(path) = replay {
         return match read(&path) {
-            Ok(schedule) => tell(schedule.play(mutation, true)),
+            Ok(schedule) => print(schedule.play(mutation, true)),
             Err(error) => {
                 eprintln!("error: {}: {error}", path.display());
                 ExitCode::FAILURE
@@ -64,13 +64,13 @@ fn mutation(name: &str) -> Result<Mutation, String> {
         let names = Mutation::ALL.into_iter().map(|(mutation, _)| format!("{mutation:?}"));
         format!("it is none of {}", names.collect::<Vec<_>>().join(", "))
     };
-    Mutation::named(name).ok_or_else(known)
+    Mutation::from_name(name).ok_or_else(known)
 }
 
 fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCode {
     let (mut failures, mut writes, mut steps) = (0, 0, 0);
     for seed in from..from + count {
-        steps += Schedule::of(seed).steps.len();
+        steps += Schedule::from_seed(seed).steps.len();
         match runner::run(seed, mutation) {
             Ok(world) => writes += world.writes,
             Err(failure) => {
@@ -95,7 +95,7 @@ fn read(path: &Path) -> Result<Schedule, String> {
     Schedule::parse(line).map_err(|error| error.to_string())
 }
 
-fn tell(world: World) -> ExitCode {
+fn print(world: World) -> ExitCode {
     for line in world.transcript.unwrap_or_default() {
         println!("{line}");
     }

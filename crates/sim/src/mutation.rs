@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use everynode_controller::observation::Observation;
-use everynode_controller::watch::Change as SeenChange;
+use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
@@ -75,10 +75,10 @@ pub enum Mutation {
 
 /// What a watch shows of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    AsItIs,
+pub enum ReportedChange {
+    Unchanged,
     Hidden,
-    Deleted,
+    AsDeleted,
 }
 
 impl Mutation {
@@ -104,32 +104,34 @@ impl Mutation {
         (Self::SkipStatus, Property::Status),
         (Self::SkipMisscheduled, Property::Status),
         (Self::ForgetTimers, Property::Status),
-        (Self::StatusNeverRight, Property::Rest),
-        (Self::RevisionNeverRight, Property::Rest),
-        (Self::LoseDeletions, Property::Lapse),
-        (Self::LeavePods, Property::Lapse),
-        (Self::WaitForTooMuch, Property::Lapse),
+        (Self::StatusNeverRight, Property::Quiescence),
+        (Self::RevisionNeverRight, Property::Quiescence),
+        (Self::LoseDeletions, Property::ExpectationLapse),
+        (Self::LeavePods, Property::ExpectationLapse),
+        (Self::WaitForTooMuch, Property::ExpectationLapse),
         (Self::CountEarlier, Property::Recount),
         (Self::CountTooFew, Property::Recount),
     ];
 
     /// The bug of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let all = Self::ALL.into_iter().map(|(mutation, _)| mutation);
         all.into_iter().find(|mutation| format!("{mutation:?}") == name)
     }
 
-    pub fn sees(mutation: Option<Self>, kind: &Kind, change: &Change) -> Seen {
+    pub fn reported_change(mutation: Option<Self>, kind: &Kind, change: &Change) -> ReportedChange {
         let (is_pod, is_node) = (kind.kind == POD.kind, kind.kind == NODE.kind);
         match mutation {
             Some(Self::TerminatingIsGone) if is_pod && change.object.is_terminating() => {
-                Seen::Deleted
+                ReportedChange::AsDeleted
             }
-            Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => Seen::Hidden,
+            Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => {
+                ReportedChange::Hidden
+            }
             Some(Self::LoseNodeChanges) if is_node && change.action == Action::Modified => {
-                Seen::Hidden
+                ReportedChange::Hidden
             }
-            Some(_) | None => Seen::AsItIs,
+            Some(_) | None => ReportedChange::Unchanged,
         }
     }
 
@@ -151,7 +153,7 @@ impl Mutation {
                 let ready = value["status"]["numberReady"].as_i64().unwrap_or(0);
                 value["status"]["numberReady"] = json!(ready + 1);
             }
-            Self::IgnoreOwner if kind.kind == POD.kind => own(&mut value),
+            Self::IgnoreOwner if kind.kind == POD.kind => assign_to_daemon_set(&mut value),
             Self::AdoptUnselected
                 if kind.kind == POD.kind && object.owner_references().next().is_none() =>
             {
@@ -176,9 +178,9 @@ impl Mutation {
     }
 
     /// Whether the replica takes what it has seen only after it has planned.
-    pub fn comes_late(self, observation: &Observation) -> bool {
+    pub fn applies_late(self, observation: &Observation) -> bool {
         self == Self::CountTooFew
-            && matches!(observation, Observation::Pod(SeenChange::Applied { .. }))
+            && matches!(observation, Observation::Pod(WatchChange::Applied { .. }))
     }
 
     /// What time the replica takes it for.
@@ -190,7 +192,7 @@ impl Mutation {
     }
 
     /// When the replica wakes up by itself.
-    pub fn wake_at(self, at: Option<Timestamp>) -> Option<Timestamp> {
+    pub fn next_turn_at(self, at: Option<Timestamp>) -> Option<Timestamp> {
         at.filter(|_| self != Self::ForgetTimers)
     }
 
@@ -236,15 +238,19 @@ impl Mutation {
     pub fn request(self, store: &Store, request: &mut Request) -> Option<Answer> {
         let is_pod = request.path.contains("/pods/");
         match (self, request.method.as_str()) {
-            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => done(),
+            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => empty_answer(),
             (Self::SkipMisscheduled, "PATCH") if request.path.ends_with("/status") => {
-                let target = Target::of(&request.path)?;
+                let target = Target::parse(&request.path)?;
                 let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?;
                 let body: Value = serde_json::from_slice(&request.body).ok()?;
                 let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
-                if misscheduled(&body) == misscheduled(stored.value()) { None } else { done() }
+                if misscheduled(&body) == misscheduled(stored.value()) {
+                    None
+                } else {
+                    empty_answer()
+                }
             }
-            (Self::LeavePods, "DELETE") if is_pod => done(),
+            (Self::LeavePods, "DELETE") if is_pod => empty_answer(),
             (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
                 request.change(|body| {
                     body.as_object_mut().into_iter().for_each(|body| {
@@ -278,7 +284,7 @@ impl Mutation {
     }
 }
 
-fn done() -> Option<Answer> {
+fn empty_answer() -> Option<Answer> {
     Some(Ok("{\"metadata\":{}}".into()))
 }
 
@@ -291,7 +297,7 @@ fn number(revision: &Object) -> i64 {
 }
 
 /// Makes every ReplicaSet's pod a DaemonSet's: the one that its label names.
-fn own(pod: &mut Value) {
+fn assign_to_daemon_set(pod: &mut Value) {
     let uid = pod["metadata"]["annotations"]["sim/daemonset-uid"].clone();
     if let Some(owner) = pod["metadata"]["ownerReferences"].get_mut(0)
         && owner["kind"] == "ReplicaSet"

@@ -12,7 +12,7 @@ use crate::world::World;
 /// # Errors
 /// The violation, with the transcript of the shrunk schedule.
 pub fn run(seed: u64, mutation: Option<Mutation>) -> Result<World, Box<Failure>> {
-    let schedule = Schedule::of(seed);
+    let schedule = Schedule::from_seed(seed);
     let world = schedule.play(mutation, false);
     let Some(violation) = world.violation else { return Ok(world) };
     let shrunk = shrink::shrink(&schedule, violation.property, mutation);

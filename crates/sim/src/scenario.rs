@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::workload::{NAMESPACE, manifest};
-use crate::world::{LEASE_NEVER_MS, Setting, Strike, World};
+use crate::world::{InjectedFault, LEASE_NEVER_MS, Setting, World};
 
 /// One step of a user.
 type Step = fn(&mut World);
@@ -50,12 +50,16 @@ pub const SCENARIOS: &[Scenario] = &[
 
 impl Scenario {
     /// Plays it with a fault behind one write, or with a deliberate bug.
-    pub fn play(&self, strike: Option<(u64, Strike)>, mutation: Option<Mutation>) -> World {
-        self.run(strike, mutation, None)
+    pub fn play(
+        &self,
+        injected_fault: Option<(u64, InjectedFault)>,
+        mutation: Option<Mutation>,
+    ) -> World {
+        self.run(injected_fault, mutation, None)
     }
 
     /// Plays it with these faults from the beginning on.
-    pub fn play_under(&self, faults: Faults) -> World {
+    pub fn play_with_faults(&self, faults: Faults) -> World {
         let mut world = World::new(SETTING);
         world.faults = faults;
         self.play_in(&mut world);
@@ -64,12 +68,13 @@ impl Scenario {
 
     fn run(
         &self,
-        strike: Option<(u64, Strike)>,
+        injected_fault: Option<(u64, InjectedFault)>,
         mutation: Option<Mutation>,
         transcript: Option<Vec<String>>,
     ) -> World {
         let mut world = World::new(SETTING);
-        (world.strike, world.mutation, world.transcript) = (strike, mutation, transcript);
+        (world.injected_fault, world.mutation, world.transcript) =
+            (injected_fault, mutation, transcript);
         self.play_in(&mut world);
         world
     }
@@ -81,46 +86,48 @@ impl Scenario {
             world.settle();
             world.run_for(STEP_MS);
         }
-        world.come_to_rest();
+        world.run_to_quiescence();
     }
 
     /// Plays it once for each write that it has. Returns how often.
     ///
     /// # Errors
     /// The first failure.
-    pub fn exhaust(&self, strike: Strike) -> Result<u64, Box<Failure>> {
+    pub fn exhaust(&self, injected_fault: InjectedFault) -> Result<u64, Box<Failure>> {
         let undisturbed = self.play(None, None);
         let writes = undisturbed.writes;
         if undisturbed.violation.is_some() {
             return Err(self.failure(None));
         }
         for write in 1..=writes {
-            if self.play(Some((write, strike)), None).violation.is_some() {
-                return Err(self.failure(Some((write, strike))));
+            if self.play(Some((write, injected_fault)), None).violation.is_some() {
+                return Err(self.failure(Some((write, injected_fault))));
             }
         }
         Ok(writes)
     }
 
-    fn failure(&self, strike: Option<(u64, Strike)>) -> Box<Failure> {
-        let world = self.run(strike, None, Some(Vec::new()));
+    fn failure(&self, injected_fault: Option<(u64, InjectedFault)>) -> Box<Failure> {
+        let world = self.run(injected_fault, None, Some(Vec::new()));
         let violation = world.violation.expect("the same schedule fails the same way");
-        let replay = match strike {
-            Some((write, strike)) => format!("{}: {strike:?} behind write {write}", self.name),
+        let replay = match injected_fault {
+            Some((write, injected_fault)) => {
+                format!("{}: {injected_fault:?} behind write {write}", self.name)
+            }
             None => format!("{}, undisturbed", self.name),
         };
         Box::new(Failure { violation, transcript: world.transcript.unwrap_or_default(), replay })
     }
 }
 
-fn put(world: &mut World, ds: Value) {
-    let options = world.at();
+fn create_daemon_set(world: &mut World, ds: Value) {
+    let options = world.write_options();
     let done = world.store().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
-    world.say(|| format!("somebody creates the DaemonSet: {done:?}"));
+    world.log(|| format!("somebody creates the DaemonSet: {done:?}"));
 }
 
 fn create(world: &mut World) {
-    put(world, manifest("a", 1));
+    create_daemon_set(world, manifest("a", 1));
 }
 
 fn create_with(world: &mut World, strategy: Value, limit: u32) {
@@ -128,7 +135,7 @@ fn create_with(world: &mut World, strategy: Value, limit: u32) {
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": strategy});
     ds["spec"]["revisionHistoryLimit"] = json!(limit);
     ds["spec"]["minReadySeconds"] = json!(1);
-    put(world, ds);
+    create_daemon_set(world, ds);
 }
 
 fn create_two_at_a_time(world: &mut World) {
@@ -144,14 +151,14 @@ fn wait(_: &mut World) {}
 fn create_patient(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(10);
-    put(world, ds);
+    create_daemon_set(world, ds);
 }
 
 /// Longer than what bookmarks would wake a replica up for that has forgotten its timers.
 fn create_very_patient(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(90);
-    put(world, ds);
+    create_daemon_set(world, ds);
 }
 
 fn create_forgetful(world: &mut World) {
@@ -162,9 +169,9 @@ fn set_image(world: &mut World, image: u32) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
-    let options = world.at();
+    let options = world.write_options();
     let done = world.store().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
-    world.say(|| format!("somebody sets image:{image}: {done:?}"));
+    world.log(|| format!("somebody sets image:{image}: {done:?}"));
 }
 
 fn first_image(world: &mut World) {
@@ -181,9 +188,9 @@ fn third_image(world: &mut World) {
 
 fn delete_with(world: &mut World, policy: PropagationPolicy) {
     let delete = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
-    let options = world.at();
+    let options = world.write_options();
     let done = world.store().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
-    world.say(|| format!("somebody deletes the DaemonSet: {done:?}"));
+    world.log(|| format!("somebody deletes the DaemonSet: {done:?}"));
 }
 
 fn delete(world: &mut World) {
@@ -205,7 +212,7 @@ fn revisions(world: &World) -> Vec<Value> {
 /// The same template under a second name, as an older controller may have left it.
 fn double_revision(world: &mut World) {
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
     else {
         return;
@@ -214,18 +221,18 @@ fn double_revision(world: &mut World) {
     metadata.retain(|key, _| matches!(key.as_str(), "namespace" | "labels" | "ownerReferences"));
     metadata.insert("name".to_owned(), json!("a-double"));
     copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
-    let options = world.at();
+    let options = world.write_options();
     let done = world.store().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
-    world.say(|| format!("somebody doubles a revision: {done:?}"));
+    world.log(|| format!("somebody doubles a revision: {done:?}"));
 }
 
 /// The names of the revisions are taken by others' data.
 fn corrupt(world: &mut World) {
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     for revision in revisions(world) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let options = world.at();
+        let options = world.write_options();
         let gone = DeleteOptions::default();
         let deleted = world.store().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
         let other = json!({
@@ -235,24 +242,24 @@ fn corrupt(world: &mut World) {
         });
         let created =
             world.store().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
-        world.say(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
+        world.log(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
     }
 }
 
 fn unlabel_revision(world: &mut World) {
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     for mut revision in revisions(world) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
             labels.remove("controller-revision-hash");
         }
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let options = world.at();
+        let options = world.write_options();
         let done = world
             .store()
             .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
             .map(|_| ());
-        world.say(|| format!("somebody unlabels revision {name}: {done:?}"));
+        world.log(|| format!("somebody unlabels revision {name}: {done:?}"));
     }
 }
 
@@ -263,40 +270,40 @@ fn first_pod(world: &World) -> Option<Value> {
 fn relabel(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
     let now = world.now;
-    world.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
+    world.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.at();
+    let options = world.write_options();
     let done = world.store().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.say(|| format!("somebody relabels {name}: {done:?}"));
+    world.log(|| format!("somebody relabels {name}: {done:?}"));
 }
 
 fn fail_pod(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
     let (node, now) = (pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(), world.now);
-    world.checks.disturb(&node, now);
+    world.checks.note_node_change(&node, now);
     pod["status"]["phase"] = json!("Failed");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.at();
+    let options = world.write_options();
     let done = world.store().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.say(|| format!("pod {name} fails: {done:?}"));
+    world.log(|| format!("pod {name} fails: {done:?}"));
 }
 
 fn delete_node(world: &mut World) {
-    let options = world.at();
+    let options = world.write_options();
     let kind = &everynode_sandbox::kind::NODE;
     let done = world
         .store()
         .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
         .map(|_| ());
-    world.say(|| format!("node-0002 goes: {done:?}"));
+    world.log(|| format!("node-0002 goes: {done:?}"));
 }
 
 fn add_node(world: &mut World) {
     let made = nodes::generate(4, 1).expect("the number is possible");
     let now = world.now;
     let done = world.cluster.add_nodes(made.into_iter().filter(is_new).collect(), now);
-    world.say(|| format!("nodes come: {done:?}"));
+    world.log(|| format!("nodes come: {done:?}"));
 }
 
 fn is_new(node: &Value) -> bool {

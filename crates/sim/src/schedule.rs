@@ -24,7 +24,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// The schedule of a seed: one in four is as large as they get, the others are small and quickly done.
-    pub fn of(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
         let setting = Setting {
@@ -35,9 +35,9 @@ impl Schedule {
             lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
             burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
         };
-        let faults = Faults::some(rng);
+        let faults = Faults::random(rng);
         let count = rng.random_range(steps_max / 4..=steps_max);
-        Self { setting, faults, steps: (0..count).map(|_| Step::some(rng)).collect() }
+        Self { setting, faults, steps: (0..count).map(|_| Step::random(rng)).collect() }
     }
 
     /// Plays it to its end. A panic is the end, too.
@@ -57,19 +57,19 @@ impl Schedule {
     }
 
     fn play_in(&self, world: &mut World) {
-        let options = world.at();
+        let options = world.write_options();
         let created =
             world.store().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
         world.elect();
         for step in &self.steps {
-            step.take(world);
+            step.run(world);
             if world.violation.is_some() {
                 return;
             }
         }
         workload::heal(world);
-        world.come_to_rest();
+        world.run_to_quiescence();
     }
 
     /// As a line that [`parse`](Self::parse) reads.

@@ -23,7 +23,7 @@ pub struct Target {
 
 impl Target {
     /// `None`: a path that the controller has no business with.
-    pub fn of(path: &str) -> Option<Self> {
+    pub fn parse(path: &str) -> Option<Self> {
         let path = path.split('?').next()?;
         let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/apis/apps/v1/"))?;
         let mut parts = rest.strip_prefix("namespaces/")?.split('/');
@@ -48,9 +48,9 @@ pub fn serve(
     now: Timestamp,
 ) -> Answer {
     let Some(target) = target else {
-        return Err(refused(&Status::bad_request(format!("no such path: {}", request.path))));
+        return Err(to_error(&Status::bad_request(format!("no such path: {}", request.path))));
     };
-    answer(store, request, target, body, now).map_err(|status| refused(&status))
+    answer(store, request, target, body, now).map_err(|status| to_error(&status))
 }
 
 fn answer(
@@ -99,7 +99,7 @@ fn list(store: &Store, request: &Request, target: &Target) -> Result<Bytes, Stat
     Ok(json!({"metadata": {"resourceVersion": version}, "items": items}).to_string().into())
 }
 
-fn refused(status: &Status) -> Error {
+fn to_error(status: &Status) -> Error {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     Error::Refused {
         code: status.code(),

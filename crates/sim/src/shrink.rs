@@ -10,7 +10,7 @@ use crate::world::LEASE_NEVER_MS;
 /// So many schedules are played at most.
 const PLAYS_MAX: u32 = 3_000;
 /// Leaving something out shifts the chance of all that comes after: each attempt is made with so many seeds.
-const SEEDS: u64 = 4;
+const SEEDS_PER_ATTEMPT: u64 = 4;
 const BURST_DEFAULT: u32 = 250;
 
 /// A schedule that violates the same property, and from which nothing more can be taken by these means.
@@ -46,7 +46,7 @@ impl Shrinking {
             return false;
         }
         let seed = candidate.setting.seed;
-        for seed in std::iter::once(seed).chain(0..SEEDS) {
+        for seed in std::iter::once(seed).chain(0..SEEDS_PER_ATTEMPT) {
             candidate.setting.seed = seed;
             if self.fails(&candidate) {
                 self.best = candidate;

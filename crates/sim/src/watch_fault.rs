@@ -18,7 +18,7 @@ const STALL_MAX_MS: i64 = 10_000;
 
 impl Faults {
     /// Rates from a far part of the generator's sequence, so that the rest of a seed's schedule is what it is without them.
-    pub fn of_watches(rng: &Pcg64Mcg) -> Self {
+    pub fn random_watch_faults(rng: &Pcg64Mcg) -> Self {
         let mut rng = rng.clone();
         rng.advance(1 << 64);
         let mut rate =
@@ -34,7 +34,7 @@ impl Faults {
     }
 
     /// Of a streaming list with so many objects.
-    pub fn on_streaming_list(&self, objects: usize, rng: &mut Pcg64Mcg) -> Option<Fault> {
+    pub fn draw_list_fault(&self, objects: usize, rng: &mut Pcg64Mcg) -> Option<Fault> {
         if happens(self.watch_error, rng) {
             let objects = Some(rng.random_range(0..=objects as u64));
             let at = Point { objects, ..Point::default() };
@@ -45,7 +45,7 @@ impl Faults {
     }
 
     /// Of a running watch that has something to deliver.
-    pub fn on_watch(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
+    pub fn draw_watch_error(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
         let at = Point::default();
         happens(self.watch_error, rng).then(|| WatchError { error: error(rng), at })
     }
@@ -53,12 +53,12 @@ impl Faults {
     /// Of an object in a list or a watch. The fault depends on the seed and the object's version
     /// alone: such bytes are stored, so everybody who reads this version gets them. They are in a
     /// text that no decision reads.
-    pub fn on_object(&self, seed: u64, object: &Object) -> Option<InvalidUtf8> {
+    pub fn draw_invalid_bytes(&self, seed: u64, object: &Object) -> Option<InvalidUtf8> {
         if self.invalid_utf8 == 0 {
             return None;
         }
-        let of_version = seed ^ object.resource_version().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let rng = &mut Pcg64Mcg::seed_from_u64(of_version);
+        let object_seed = seed ^ object.resource_version().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let rng = &mut Pcg64Mcg::seed_from_u64(object_seed);
         happens(self.invalid_utf8, rng).then(|| InvalidUtf8 {
             namespace: object.namespace().to_owned(),
             name: object.name().to_owned(),
@@ -67,13 +67,13 @@ impl Faults {
     }
 
     /// Of a delivery: how long the watch is behind.
-    pub fn on_delivery(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
+    pub fn draw_delivery_delay(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
         happens(self.stall, rng)
             .then(|| Delay { lasts: Duration(rng.random_range(1_000..STALL_MAX_MS)) })
     }
 
     /// Of a whole server.
-    pub fn on_server(&self, rng: &mut Pcg64Mcg) -> Option<Restart> {
+    pub fn draw_restart(&self, rng: &mut Pcg64Mcg) -> Option<Restart> {
         happens(self.restart, rng).then(|| Restart {
             down: Duration(rng.random_range(200..4_000)),
             forbidden: Duration(rng.random_range(0..1_500)),
@@ -90,19 +90,19 @@ fn error(rng: &mut Pcg64Mcg) -> Refusal {
 /// A restart of the API server that a replica speaks to.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    away_until: Timestamp,
+    down_until: Timestamp,
     forbidden_until: Timestamp,
 }
 
 impl Outage {
     pub fn new(restart: &Restart, now: Timestamp) -> Self {
-        let away_until = Timestamp(now.0 + restart.down.0);
-        Self { away_until, forbidden_until: Timestamp(away_until.0 + restart.forbidden.0) }
+        let down_until = Timestamp(now.0 + restart.down.0);
+        Self { down_until, forbidden_until: Timestamp(down_until.0 + restart.forbidden.0) }
     }
 
     /// What becomes of a request that arrives now; `None`: the server is as it was.
     pub fn refuse(&self, now: Timestamp) -> Option<Error> {
-        if now < self.away_until {
+        if now < self.down_until {
             return Some(Error::Transport("connection refused".to_owned()));
         }
         (now < self.forbidden_until).then(|| {

@@ -19,55 +19,59 @@ pub use crate::world::NAMESPACE;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub pause_ms: i64,
-    pub act: Act,
-    pub chance: u64,
+    #[serde(rename = "act")]
+    pub kind: StepKind,
+    #[serde(rename = "chance")]
+    pub seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Act {
+pub enum StepKind {
     DaemonSet,
     Node,
     Pod,
     /// The leader crashes.
-    Crash,
+    #[serde(rename = "crash")]
+    CrashLeader,
     /// The leader can't renew its lease.
-    Depose,
+    #[serde(rename = "depose")]
+    FenceLeader,
     Nothing,
 }
 
 impl Step {
-    pub fn some(rng: &mut Pcg64Mcg) -> Self {
+    pub fn random(rng: &mut Pcg64Mcg) -> Self {
         let pause_ms = match rng.random_range(0..10) {
             0..5 => rng.random_range(0..200),
             5..9 => rng.random_range(200..4_000),
             _ => rng.random_range(4_000..60_000),
         };
-        let act = match rng.random_range(0..100) {
-            0..36 => Act::DaemonSet,
-            36..62 => Act::Node,
-            62..93 => Act::Pod,
-            93..95 => Act::Crash,
-            95..97 => Act::Depose,
-            _ => Act::Nothing,
+        let kind = match rng.random_range(0..100) {
+            0..36 => StepKind::DaemonSet,
+            36..62 => StepKind::Node,
+            62..93 => StepKind::Pod,
+            93..95 => StepKind::CrashLeader,
+            95..97 => StepKind::FenceLeader,
+            _ => StepKind::Nothing,
         };
-        Self { pause_ms, act, chance: rng.next_u64() }
+        Self { pause_ms, kind, seed: rng.next_u64() }
     }
 
     /// Lets time pass, and does it.
-    pub fn take(self, world: &mut World) {
+    pub fn run(self, world: &mut World) {
         world.run_for(self.pause_ms);
         if world.violation.is_some() {
             return;
         }
-        let rng = &mut Pcg64Mcg::seed_from_u64(self.chance);
-        match self.act {
-            Act::DaemonSet => daemon_set::act(world, rng),
-            Act::Node => node::act(world, rng),
-            Act::Pod => pod::act(world, rng),
-            Act::Crash => world.crash(),
-            Act::Depose => world.depose(),
-            Act::Nothing => {}
+        let rng = &mut Pcg64Mcg::seed_from_u64(self.seed);
+        match self.kind {
+            StepKind::DaemonSet => daemon_set::change(world, rng),
+            StepKind::Node => node::change(world, rng),
+            StepKind::Pod => pod::change(world, rng),
+            StepKind::CrashLeader => world.crash_leader(),
+            StepKind::FenceLeader => world.fence_leader(),
+            StepKind::Nothing => {}
         }
         world.settle();
     }

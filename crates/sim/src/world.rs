@@ -1,4 +1,4 @@
-//! Everything at once: the sandbox's cluster, the replicas, and an agenda of what happens when. The world
+//! Everything at once: the sandbox's cluster, the replicas, and an event_queue of what happens when. The world
 //! jumps from one moment to the next; all chance comes from one seed.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::network::{Answer, Reply, Request};
 
-use crate::term::Term;
+use crate::leader_run::LeaderRun;
 
 mod foreign_object;
 mod leader;
@@ -29,9 +29,9 @@ mod outage;
 mod request;
 mod write;
 
-pub(crate) use write::place;
+pub(crate) use write::name_and_namespace;
 
-pub use crate::feed::Reading;
+pub use crate::list_watch::ReadReport;
 
 /// Namespace of all namespaced objects.
 pub const NAMESPACE: &str = "default";
@@ -39,7 +39,7 @@ pub const NAMESPACE: &str = "default";
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
 /// How long nobody leads after a leader has stopped: what is between renew deadline and lease (C63).
-const INTERREGNUM_MS: i64 = 5_000;
+const NO_LEADER_MS: i64 = 5_000;
 
 /// A lease that is not renewed while a schedule lasts: time is cheap then, and nothing wakes replicas up that know of no
 /// reason of their own.
@@ -48,60 +48,60 @@ pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
 const BOOKMARK_MS: i64 = 60_000;
 
 /// What happens at some moment.
-enum Due {
-    /// A feed of a term delivers.
-    Poll {
-        term: u64,
-        feed: usize,
+enum ScheduledEvent {
+    /// A watch of a run delivers.
+    DeliverWatch {
+        run: u64,
+        watch: usize,
     },
-    Arrive {
-        term: u64,
+    RequestArrives {
+        run: u64,
         request: Request,
         reply: Reply,
     },
-    Answer {
-        term: u64,
+    AnswerArrives {
+        run: u64,
         reply: Reply,
         answer: Answer,
     },
     /// A write takes effect for which nobody waits any more.
-    Land {
+    LateRequestArrives {
         request: Request,
     },
     Turn {
-        term: u64,
+        run: u64,
     },
     /// Watches say how far they are, as API servers do every minute.
     Bookmark {
-        term: u64,
+        run: u64,
     },
     /// A new leader.
     Elect,
     /// A deposed leader notices.
-    End {
-        term: u64,
+    EndRun {
+        run: u64,
     },
     /// The node is under way again; the exhaustive tests' watch goes on.
-    Thaw,
+    ResumeWatches,
 }
 
-/// What an exhaustive test does right after one write has landed.
+/// What an exhaustive test does right after one write has is_written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum InjectedFault {
     /// The leader crashes; the answer is lost.
-    Crash,
+    CrashLeader,
     /// The leader is fenced, and goes on deciding while another one leads.
-    Depose,
+    FenceLeader,
     /// Watches stand still for a while.
-    Freeze,
+    StallWatches,
     /// Watches break off, and what happened meanwhile is compacted away.
-    Hide,
+    CompactLog,
     /// The answer is lost.
     LoseAnswer,
     /// The answer is a 5xx.
     Committed5xx,
     /// Just before it lands, somebody else's object has taken the name of the one that it is meant for, or that is to be.
-    Impostor,
+    TakeName,
 }
 
 /// What a world is made of.
@@ -130,20 +130,20 @@ pub struct World {
     pub transcript: Option<Vec<String>>,
     pub writes: u64,
     pub last_write_at: Timestamp,
-    pub strike: Option<(u64, Strike)>,
+    pub injected_fault: Option<(u64, InjectedFault)>,
     pub mutation: Option<Mutation>,
     /// Objects that lists and watches serve with bytes that are not UTF-8.
-    pub invalid: Vec<InvalidUtf8>,
+    pub invalid_objects: Vec<InvalidUtf8>,
     /// Objects with invalid bytes, and reports about objects, of all replicas.
-    pub reading: Reading,
-    terms: Vec<Term>,
-    term_number: u64,
-    agenda: BTreeMap<(Timestamp, u64), Due>,
-    sequence: u64,
-    cluster_due: Option<Timestamp>,
-    /// The store's resourceVersion when the cluster was last found settled.
-    settled: u64,
-    frozen: bool,
+    pub read_report: ReadReport,
+    leader_runs: Vec<LeaderRun>,
+    leader_run_number: u64,
+    event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
+    event_number: u64,
+    cluster_due_at: Option<Timestamp>,
+    /// The store's resourceVersion when the cluster was last found settled_version.
+    settled_version: u64,
+    watches_stalled: bool,
 }
 
 /// How nodes with the label `life` treat their pods.
@@ -188,23 +188,23 @@ impl World {
             transcript: None,
             writes: 0,
             last_write_at: START,
-            strike: None,
+            injected_fault: None,
             mutation: None,
-            invalid: Vec::new(),
-            reading: Reading::default(),
-            terms: Vec::new(),
-            term_number: 0,
-            agenda: BTreeMap::new(),
-            sequence: 0,
-            cluster_due: Some(START),
-            settled: 0,
-            frozen: false,
+            invalid_objects: Vec::new(),
+            read_report: ReadReport::default(),
+            leader_runs: Vec::new(),
+            leader_run_number: 0,
+            event_queue: BTreeMap::new(),
+            event_number: 0,
+            cluster_due_at: Some(START),
+            settled_version: 0,
+            watches_stalled: false,
         };
         world.settle();
         world
     }
 
-    pub fn at(&self) -> WriteOptions {
+    pub fn write_options(&self) -> WriteOptions {
         WriteOptions::at(self.now)
     }
 
@@ -212,7 +212,7 @@ impl World {
         self.cluster.store_mut()
     }
 
-    pub fn say(&mut self, line: impl FnOnce() -> String) {
+    pub fn log(&mut self, line: impl FnOnce() -> String) {
         if let Some(transcript) = &mut self.transcript {
             transcript.push(format!("{:>9.3} {}", (self.now.0 - START.0) as f64 / 1000.0, line()));
         }
@@ -221,20 +221,21 @@ impl World {
     /// Goes on until then, or to the first violation.
     pub fn run_until(&mut self, end: Timestamp) {
         while self.violation.is_none() {
-            let next = self.agenda.first_key_value().map(|((at, _), _)| *at);
-            let Some(at) = next.into_iter().chain(self.cluster_due).min().filter(|at| *at <= end)
+            let next = self.event_queue.first_key_value().map(|((at, _), _)| *at);
+            let Some(at) =
+                next.into_iter().chain(self.cluster_due_at).min().filter(|at| *at <= end)
             else {
                 break;
             };
             self.now = self.now.max(at);
-            if self.cluster_due.is_some_and(|due| due <= self.now) {
+            if self.cluster_due_at.is_some_and(|due| due <= self.now) {
                 self.settle();
             }
-            while let Some(entry) = self.agenda.first_entry()
+            while let Some(entry) = self.event_queue.first_entry()
                 && entry.key().0 <= self.now
             {
                 let due = entry.remove();
-                self.happen(due);
+                self.handle(due);
                 self.settle();
             }
         }
@@ -247,170 +248,189 @@ impl World {
 
     /// Lets the cluster act and the checkers look, and has news delivered.
     pub fn settle(&mut self) {
-        let is_due = self.cluster_due.is_some_and(|due| due <= self.now);
-        if is_due || self.settled != self.cluster.store().resource_version() {
-            self.cluster_due = self.cluster.settle(self.now);
-            self.settled = self.cluster.store().resource_version();
+        let is_due = self.cluster_due_at.is_some_and(|due| due <= self.now);
+        if is_due || self.settled_version != self.cluster.store().resource_version() {
+            self.cluster_due_at = self.cluster.settle(self.now);
+            self.settled_version = self.cluster.store().resource_version();
         }
-        self.checks.follow(self.cluster.store(), self.now);
-        if self.frozen {
+        self.checks.update(self.cluster.store(), self.now);
+        if self.watches_stalled {
             return;
         }
         let mut polls = Vec::new();
-        for term in &mut self.terms {
-            for (index, feed) in term.feeds.iter().enumerate() {
-                if !term.polled[index] && feed.has_news(self.cluster.store()) {
-                    term.polled[index] = true;
-                    polls.push((term.number, index));
+        for run in &mut self.leader_runs {
+            for (index, watch) in run.watches.iter().enumerate() {
+                if !run.delivery_scheduled[index] && watch.has_changes(self.cluster.store()) {
+                    run.delivery_scheduled[index] = true;
+                    polls.push((run.number, index));
                 }
             }
         }
-        for (term, feed) in polls {
-            let stall = self.faults.on_delivery(&mut self.rng).map(|delay| delay.lasts.0);
+        for (run, watch) in polls {
+            let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
-            self.schedule(delay, Due::Poll { term, feed });
+            self.schedule(delay, ScheduledEvent::DeliverWatch { run, watch });
         }
     }
 
-    fn schedule(&mut self, delay_ms: i64, due: Due) {
-        self.sequence += 1;
-        self.agenda.insert((Timestamp(self.now.0 + delay_ms.max(0)), self.sequence), due);
+    fn schedule(&mut self, delay_ms: i64, due: ScheduledEvent) {
+        self.event_number += 1;
+        self.event_queue.insert((Timestamp(self.now.0 + delay_ms.max(0)), self.event_number), due);
     }
 
-    fn happen(&mut self, due: Due) {
+    fn handle(&mut self, due: ScheduledEvent) {
         match due {
-            Due::Poll { term, feed } => self.poll(term, feed),
-            Due::Turn { term } => self.turn(term, Vec::new()),
-            Due::Bookmark { term } => self.bookmark(term),
-            Due::Arrive { term, request, reply } => self.arrive(term, request, reply),
-            Due::Answer { term, reply, answer } => {
-                let fenced = self.term(term).is_some_and(|term| term.network.is_fenced());
+            ScheduledEvent::DeliverWatch { run, watch } => self.deliver_watch(run, watch),
+            ScheduledEvent::Turn { run } => self.turn(run, Vec::new()),
+            ScheduledEvent::Bookmark { run } => self.bookmark(run),
+            ScheduledEvent::RequestArrives { run, request, reply } => {
+                self.receive_request(run, request, reply)
+            }
+            ScheduledEvent::AnswerArrives { run, reply, answer } => {
+                let fenced = self.leader_run(run).is_some_and(|run| run.network.is_fenced());
                 // Whoever waited for it may be gone.
                 let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
-                self.turn(term, Vec::new());
+                self.turn(run, Vec::new());
             }
-            Due::Land { request } => self.land(&request),
-            Due::Elect if self.terms.iter().all(|term| term.network.is_fenced()) => self.elect(),
-            Due::Elect => {}
-            Due::End { term } => self.terms.retain(|known| known.number != term),
-            Due::Thaw => self.frozen = false,
+            ScheduledEvent::LateRequestArrives { request } => self.serve_late(&request),
+            ScheduledEvent::Elect if self.leader_runs.iter().all(|run| run.network.is_fenced()) => {
+                self.elect()
+            }
+            ScheduledEvent::Elect => {}
+            ScheduledEvent::EndRun { run } => self.leader_runs.retain(|known| known.number != run),
+            ScheduledEvent::ResumeWatches => self.watches_stalled = false,
         }
     }
 
     fn bookmark(&mut self, number: u64) {
         let store = self.cluster.store();
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        let mut seen = Vec::new();
-        if !self.frozen {
-            let idle = term.feeds.iter_mut().zip(&term.polled).filter(|(_, polled)| !**polled);
-            seen.extend(idle.filter_map(|(feed, _)| feed.bookmark(store)));
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
+        let mut observations = Vec::new();
+        if !self.watches_stalled {
+            let idle = run
+                .watches
+                .iter_mut()
+                .zip(&run.delivery_scheduled)
+                .filter(|(_, delivery_scheduled)| !**delivery_scheduled);
+            observations.extend(idle.filter_map(|(watch, _)| watch.bookmark(store)));
         }
-        if !seen.is_empty() {
-            self.turn(number, seen);
+        if !observations.is_empty() {
+            self.turn(number, observations);
         }
-        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
+        self.schedule(BOOKMARK_MS, ScheduledEvent::Bookmark { run: number });
     }
 
-    fn term(&mut self, number: u64) -> Option<&mut Term> {
-        self.terms.iter_mut().find(|term| term.number == number)
+    fn leader_run(&mut self, number: u64) -> Option<&mut LeaderRun> {
+        self.leader_runs.iter_mut().find(|run| run.number == number)
     }
 
-    fn poll(&mut self, number: u64, feed: usize) {
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        term.polled[feed] = false;
-        if self.frozen {
+    fn deliver_watch(&mut self, number: u64, watch: usize) {
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
+        run.delivery_scheduled[watch] = false;
+        if self.watches_stalled {
             return;
         }
-        if self.is_refused(number).is_some() {
-            return self.ask_again(number, feed);
+        if self.server_refusal(number).is_some() {
+            return self.retry_watch(number, watch);
         }
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
         let (faults, store) = (self.faults, self.cluster.store_mut());
-        let feed = &mut term.feeds[feed];
-        feed.set_invalid(&self.invalid);
-        let seen = feed.poll(store, &faults, &mut self.rng);
-        let (kind, reading) = (feed.kind().kind, feed.take_reading());
-        self.note_reading(number, reading);
-        if !seen.is_empty() {
-            self.say(|| {
-                format!("replica {number} sees {} of {kind}: {}", seen.len(), summary(&seen))
+        let watch = &mut run.watches[watch];
+        watch.set_invalid_objects(&self.invalid_objects);
+        let observations = watch.deliver(store, &faults, &mut self.rng);
+        let (kind, read_report) = (watch.kind().kind, watch.take_read_report());
+        self.add_read_report(number, read_report);
+        if !observations.is_empty() {
+            self.log(|| {
+                format!(
+                    "replica {number} sees {} of {kind}: {}",
+                    observations.len(),
+                    summary(&observations)
+                )
             });
-            self.turn(number, seen);
+            self.turn(number, observations);
         }
     }
 
-    fn note_reading(&mut self, number: u64, reading: Reading) {
-        self.reading.invalid += reading.invalid;
-        for problem in reading.problems {
-            self.say(|| format!("replica {number} reports {problem}"));
-            self.reading.problems.push(problem);
+    fn add_read_report(&mut self, number: u64, read_report: ReadReport) {
+        self.read_report.invalid_objects += read_report.invalid_objects;
+        for problem in read_report.problems {
+            self.log(|| format!("replica {number} reports {problem}"));
+            self.read_report.problems.push(problem);
         }
     }
 
-    fn turn(&mut self, number: u64, seen: Vec<Observation>) {
+    fn turn(&mut self, number: u64, observations: Vec<Observation>) {
         let now = self.now;
         let keeps = self.transcript.is_some();
         let mut lines = Vec::new();
-        let Some(term) = self.term(number) else { return };
-        let violation = term.turn(seen, now, &mut |line| {
+        let Some(run) = self.leader_run(number) else { return };
+        let violation = run.turn(observations, now, &mut |line| {
             if keeps {
                 lines.push(line);
             }
         });
-        let sent = term.network.drain();
-        let wake_at = term.wake_at.filter(|at| term.woken_at != Some(*at));
-        term.woken_at = wake_at.or(term.woken_at);
+        let sent = run.network.drain();
+        let next_turn_at = run.next_turn_at.filter(|at| run.scheduled_turn_at != Some(*at));
+        run.scheduled_turn_at = next_turn_at.or(run.scheduled_turn_at);
         for line in lines {
-            self.say(|| line);
+            self.log(|| line);
         }
-        self.fail(violation);
-        if let Some(at) = wake_at {
-            self.schedule(at.0 - now.0, Due::Turn { term: number });
+        self.report_violation(violation);
+        if let Some(at) = next_turn_at {
+            self.schedule(at.0 - now.0, ScheduledEvent::Turn { run: number });
         }
         for (mut request, reply) in sent {
             let delay = self.faults.delay_ms(&mut self.rng);
             let store = self.cluster.store();
             let answer = self.mutation.and_then(|mutation| mutation.request(store, &mut request));
             let due = match answer {
-                None => Due::Arrive { term: number, request, reply },
-                Some(answer) => Due::Answer { term: number, reply, answer },
+                None => ScheduledEvent::RequestArrives { run: number, request, reply },
+                Some(answer) => ScheduledEvent::AnswerArrives { run: number, reply, answer },
             };
             self.schedule(delay, due);
         }
     }
 
-    pub fn fail(&mut self, violation: Option<Violation>) {
+    pub fn report_violation(&mut self, violation: Option<Violation>) {
         if let Some(violation) = violation
             && self.violation.is_none()
         {
-            self.say(|| format!("VIOLATION {violation:?}"));
+            self.log(|| format!("VIOLATION {violation:?}"));
             self.violation = Some(violation);
         }
     }
 
     /// Ends the chaos and checks what must hold at rest.
-    pub fn come_to_rest(&mut self) {
+    pub fn run_to_quiescence(&mut self) {
         const REST_MS: i64 = 45 * 60_000;
         const QUIET_MS: i64 = 20 * 60_000;
         // Invalid bytes are stored, so they stay. The cluster must come to rest all the same.
         let invalid_utf8 = self.faults.invalid_utf8;
         self.faults = Faults { invalid_utf8, ..Faults::default() };
-        self.say(|| "rest".to_owned());
+        self.log(|| "rest".to_owned());
         self.run_for(REST_MS);
         if self.violation.is_some() {
             return;
         }
         if self.now.0 - self.last_write_at.0 < QUIET_MS {
             let message = "writes go on although nothing changes".to_owned();
-            return self.fail(Some(Violation { property: Property::Rest, message }));
+            return self
+                .report_violation(Some(Violation { property: Property::Quiescence, message }));
         }
-        let violation = crate::checker::at_rest(&self.checks.truth, self.now);
-        self.fail(violation);
+        let violation = crate::checker::check_quiescence(&self.checks.cluster_state, self.now);
+        self.report_violation(violation);
     }
 }
 
-fn summary(seen: &[Observation]) -> String {
-    let mut text = format!("{:?}", seen.first());
+fn summary(observations: &[Observation]) -> String {
+    let mut text = format!("{:?}", observations.first());
     text.truncate(text.floor_char_boundary(120));
     text
 }

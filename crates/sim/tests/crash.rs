@@ -1,12 +1,12 @@
 //! A fault behind each single write of each scenario, exhaustively.
 
 use everynode_sim::scenario::SCENARIOS;
-use everynode_sim::world::Strike;
+use everynode_sim::world::InjectedFault;
 
-fn exhaust(strike: Strike) {
+fn exhaust(injected_fault: InjectedFault) {
     let mut failures = Vec::new();
     for scenario in SCENARIOS {
-        if let Err(failure) = scenario.exhaust(strike) {
+        if let Err(failure) = scenario.exhaust(injected_fault) {
             failures.push(failure.to_string());
         }
     }
@@ -17,43 +17,43 @@ fn exhaust(strike: Strike) {
 /// revision.
 #[test]
 fn a_crash_behind_any_write_converges() {
-    exhaust(Strike::Crash);
+    exhaust(InjectedFault::CrashLeader);
 }
 
 /// C63, C62: the leader is fenced behind each write, and goes on deciding for up to 15 s, with its clock off, while another
 /// one leads.
 #[test]
 fn two_leaders_behind_any_write_converge() {
-    exhaust(Strike::Depose);
+    exhaust(InjectedFault::FenceLeader);
 }
 
 /// C60, C34: what is known stands still behind each write.
 #[test]
 fn stale_knowledge_behind_any_write_converges() {
-    exhaust(Strike::Freeze);
+    exhaust(InjectedFault::StallWatches);
 }
 
 /// C60, C1: what happens behind each write is never seen, but listed.
 #[test]
 fn a_gap_behind_any_write_converges() {
-    exhaust(Strike::Hide);
+    exhaust(InjectedFault::CompactLog);
 }
 
 /// C60, C61: the answer to each write is lost though it took effect.
 #[test]
 fn a_lost_answer_to_any_write_converges() {
-    exhaust(Strike::LoseAnswer);
+    exhaust(InjectedFault::LoseAnswer);
 }
 
 /// C34, C35, C52: each write is answered with a 5xx though it took effect.
 #[test]
 fn a_server_error_after_any_write_converges() {
-    exhaust(Strike::Committed5xx);
+    exhaust(InjectedFault::Committed5xx);
 }
 
 /// C61, C21, C43: just before each write somebody else's pod or revision has taken the name of the one that it is meant
 /// for, or that it is to create.
 #[test]
 fn a_stranger_under_the_name_is_never_touched() {
-    exhaust(Strike::Impostor);
+    exhaust(InjectedFault::TakeName);
 }

@@ -98,7 +98,7 @@ impl Case {
     }
 
     fn create(&mut self, kind: &'static Kind, object: Value) {
-        let options = self.world.at();
+        let options = self.world.write_options();
         let created = self.world.store().create(kind, NAMESPACE, object, &options);
         assert!(created.is_ok(), "seed {}: {created:?}", self.seed);
     }
@@ -121,7 +121,7 @@ impl Case {
             }
             node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("true");
             let now = self.world.now;
-            self.world.checks.disturb(&name_of(&node), now);
+            self.world.checks.note_node_change(&name_of(&node), now);
             self.update_node(node);
         }
         self.world.run_for(UNTIL_DEATH_IS_KNOWN_MS);
@@ -166,7 +166,7 @@ impl Case {
 
     /// The pods of the namespace may only run on some nodes (C15).
     fn restrict_namespace(&mut self) {
-        let options = self.world.at();
+        let options = self.world.write_options();
         let stored = self.world.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("it is there");
         let mut namespace = stored.value().clone();
         let annotation = NAMESPACE_NODE_SELECTOR_ANNOTATION;
@@ -178,7 +178,7 @@ impl Case {
 
     fn update_node(&mut self, node: Value) {
         let name = name_of(&node);
-        let options = self.world.at();
+        let options = self.world.write_options();
         let stored = self.world.store().find(&NODE, "", &name).expect("it is there");
         let version = stored.value()["metadata"]["resourceVersion"].clone();
         let mut node = node;
@@ -189,7 +189,7 @@ impl Case {
     }
 
     fn shrink_node(&mut self, name: &str, cpu: &str) {
-        let options = self.world.at();
+        let options = self.world.write_options();
         let stored = self.world.store().find(&NODE, "", name).expect("it is there");
         let mut node = stored.value().clone();
         node["status"]["allocatable"]["cpu"] = json!(cpu);
@@ -410,7 +410,7 @@ impl Case {
     }
 
     fn dry_run(&mut self, is_new: bool, wanted: Value) -> Value {
-        let options = WriteOptions { dry_run: true, ..self.world.at() };
+        let options = WriteOptions { dry_run: true, ..self.world.write_options() };
         let store = self.world.store();
         let answered = if is_new {
             store.create(&DAEMON_SET, NAMESPACE, wanted, &options)
@@ -421,7 +421,7 @@ impl Case {
     }
 
     fn apply(&mut self, wanted: Value) {
-        let options = self.world.at();
+        let options = self.world.write_options();
         let done = self.world.store().update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options);
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }

@@ -5,7 +5,7 @@ use everynode_sim::mutation::Mutation;
 use everynode_sim::scenario::SCENARIOS;
 use everynode_sim::schedule::Schedule;
 use everynode_sim::shrink;
-use everynode_sim::world::{Strike, World};
+use everynode_sim::world::{InjectedFault, World};
 
 /// So many random schedules have to be enough for each bug.
 const SCHEDULES_MAX: u64 = 60;
@@ -15,27 +15,28 @@ fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
     let whole = SCENARIOS
         .iter()
         .map(move |scenario| (scenario.name.to_owned(), scenario.play(None, Some(mutation))));
-    let struck = strike_for(mutation).into_iter().flat_map(move |strike| {
+    let with_fault = injected_fault_for(mutation).into_iter().flat_map(move |injected_fault| {
         SCENARIOS.iter().flat_map(move |scenario| {
             let writes = scenario.play(None, None).writes;
             (1..=writes).map(move |write| {
-                let world = scenario.play(Some((write, strike)), Some(mutation));
-                (format!("{}, {strike:?} at write {write}", scenario.name), world)
+                let world = scenario.play(Some((write, injected_fault)), Some(mutation));
+                (format!("{}, {injected_fault:?} at write {write}", scenario.name), world)
             })
         })
     });
-    let random = (0..SCHEDULES_MAX)
-        .map(move |seed| (format!("seed {seed}"), Schedule::of(seed).play(Some(mutation), false)));
-    whole.chain(struck).chain(random)
+    let random = (0..SCHEDULES_MAX).map(move |seed| {
+        (format!("seed {seed}"), Schedule::from_seed(seed).play(Some(mutation), false))
+    });
+    whole.chain(with_fault).chain(random)
 }
 
 /// Bugs that show only when something rare happens at the wrong moment.
-fn strike_for(mutation: Mutation) -> Option<Strike> {
+fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
     match mutation {
-        Mutation::DropUidPrecondition => Some(Strike::Impostor),
+        Mutation::DropUidPrecondition => Some(InjectedFault::TakeName),
         Mutation::UnansweredCreationIsRefused
         | Mutation::AnotherName
-        | Mutation::UnansweredDeletionIsRefused => Some(Strike::LoseAnswer),
+        | Mutation::UnansweredDeletionIsRefused => Some(InjectedFault::LoseAnswer),
         _ => None,
     }
 }
@@ -60,12 +61,13 @@ fn every_deliberate_bug_is_caught() {
 /// Of a long schedule that a deliberate bug breaks, only what breaks it is left.
 #[test]
 fn a_failing_schedule_is_shrunk() {
-    let (mutation, property) = (Mutation::LeavePods, Property::Lapse);
+    let (mutation, property) = (Mutation::LeavePods, Property::ExpectationLapse);
     let fails = |schedule: &Schedule| {
         let violation = schedule.play(Some(mutation), false).violation;
         violation.is_some_and(|violation| violation.property == property)
     };
-    let long = (0..SCHEDULES_MAX).map(Schedule::of).filter(|schedule| schedule.steps.len() > 15);
+    let long =
+        (0..SCHEDULES_MAX).map(Schedule::from_seed).filter(|schedule| schedule.steps.len() > 15);
     let failing = long.into_iter().find(fails).expect("one of them fails");
     let small = shrink::shrink(&failing, property, Some(mutation));
     assert!(fails(&small), "{}", small.to_line());

@@ -6,11 +6,11 @@ use std::path::Path;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::scenario::{SCENARIOS, Scenario};
 use everynode_sim::schedule::Schedule;
-use everynode_sim::world::{Strike, World};
+use everynode_sim::world::{InjectedFault, World};
 
 enum Play {
     Schedule(Schedule),
-    Scenario(&'static Scenario, (u64, Strike)),
+    Scenario(&'static Scenario, (u64, InjectedFault)),
 }
 
 struct Regression {
@@ -34,13 +34,15 @@ impl Play {
         let scenario =
             SCENARIOS.iter().find(|known| Some(known.name) == field(text, "scenario "))?;
         let write = field(text, "answer lost to write ")?.parse().ok()?;
-        Some(Self::Scenario(scenario, (write, Strike::LoseAnswer)))
+        Some(Self::Scenario(scenario, (write, InjectedFault::LoseAnswer)))
     }
 
     fn play(&self, mutation: Option<Mutation>) -> World {
         match self {
             Self::Schedule(schedule) => schedule.play(mutation, false),
-            Self::Scenario(scenario, strike) => scenario.play(Some(*strike), mutation),
+            Self::Scenario(scenario, injected_fault) => {
+                scenario.play(Some(*injected_fault), mutation)
+            }
         }
     }
 }
@@ -53,7 +55,7 @@ fn read(path: &Path) -> Regression {
     let text = std::fs::read_to_string(path).expect("it can be read");
     let name = path.file_name().expect("it is a file").to_string_lossy().into_owned();
     let bug = field(&text, "mutation ").map(|mutation| Bug {
-        mutation: Mutation::named(mutation).expect("there is such a mutation"),
+        mutation: Mutation::from_name(mutation).expect("there is such a mutation"),
         violates: field(&text, "violates ").expect("it says which property").to_owned(),
     });
     Regression {

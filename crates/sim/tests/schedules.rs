@@ -36,8 +36,8 @@ fn no_schedule_violates_a_property() {
                     }
                     match runner::run(seed, None) {
                         Ok(world) => {
-                            invalid.fetch_add(world.reading.invalid, Ordering::Relaxed);
-                            reported.fetch_add(world.reading.problems.len(), Ordering::Relaxed);
+                            invalid.fetch_add(world.read_report.invalid_objects, Ordering::Relaxed);
+                            reported.fetch_add(world.read_report.problems.len(), Ordering::Relaxed);
                         }
                         Err(failure) => failures.lock().unwrap().push(failure.to_string()),
                     }

@@ -7,24 +7,24 @@
 
 use everynode_sandbox::kind::POD;
 
-use super::{Before, Checks, Property, Violation, violation};
-use crate::truth;
+use super::{Checks, PendingWrite, Property, Violation, violation};
+use crate::cluster_state;
 
 /// Looks at a creation: what is beside it is there already.
-pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
-    if !before.creates(&POD) {
+pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+    if !write.creates(&POD) {
         return None;
     }
-    let (truth, now) = (&checks.truth, before.now);
-    let ds = truth.daemon_set(&before.owner()?)?;
-    let affinity = &before.body["spec"]["affinity"]["nodeAffinity"];
+    let (cluster, now) = (&checks.cluster_state, write.now);
+    let ds = cluster.daemon_set(&write.owner()?)?;
+    let affinity = &write.body["spec"]["affinity"]["nodeAffinity"];
     let terms = &affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
     let node = terms[0]["matchFields"][0]["values"][0].as_str()?;
-    let surges = checks.told.get(&ds.uid).is_some_and(|told| told.may_surge(now));
-    let beside: Vec<_> = truth
+    let surges = checks.spec_histories.get(&ds.uid).is_some_and(|history| history.may_surge(now));
+    let beside: Vec<_> = cluster
         .pods_of(&ds.uid)
-        .filter(|pod| truth::is_on(pod, node) && truth::selects(ds, pod))
-        .filter(|pod| !checks.relabelled.is_recent(&pod.uid, now))
+        .filter(|pod| cluster_state::is_on_node(pod, node) && cluster_state::selects(ds, pod))
+        .filter(|pod| !checks.ambiguous_pods.is_recent(&pod.uid, now))
         .filter(|pod| !pod.terminating || !(surges || pod.phase.is_terminal()))
         .map(|pod| format!("{} (terminating: {})", pod.name, pod.terminating))
         .collect();

@@ -5,32 +5,32 @@
 
 use everynode_sandbox::kind::CONTROLLER_REVISION;
 
-use super::{Before, Checks, Property, Violation, violation};
-use crate::truth;
+use super::{Checks, PendingWrite, Property, Violation, violation};
+use crate::cluster_state;
 
-pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
-    if !before.deletes(&CONTROLLER_REVISION) {
+pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+    if !write.deletes(&CONTROLLER_REVISION) {
         return None;
     }
-    let (object, truth) = (before.object()?, &checks.truth);
-    let version = before.body["preconditions"]["resourceVersion"].as_str();
+    let (object, cluster) = (write.object()?, &checks.cluster_state);
+    let version = write.body["preconditions"]["resourceVersion"].as_str();
     if version.is_some_and(|version| version != object.resource_version().to_string()) {
         // The server refuses it.
         return None;
     }
-    let going = truth.revision(object.namespace(), object.name())?;
-    let (owner, hash) = (going.controller.as_ref()?, going.hash()?);
-    let ds = truth.daemon_set(owner)?;
-    let carrier = truth.pods_of(owner).find(|pod| {
+    let revision = cluster.revision(object.namespace(), object.name())?;
+    let (owner, hash) = (revision.controller.as_ref()?, revision.hash()?);
+    let ds = cluster.daemon_set(owner)?;
+    let carrier = cluster.pods_of(owner).find(|pod| {
         !pod.terminating
-            && !checks.landed_late.is_recent(pod.name.as_str(), before.now)
-            && truth::selects(ds, pod)
+            && !checks.late_pod_names.is_recent(pod.name.as_str(), write.now)
+            && cluster_state::selects(ds, pod)
             && pod.revision_hash().is_some_and(|carried| carried == hash)
     })?;
-    let mut others = truth.revisions_of(owner).filter(|other| other.uid != going.uid);
-    if others.any(|other| other.template.is_ok() && other.template == going.template) {
+    let mut others = cluster.revisions_of(owner).filter(|other| other.uid != revision.uid);
+    if others.any(|other| other.template.is_ok() && other.template == revision.template) {
         return None;
     }
-    let message = format!("revision {} is deleted, pod {} carries it", going.name, carrier.name);
+    let message = format!("revision {} is deleted, pod {} carries it", revision.name, carrier.name);
     violation(Property::Revision, message)
 }

@@ -5,24 +5,24 @@
 use everynode_core::api::HASH_LABEL;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 
-use super::{Before, Checks, Property, Violation, is_recent, violation};
+use super::{Checks, PendingWrite, Property, Violation, is_recent, violation};
 
-pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
-    if !before.creates(&POD) {
+pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+    if !write.creates(&POD) {
         return None;
     }
     // What is deleted loses its revisions first.
-    let ds = checks.truth.daemon_set(&before.owner()?).filter(|ds| !ds.terminating)?;
-    let pod = before.body;
+    let ds = checks.cluster_state.daemon_set(&write.owner()?).filter(|ds| !ds.terminating)?;
+    let pod = write.body;
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default();
-    let mut revisions = checks.truth.revisions_of(&ds.uid);
+    let mut revisions = checks.cluster_state.revisions_of(&ds.uid);
     let revision = revisions
         .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|carried| **carried == *hash));
     let namespace = ds.key.namespace.as_str();
     let stored = revision
-        .and_then(|found| before.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
+        .and_then(|found| write.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
     let Some(stored) = stored else {
-        if checks.revisions_disturbed_at.is_some_and(|at| is_recent(at, before.now)) {
+        if checks.revisions_changed_at.is_some_and(|at| is_recent(at, write.now)) {
             return None;
         }
         let message =

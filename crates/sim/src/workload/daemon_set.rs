@@ -29,13 +29,13 @@ pub fn manifest(name: &str, image: u32) -> Value {
     })
 }
 
-pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
+pub fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let names = ["a", "b"];
     let name = pick(rng, &names);
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
     let Some(mut ds) = stored.map(|object| object.value().clone()) else {
         let mut made = manifest(name, rng.random_range(1..4));
-        change(rng, &mut made);
+        change_spec(rng, &mut made);
         return world.create(&DAEMON_SET, made);
     };
     match rng.random_range(0..20) {
@@ -51,13 +51,13 @@ pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
         }
         1 => touch_revision(world, rng),
         _ => {
-            change(rng, &mut ds);
+            change_spec(rng, &mut ds);
             world.edit(&DAEMON_SET, ds);
         }
     }
 }
 
-fn change(rng: &mut Pcg64Mcg, ds: &mut Value) {
+fn change_spec(rng: &mut Pcg64Mcg, ds: &mut Value) {
     let spec = &mut ds["spec"];
     match rng.random_range(0..10) {
         0..4 => {
@@ -100,7 +100,7 @@ fn strategy(rng: &mut Pcg64Mcg) -> Value {
 fn touch_revision(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(mut revision) = world.any(&CONTROLLER_REVISION, rng) else { return };
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     match rng.random_range(0..3) {
         0 => world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default()),
         1 => {

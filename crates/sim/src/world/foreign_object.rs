@@ -14,19 +14,19 @@ const OWNER_UID: &str = "5e1c5e9c-0000-4000-8000-000000000000";
 
 impl World {
     /// Puts a foreign object in the place of the one that a request writes or creates.
-    pub(super) fn put_impostor(&mut self, request: &Request) {
-        let Some(target) = Target::of(&request.path) else { return };
+    pub(super) fn put_foreign_object(&mut self, request: &Request) {
+        let Some(target) = Target::parse(&request.path) else { return };
         let stored = self.cluster.store().find(target.kind, &target.namespace, &target.name);
         let stored = stored.map(|object| object.value().clone());
         let rng = &mut Pcg64Mcg::seed_from_u64(self.writes);
         match target.kind.kind {
             "Pod" => {
                 let Some(pod) = stored else { return };
-                self.impersonate(&pod, rng);
+                self.replace_with_foreign_pod(&pod, rng);
             }
             "ControllerRevision" => {
                 let new = || serde_json::from_slice(&request.body).unwrap_or_default();
-                self.impersonate_revision(&stored.unwrap_or_else(new));
+                self.replace_with_foreign_revision(&stored.unwrap_or_else(new));
             }
             _ => return,
         }
@@ -34,9 +34,9 @@ impl World {
     }
 
     /// Deletes a pod at once and creates a foreign pod with its name, labels and node.
-    pub(crate) fn impersonate(&mut self, pod: &Value, rng: &mut Pcg64Mcg) {
+    pub(crate) fn replace_with_foreign_pod(&mut self, pod: &Value, rng: &mut Pcg64Mcg) {
         self.delete(&POD, pod, &DeleteOptions::now());
-        let mut other = self.stranger(rng);
+        let mut other = self.foreign_pod(rng);
         other["metadata"]["name"] = pod["metadata"]["name"].clone();
         other["metadata"]["labels"] = pod["metadata"]["labels"].clone();
         other["spec"]["nodeName"] = pod["spec"]["nodeName"].clone();
@@ -44,9 +44,9 @@ impl World {
     }
 
     /// Deletes a revision, if it exists, and creates a foreign revision with its name and labels.
-    fn impersonate_revision(&mut self, revision: &Value) {
+    fn replace_with_foreign_revision(&mut self, revision: &Value) {
         let now = self.now;
-        self.checks.disturb_revisions(now);
+        self.checks.note_revision_change(now);
         self.delete(&CONTROLLER_REVISION, revision, &DeleteOptions::default());
         let metadata = &revision["metadata"];
         let other = json!({
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Returns a pod of a ReplicaSet, which is not created yet.
-    pub(crate) fn stranger(&self, rng: &mut Pcg64Mcg) -> Value {
+    pub(crate) fn foreign_pod(&self, rng: &mut Pcg64Mcg) -> Value {
         let number = rng.random_range(0..1_000_000);
         let uid =
             self.any(&DAEMON_SET, rng).map(|ds| ds["metadata"]["uid"].clone()).unwrap_or_default();

@@ -3,17 +3,17 @@
 use everynode_core::daemon_set::Config;
 use rand::RngExt;
 
-use super::{BOOKMARK_MS, Due, INTERREGNUM_MS, World};
-use crate::term::{Setup, Term};
+use super::{BOOKMARK_MS, NO_LEADER_MS, ScheduledEvent, World};
+use crate::leader_run::{LeaderRun, LeaderRunSettings};
 
 impl World {
     /// Makes the first replica lead.
     pub fn elect(&mut self) {
-        self.land_all();
-        self.term_number += 1;
-        let setup = Setup {
-            skew_ms: self.rng.random_range(-900..=900),
-            streams: self.rng.random_ratio(1, 2),
+        self.deliver_late_requests();
+        self.leader_run_number += 1;
+        let settings = LeaderRunSettings {
+            clock_skew_ms: self.rng.random_range(-900..=900),
+            supports_streaming_lists: self.rng.random_ratio(1, 2),
             config: Config {
                 burst_replicas: self.setting.burst_replicas as usize,
                 ..Config::default()
@@ -21,39 +21,43 @@ impl World {
             mutation: self.mutation,
             seed: self.setting.seed,
         };
-        let number = self.term_number;
-        self.terms.push(Term::new(number, setup));
-        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
-        self.say(|| format!("replica {number} leads, clock {:+} ms", setup.skew_ms));
+        let number = self.leader_run_number;
+        self.leader_runs.push(LeaderRun::new(number, settings));
+        self.schedule(BOOKMARK_MS, ScheduledEvent::Bookmark { run: number });
+        self.log(|| format!("replica {number} leads, clock {:+} ms", settings.clock_skew_ms));
         self.settle();
     }
 
     /// The leader is gone in an instant; what it has sent may still land.
-    pub fn crash(&mut self) {
-        if self.terms.iter().all(|term| term.network.is_fenced()) {
+    pub fn crash_leader(&mut self) {
+        if self.leader_runs.iter().all(|run| run.network.is_fenced()) {
             return;
         }
-        self.say(|| "the leader crashes".to_owned());
-        self.terms.clear();
-        self.schedule(INTERREGNUM_MS, Due::Elect);
+        self.log(|| "the leader crashes".to_owned());
+        self.leader_runs.clear();
+        self.schedule(NO_LEADER_MS, ScheduledEvent::Elect);
     }
 
     /// The leader can't renew its lease: it stops writing, and goes on deciding until it notices.
-    pub fn depose(&mut self) {
-        let Some(term) = self.terms.last().filter(|term| !term.network.is_fenced()) else { return };
-        term.network.fence();
-        let number = term.number;
-        self.say(|| format!("replica {number} is fenced"));
-        let noticed = self.rng.random_range(0..3 * INTERREGNUM_MS);
-        self.schedule(noticed, Due::End { term: number });
-        self.schedule(INTERREGNUM_MS, Due::Elect);
+    pub fn fence_leader(&mut self) {
+        let Some(run) = self.leader_runs.last().filter(|run| !run.network.is_fenced()) else {
+            return;
+        };
+        run.network.fence();
+        let number = run.number;
+        self.log(|| format!("replica {number} is fenced"));
+        let noticed = self.rng.random_range(0..3 * NO_LEADER_MS);
+        self.schedule(noticed, ScheduledEvent::EndRun { run: number });
+        self.schedule(NO_LEADER_MS, ScheduledEvent::Elect);
     }
 
     /// C63: what a replica has sent lands before its successor leads.
-    pub(super) fn land_all(&mut self) {
-        let late = self.agenda.extract_if(.., |_, due| matches!(due, Due::Land { .. }));
+    pub(super) fn deliver_late_requests(&mut self) {
+        let late = self
+            .event_queue
+            .extract_if(.., |_, due| matches!(due, ScheduledEvent::LateRequestArrives { .. }));
         for (_, due) in late.collect::<Vec<_>>() {
-            self.happen(due);
+            self.handle(due);
         }
     }
 }

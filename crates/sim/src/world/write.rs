@@ -21,24 +21,24 @@ impl World {
 
     /// Updates an object. A refused update is recorded and not retried.
     pub(crate) fn edit(&mut self, kind: &'static Kind, object: Value) {
-        let (name, namespace) = place(&object);
-        let options = self.at();
+        let (name, namespace) = name_and_namespace(&object);
+        let options = self.write_options();
         let done = self.store().update(kind, &namespace, &name, object, &options);
         self.note("edits", kind, &name, done.err());
     }
 
     /// Creates an object. A refused creation is recorded and not retried.
     pub(crate) fn create(&mut self, kind: &'static Kind, object: Value) {
-        let (name, namespace) = place(&object);
-        let options = self.at();
+        let (name, namespace) = name_and_namespace(&object);
+        let options = self.write_options();
         let done = self.store().create(kind, &namespace, object, &options);
         self.note("creates", kind, &name, done.err());
     }
 
     /// Deletes an object. A refused deletion is recorded and not retried.
     pub(crate) fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
-        let (name, namespace) = place(object);
-        let options = self.at();
+        let (name, namespace) = name_and_namespace(object);
+        let options = self.write_options();
         let done = self.store().delete(kind, &namespace, &name, delete, &options);
         self.note("deletes", kind, &name, done.err());
     }
@@ -46,33 +46,33 @@ impl World {
     /// Adds a write to the transcript.
     pub(crate) fn note(&mut self, verb: &str, kind: &Kind, name: &str, refused: Option<Status>) {
         let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
-        self.say(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
+        self.log(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
     }
 
     /// Records that somebody else has changed a node or a pod on it.
-    pub(crate) fn disturb_node(&mut self, node: &str) {
+    pub(crate) fn note_node_change(&mut self, node: &str) {
         let now = self.now;
-        self.checks.disturb(node, now);
+        self.checks.note_node_change(node, now);
     }
 
     /// Records that somebody else has changed a pod.
-    pub(crate) fn disturb_pod(&mut self, pod: &Value) {
-        let (name, namespace) = place(pod);
-        let pod = self.checks.truth.pod(&namespace, &name);
+    pub(crate) fn note_pod_change(&mut self, pod: &Value) {
+        let (name, namespace) = name_and_namespace(pod);
+        let pod = self.checks.cluster_state.pod(&namespace, &name);
         if let Some(node) = pod.and_then(|pod| pod.target_node_name()).map(ToString::to_string) {
-            self.disturb_node(&node);
+            self.note_node_change(&node);
         }
     }
 
     /// Records that somebody else has changed the labels of a pod.
-    pub(crate) fn note_labels(&mut self, pod: &Value) {
+    pub(crate) fn note_label_change(&mut self, pod: &Value) {
         let now = self.now;
-        self.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
+        self.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
     }
 }
 
 /// The name and the namespace of an object.
-pub(crate) fn place(object: &Value) -> (String, String) {
+pub(crate) fn name_and_namespace(object: &Value) -> (String, String) {
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
     (text("name"), text("namespace"))
 }

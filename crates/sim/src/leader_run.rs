@@ -22,53 +22,53 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::checker::{Property, Violation};
-use crate::feed::{Feed, Follow};
+use crate::list_watch::{ListWatch, ListerWatcher};
 use crate::mutation::Mutation;
 use crate::network::Network;
 use crate::watch_fault::Outage;
 
-/// What a term is set up with.
+/// What a run is set up with.
 #[derive(Clone, Copy, Debug)]
-pub struct Setup {
+pub struct LeaderRunSettings {
     /// How far its clock is ahead.
-    pub skew_ms: i64,
+    pub clock_skew_ms: i64,
     /// Whether its API server understands streaming lists.
-    pub streams: bool,
+    pub supports_streaming_lists: bool,
     pub config: Config,
     pub mutation: Option<Mutation>,
     /// The seed of the schedule.
     pub seed: u64,
 }
 
-pub struct Term {
+pub struct LeaderRun {
     pub number: u64,
     pub network: Network,
-    pub feeds: Vec<Box<dyn Follow>>,
+    pub watches: Vec<Box<dyn ListerWatcher>>,
     /// Feeds for which a delivery is on its way.
-    pub polled: Vec<bool>,
+    pub delivery_scheduled: Vec<bool>,
     /// When the next turn is due at the latest.
-    pub wake_at: Option<Timestamp>,
+    pub next_turn_at: Option<Timestamp>,
     /// For when a turn is on the agenda already.
-    pub woken_at: Option<Timestamp>,
+    pub scheduled_turn_at: Option<Timestamp>,
     /// The last restart of its API server.
     pub outage: Option<Outage>,
-    setup: Setup,
-    control: LoopState,
+    settings: LeaderRunSettings,
+    loop_state: LoopState,
     executor: Executor<Network>,
     events: mpsc::Receiver<Event>,
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     occurrences: mpsc::Receiver<Occurrence>,
-    pods: Option<Box<dyn Follow>>,
+    pod_watch: Option<Box<dyn ListerWatcher>>,
 }
 
-const EVENTS_WAITING_MAX: usize = 4096;
+const QUEUED_EVENTS_MAX: usize = 4096;
 
-impl Term {
-    pub fn new(number: u64, setup: Setup) -> Self {
+impl LeaderRun {
+    pub fn new(number: u64, settings: LeaderRunSettings) -> Self {
         let (recorder, occurrences) = Recorder::channel();
         let metrics = Arc::new(Metrics::new());
         let network = Network::default();
-        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let (sender, events) = mpsc::channel(QUEUED_EVENTS_MAX);
         let unlisted = [
             ListedResource::Node,
             ListedResource::Namespace,
@@ -76,8 +76,8 @@ impl Term {
             ListedResource::Revision,
             ListedResource::Pod,
         ];
-        let control = LoopState::new(
-            Index::new(setup.config),
+        let loop_state = LoopState::new(
+            Index::new(settings.config),
             unlisted.into(),
             recorder.clone(),
             metrics.clone(),
@@ -89,55 +89,56 @@ impl Term {
             events: sender,
             recorder,
             metrics,
-            names: Arc::new(PodNames::seeded(setup.seed.wrapping_add(number))),
+            names: Arc::new(PodNames::seeded(settings.seed.wrapping_add(number))),
             stop: CancellationToken::new(),
         };
-        let feeds = feeds(&setup);
-        let pods = feed(&setup, Feed::new(&POD, decode::Pods::default(), Observation::Pod));
+        let watches = watches(&settings);
+        let pod_watch =
+            list_watch(&settings, ListWatch::new(&POD, decode::Pods::default(), Observation::Pod));
         Self {
             number,
             network,
-            polled: vec![false; feeds.len() + 1],
-            feeds,
-            wake_at: None,
-            woken_at: None,
+            delivery_scheduled: vec![false; watches.len() + 1],
+            watches,
+            next_turn_at: None,
+            scheduled_turn_at: None,
             outage: None,
-            setup,
-            control,
+            settings,
+            loop_state,
             executor,
             events,
             tasks: Vec::new(),
             occurrences,
-            pods: Some(pods),
+            pod_watch: Some(pod_watch),
         }
     }
 
-    /// Takes what was seen, and goes on until nothing is left to do at this instant.
+    /// Takes what was observations, and goes on until nothing is left to do at this instant.
     pub fn turn(
         &mut self,
-        seen: Vec<Observation>,
+        observations: Vec<Observation>,
         now: Timestamp,
-        say: &mut dyn FnMut(String),
+        log: &mut dyn FnMut(String),
     ) -> Option<Violation> {
-        let now = Timestamp(now.0 + self.setup.skew_ms);
-        let mut events: Vec<Event> = seen.into_iter().map(Event::Observed).collect();
-        let mutation = self.setup.mutation;
+        let now = Timestamp(now.0 + self.settings.clock_skew_ms);
+        let mut events: Vec<Event> = observations.into_iter().map(Event::Observed).collect();
+        let mutation = self.settings.mutation;
         let mut late = events.pop_if(|event| match (mutation, event) {
-            (Some(mutation), Event::Observed(observation)) => mutation.comes_late(observation),
+            (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
             _ => false,
         });
-        let taken_for = mutation.map_or(now, |mutation| mutation.now(now));
+        let believed_now = mutation.map_or(now, |mutation| mutation.now(now));
         loop {
-            let tasks = self.control.turn(events.drain(..), taken_for);
+            let tasks = self.loop_state.turn(events.drain(..), believed_now);
             if let Some(Event::Observed(observation)) = late.take() {
-                self.control.index.observe(observation);
+                self.loop_state.index.observe(observation);
             }
-            let planned = tasks.iter().find_map(|task| self.misjudged(task, now));
-            if planned.is_some() {
-                return planned;
+            let violation = tasks.iter().find_map(|task| self.recount_violation(task, now));
+            if violation.is_some() {
+                return violation;
             }
             for task in tasks {
-                self.start(task, say);
+                self.start(task, log);
             }
             self.poll();
             while let Ok(mut event) = self.events.try_recv() {
@@ -146,27 +147,27 @@ impl Term {
                 }
                 events.push(event);
             }
-            if let Some(violation) = self.listen(say) {
+            if let Some(violation) = self.drain_events(log) {
                 return Some(violation);
             }
-            if events.is_empty() && self.control.due_at().is_none_or(|at| at > taken_for) {
+            if events.is_empty() && self.loop_state.due_at().is_none_or(|at| at > believed_now) {
                 break;
             }
         }
-        let due = self.control.due_at();
-        let due = mutation.map_or(due, |mutation| mutation.wake_at(due));
-        self.wake_at = due.map(|at| Timestamp(at.0 - self.setup.skew_ms));
+        let due = self.loop_state.due_at();
+        let due = mutation.map_or(due, |mutation| mutation.next_turn_at(due));
+        self.next_turn_at = due.map(|at| Timestamp(at.0 - self.settings.clock_skew_ms));
         None
     }
 
-    fn start(&mut self, task: Task, say: &mut dyn FnMut(String)) {
+    fn start(&mut self, task: Task, log: &mut dyn FnMut(String)) {
         match task {
             Task::Execute { mut plan, raw } => {
-                if let Some(mutation) = self.setup.mutation {
+                if let Some(mutation) = self.settings.mutation {
                     mutation.plan(&mut plan);
                 }
                 for write in &plan.writes {
-                    say(format!("{} plans: {write}", raw.key));
+                    log(format!("{} plans: {write}", raw.key));
                 }
                 self.tasks.push(Box::pin(self.executor.clone().execute(plan, raw)));
             }
@@ -174,7 +175,7 @@ impl Term {
                 let executor = self.executor.clone();
                 self.tasks.push(Box::pin(list_orphans(executor, list)));
             }
-            Task::WatchPods => self.feeds.extend(self.pods.take()),
+            Task::WatchPods => self.watches.extend(self.pod_watch.take()),
         }
     }
 
@@ -185,22 +186,22 @@ impl Term {
     }
 
     /// Counts and candidates, right after a plan, must be those of a recount (C80).
-    fn misjudged(&self, task: &Task, now: Timestamp) -> Option<Violation> {
+    fn recount_violation(&self, task: &Task, now: Timestamp) -> Option<Violation> {
         let Task::Execute { raw, .. } = task else { return None };
-        let state = self.control.index.state(&raw.key)?;
-        if state.is_consistent(now, self.control.index.nodes()) {
+        let state = self.loop_state.index.state(&raw.key)?;
+        if state.is_consistent(now, self.loop_state.index.nodes()) {
             return None;
         }
         let message = format!("{}: counts or candidates are not those of a recount", raw.key);
         Some(Violation { property: Property::Recount, message })
     }
 
-    fn listen(&mut self, say: &mut dyn FnMut(String)) -> Option<Violation> {
+    fn drain_events(&mut self, log: &mut dyn FnMut(String)) -> Option<Violation> {
         while let Ok(occurrence) = self.occurrences.try_recv() {
-            say(format!("event {}: {}", occurrence.reason, occurrence.note));
+            log(format!("event {}: {}", occurrence.reason, occurrence.note));
             if occurrence.reason == "ExpectationLapsed" {
                 let message = format!("{}: {}", occurrence.regarding.name, occurrence.note);
-                return Some(Violation { property: Property::Lapse, message });
+                return Some(Violation { property: Property::ExpectationLapse, message });
             }
         }
         None
@@ -217,24 +218,34 @@ async fn list_orphans(executor: Executor<Network>, list: OrphanList) {
     }
 }
 
-fn feeds(setup: &Setup) -> Vec<Box<dyn Follow>> {
+fn watches(settings: &LeaderRunSettings) -> Vec<Box<dyn ListerWatcher>> {
     vec![
-        feed(setup, Feed::new(&NODE, decode::Nodes::default(), Observation::Node)),
-        feed(setup, Feed::new(&NAMESPACE, decode::Namespaces::default(), Observation::Namespace)),
-        feed(setup, Feed::new(&DAEMON_SET, decode::DaemonSets::default(), Observation::DaemonSet)),
-        feed(
-            setup,
-            Feed::new(&CONTROLLER_REVISION, decode::Revisions::default(), Observation::Revision),
+        list_watch(settings, ListWatch::new(&NODE, decode::Nodes::default(), Observation::Node)),
+        list_watch(
+            settings,
+            ListWatch::new(&NAMESPACE, decode::Namespaces::default(), Observation::Namespace),
+        ),
+        list_watch(
+            settings,
+            ListWatch::new(&DAEMON_SET, decode::DaemonSets::default(), Observation::DaemonSet),
+        ),
+        list_watch(
+            settings,
+            ListWatch::new(
+                &CONTROLLER_REVISION,
+                decode::Revisions::default(),
+                Observation::Revision,
+            ),
         ),
     ]
 }
 
-fn feed<D: everynode_controller::watch::Decode + 'static>(
-    setup: &Setup,
-    mut feed: Feed<D>,
-) -> Box<dyn Follow> {
-    feed.mutation = setup.mutation;
-    feed.streams = setup.streams;
-    feed.seed = setup.seed;
-    Box::new(feed)
+fn list_watch<D: everynode_controller::watch::Decode + 'static>(
+    settings: &LeaderRunSettings,
+    mut list_watch: ListWatch<D>,
+) -> Box<dyn ListerWatcher> {
+    list_watch.mutation = settings.mutation;
+    list_watch.supports_streaming_lists = settings.supports_streaming_lists;
+    list_watch.seed = settings.seed;
+    Box::new(list_watch)
 }
