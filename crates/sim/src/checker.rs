@@ -1,4 +1,5 @@
-//! The properties, one file each, and what they share: a history of what others have spec_histories and done.
+//! Checkers of the properties, one file each, and their common state: what others have changed
+//! recently.
 
 mod budget;
 mod duplicate;
@@ -21,12 +22,12 @@ use budget::Budget;
 
 pub use quiescence::check as check_quiescence;
 
-/// What others have changed for so long a replica has seen. The slowest that the faults make it: a request decided
-/// on just before takes 4 s, 5 s pass until there is a new leader, and a watch that breaks off several times in a
-/// row, with deliveries of 2 s each, takes the rest.
+/// Every replica has observed a change after this time. The slowest observation takes this long: a
+/// request that was decided just before takes 4 s, no replica leads for 5 s, and a watch that is
+/// closed several times in a row, with deliveries of 2 s each, takes the rest.
 const OBSERVATION_DELAY_MAX_MS: i64 = 30_000;
 
-/// A property that does not hold.
+/// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub property: Property,
@@ -35,35 +36,35 @@ pub struct Violation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Property {
-    /// Never two pods of a DaemonSet on a node without surge, nor three with (C22, C26, C34).
+    /// A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
     Duplicate,
-    /// Never more taken down by us than maxUnavailable (C52, C53).
+    /// The controller makes at most `maxUnavailable` pods unavailable (C52, C53).
     Budget,
-    /// Nothing of another owner is touched (C21, C61).
+    /// The controller writes no object of another owner (C21, C61).
     Foreign,
-    /// No revision goes that a live pod carries (C44).
+    /// The controller deletes no revision that a live pod uses (C44).
     Revision,
-    /// A pod's template is its revision's (C30).
+    /// The template of a pod is that of its revision (C30).
     Template,
-    /// At rest: exactly one pod where it must be, none where it must not (C23).
+    /// At rest every node that should run a pod has exactly one, and the others have none (C23).
     Placement,
-    /// At rest: the status is the cluster_state (C70).
+    /// At rest the status is correct (C70).
     Status,
-    /// At rest: nothing is written (C80).
+    /// At rest the controller writes nothing (C80).
     Quiescence,
-    /// Counts and candidates are what a recount gives (C80).
+    /// Counts and work sets equal recomputed ones (C80).
     Recount,
-    /// What was written is seen before the wait for it lapses (C60).
+    /// The controller observes every write before the expectation lapses (C60).
     ExpectationLapse,
-    /// Nothing panics: no assertion fails.
+    /// The controller does not panic, and no assertion fails.
     Panic,
 }
 
-/// When each of these things last happened.
+/// The times at which something last happened, by key.
 #[derive(Debug)]
 struct EventTimes<K>(BTreeMap<K, Timestamp>);
 
-/// What a DaemonSet's spec says that budgets depend on.
+/// The fields of a DaemonSet's spec that budgets depend on.
 #[derive(Clone, Debug)]
 struct Spec {
     placement: Placement,
@@ -71,48 +72,50 @@ struct Spec {
     min_ready_seconds: u32,
 }
 
-/// What a DaemonSet has been spec_histories: a replica acts on the present spec, or on one that it has not seen the end of.
+/// The specs of a DaemonSet. A replica acts on the current spec, or on an earlier one until it
+/// observes the change.
 #[derive(Debug)]
 struct SpecHistory {
     spec: Spec,
     generation: i64,
-    /// When the present spec came.
+    /// When the spec last changed.
     changed_at: Timestamp,
-    /// The specs before it, with the time at which each ended.
+    /// The earlier specs, with the time at which each was replaced.
     previous: Vec<(Timestamp, Spec)>,
 }
 
-/// All checkers' state.
+/// The state of all checkers.
 #[derive(Default)]
 pub struct Checks {
     pub cluster_state: ClusterState,
     spec_histories: BTreeMap<Uid, SpecHistory>,
-    /// Nodes that somebody else has changed, or a pod on them.
+    /// Nodes that others have changed, or on which they have changed a pod.
     changed_nodes: EventTimes<String>,
-    /// Pods whose labels somebody else has changed, that came without an owner, or that named no node and were put on one.
+    /// Pods that a replica may not count as the DaemonSet's: others have changed their labels, or
+    /// created them without a controller, or the scheduler has bound them only now.
     ambiguous_pods: EventTimes<Uid>,
     /// Pods and revisions that have lost their controller.
     released: EventTimes<Uid>,
-    /// Names that pods have had, and those of pods that no DaemonSet controls.
+    /// Names of pods.
     pod_names: EventTimes<String>,
     foreign_pod_names: EventTimes<String>,
-    /// Names of pods whose creation landed late: their replica may not have seen them yet.
+    /// Names of pods that a delayed request has created. Their replica may not have observed them.
     late_pod_names: EventTimes<String>,
-    /// DaemonSets that are gone or revision.
+    /// DaemonSets that are deleted or terminating.
     deleted_daemon_sets: EventTimes<Uid>,
-    /// When somebody else last changed a revision: then it may be missing.
+    /// When others last changed a revision. A revision may be missing after that.
     revisions_changed_at: Option<Timestamp>,
     budget: Budget,
 }
 
-/// What a write finds, looked at just before it is done.
+/// A write of the controller just before it takes effect.
 pub struct PendingWrite<'a> {
     pub store: &'a Store,
     pub request: &'a Request,
     pub target: &'a Target,
     pub body: &'a Value,
     pub now: Timestamp,
-    /// It takes effect seconds after nobody waits for it any more.
+    /// Whether the write takes effect seconds after its sender stopped waiting for it.
     pub arrives_late: bool,
 }
 
@@ -122,7 +125,7 @@ impl PendingWrite<'_> {
         Some(self.store.find(kind, namespace, name)?)
     }
 
-    /// The UID of the DaemonSet that the body makes the controller.
+    /// The UID of the controller that the body sets.
     fn owner(&self) -> Option<Uid> {
         let owner = &self.body["metadata"]["ownerReferences"][0];
         owner["controller"].as_bool().filter(|is_controller| *is_controller)?;
@@ -133,7 +136,7 @@ impl PendingWrite<'_> {
         self.request.method == http::Method::POST && self.target.kind.kind == kind.kind
     }
 
-    /// Whether it is to be created under a name that is taken: the server refuses it.
+    /// Whether the server refuses the creation because the name is taken.
     fn is_name_taken(&self) -> bool {
         let Target { kind, namespace, .. } = self.target;
         let name = self.body["metadata"]["name"].as_str();
@@ -147,7 +150,7 @@ impl PendingWrite<'_> {
 }
 
 impl Checks {
-    /// Takes what has changed changed_at the last call.
+    /// Reads all changes of the store since the last call.
     pub fn update(&mut self, store: &Store, now: Timestamp) {
         if !self.cluster_state.update(store) {
             return;
@@ -184,17 +187,17 @@ impl Checks {
         );
     }
 
-    /// Somebody else has changed a node or a pod on it.
+    /// Records that others have changed a node or a pod on it.
     pub fn note_node_change(&mut self, node: &str, now: Timestamp) {
         self.changed_nodes.note(node.to_owned(), now);
     }
 
-    /// Somebody else has changed a pod's labels, or made a pod that can be adopted.
+    /// Records that others have changed a pod's labels, or have created a pod without a controller.
     pub fn note_label_change(&mut self, pod: &str, now: Timestamp) {
         self.ambiguous_pods.note(Uid::new(pod), now);
     }
 
-    /// Somebody else has changed a revision.
+    /// Records that others have changed a revision.
     pub fn note_revision_change(&mut self, now: Timestamp) {
         self.revisions_changed_at = Some(now);
     }
@@ -216,8 +219,11 @@ impl Checks {
             .or_else(|| self.check_budget(write))
     }
 
-    /// A write that lands late was right about revisions when it was sent, and nobody can take it back: a template may have been
-    /// edited changed_at, and its history cut. As upstream, the pod is then replaced, or the revision written again.
+    /// Checks the rules about revisions.
+    ///
+    /// Exemption: a delayed write was correct when it was sent and cannot be withdrawn. The
+    /// template may have changed since, and its history may have been truncated. The controller
+    /// then replaces the pod or writes the revision again, as upstream does.
     fn check_revisions(&self, write: &PendingWrite) -> Option<Violation> {
         if write.arrives_late {
             return None;
@@ -225,9 +231,10 @@ impl Checks {
         revision::check(write, self).or_else(|| template::check(write, self))
     }
 
-    /// A creation that hangs may land when the pod that has its name is gone, although its sender has taken another name
-    /// for the next one (C35): that is in order if a stranger had the name, or if the next one came beside the first, by
-    /// surge.
+    /// Whether a creation is a delayed request whose pod has since got another name. C35 reserves a
+    /// name while a request may be in flight, so this is only possible in two cases, which are
+    /// exempt: the name belonged to a foreign pod, or surge created the next pod beside the first
+    /// one.
     fn is_late_duplicate(&self, write: &PendingWrite) -> bool {
         let Some(name) = write.body["metadata"]["name"].as_str() else { return false };
         let history = write.owner().and_then(|owner| self.spec_histories.get(&owner));
@@ -254,7 +261,7 @@ impl<K: Ord> EventTimes<K> {
         self.0.insert(key, now);
     }
 
-    /// Whether it happened so lately that a replica may not have seen it.
+    /// Whether it happened so recently that a replica may not have observed it.
     fn is_recent<Q: Ord + ?Sized>(&self, key: &Q, now: Timestamp) -> bool
     where
         K: std::borrow::Borrow<Q>,
@@ -262,7 +269,7 @@ impl<K: Ord> EventTimes<K> {
         self.0.get(key).is_some_and(|at| is_recent(*at, now))
     }
 
-    /// How many happened so lately.
+    /// Number of keys for which it happened recently.
     fn recent_count(&self, now: Timestamp) -> usize {
         self.0.values().filter(|at| is_recent(**at, now)).count()
     }
@@ -306,7 +313,8 @@ impl Spec {
         }
     }
 
-    /// How many of so many nodes a rolling update may take down at once; none while it surges.
+    /// Maximum number of unavailable pods during a rolling update over this number of nodes. It is
+    /// 0 with surge.
     fn max_unavailable(&self, nodes: usize) -> usize {
         match self.strategy.budget(nodes) {
             Some(api::Budget::Unavailable(max_unavailable)) => max_unavailable,
@@ -323,7 +331,7 @@ fn violation(property: Property, message: String) -> Option<Violation> {
     Some(Violation { property, message })
 }
 
-/// Kinds whose objects have owners.
+/// Whether objects of this kind have owners.
 fn is_owned(kind: &Kind) -> bool {
     kind.kind == POD.kind || kind.kind == CONTROLLER_REVISION.kind
 }

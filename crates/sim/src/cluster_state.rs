@@ -1,4 +1,5 @@
-//! What is really in the store, for checkers to go by: every object read plainly, as often as it is written.
+//! The actual state of the store, which checkers use. Every changed object is decoded, without a
+//! watch in between.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +11,29 @@ use everynode_k8s::convert::{self, DaemonSetObject, Interner, PodObject, Revisio
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::store::{Object, Store};
 
-/// By namespace and name.
+/// Objects by namespace and name.
 type Objects<T> = BTreeMap<(Box<str>, Box<str>), T>;
 
-/// The store's nodes, DaemonSets, pods and revisions, as of the last call of `follow`.
+/// The store's nodes, DaemonSets, pods and revisions at the last call of [`update`](Self::update).
 #[derive(Default)]
 pub struct ClusterState {
     nodes: Objects<Node>,
     daemon_sets: Objects<DaemonSetObject>,
-    /// Without those of other controllers.
+    /// Pods without those of other controllers.
     pods: Objects<Pod>,
     revisions: Objects<Revision>,
-    /// Pods and revisions that have lost their controller, for whoever drains it.
+    /// Pods and revisions that have lost their controller. The caller drains it.
     pub released: Vec<Uid>,
-    /// Pods that named no node until a scheduler put them on one, likewise.
+    /// Pods that have been bound to a node by the scheduler. The caller drains it.
     pub scheduled_pods: Vec<Uid>,
-    /// The pod_names of pods, and whether no DaemonSet controls them, likewise.
+    /// Names of changed pods, and whether no DaemonSet controls the pod. The caller drains it.
     pub pod_names: Vec<(String, bool)>,
     interner: Interner,
     version: u64,
 }
 
 impl ClusterState {
-    /// Reads what has changed since the last call; false: nothing has.
+    /// Reads all changes since the last call. Returns whether there were any.
     pub fn update(&mut self, store: &Store) -> bool {
         if self.version == store.resource_version() {
             return false;
@@ -104,7 +105,7 @@ impl ClusterState {
         self.daemon_sets().find(|ds| ds.uid == *uid)
     }
 
-    /// `None`: there is none, or it is some other controller's.
+    /// Returns a pod, or `None` if it does not exist or has another controller.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
         self.pods.get(&key(namespace, name))
     }
@@ -113,12 +114,12 @@ impl ClusterState {
         self.pods.values()
     }
 
-    /// The pods whose controller this is.
+    /// Returns the pods that this DaemonSet controls.
     pub fn pods_of(&self, uid: &Uid) -> impl Iterator<Item = &Pod> {
         self.pods().filter(move |pod| pod.controller.as_ref() == Some(uid))
     }
 
-    /// `None`: there is none, or it is some other controller's.
+    /// Returns a revision, or `None` if it does not exist or has another controller.
     pub fn revision(&self, namespace: &str, name: &str) -> Option<&Revision> {
         self.revisions.get(&key(namespace, name))
     }
@@ -127,12 +128,12 @@ impl ClusterState {
         self.revisions.values().filter(move |revision| revision.controller.as_ref() == Some(uid))
     }
 
-    /// The revision with the highest number: at rest that of the present template.
+    /// Returns the revision with the highest number. At rest it is that of the current template.
     pub fn newest_revision(&self, uid: &Uid) -> Option<&Revision> {
         self.revisions_of(uid).max_by_key(|revision| revision.number)
     }
 
-    /// Whether the DaemonSet must have a pod on the node of this name.
+    /// Whether the DaemonSet should run a pod on this node.
     pub fn should_run(&self, ds: &DaemonSet, node: &str) -> bool {
         self.node(node).is_some_and(|node| eligibility(&ds.template.placement, node).should_run())
     }
@@ -142,7 +143,7 @@ fn key(namespace: &str, name: &str) -> (Box<str>, Box<str>) {
     (namespace.into(), name.into())
 }
 
-/// The object's UID, if it has lost its controller.
+/// Returns the UID of an object that has just lost its controller.
 fn released_uid(had_controller: bool, controller: Option<&Uid>, uid: &Uid) -> Option<Uid> {
     (had_controller && controller.is_none()).then(|| uid.clone())
 }
@@ -162,7 +163,7 @@ fn update<T>(
         };
     };
     let Ok(changes) = store.changes_since(kind, version, usize::MAX) else {
-        // The log is compacted: everything is read anew.
+        // The log is compacted, so all objects are read again.
         objects.retain(|(namespace, name), _| store.find(kind, namespace, name).is_some());
         return store.iter(kind, None).for_each(|object| put(objects, object));
     };
@@ -172,7 +173,7 @@ fn update<T>(
             Some(object) if object.resource_version() == change.resource_version => {
                 put(objects, object);
             }
-            // A later change tells.
+            // A later change in the log covers this version.
             Some(_) => {}
             None => {
                 objects.remove(&key(namespace, name));
@@ -200,7 +201,7 @@ pub fn is_on_node(pod: &Pod, node: &str) -> bool {
     pod.target_node_name().is_some_and(|name| name.as_str() == node)
 }
 
-/// Whether the pod has been ready for so long.
+/// Whether the pod has been ready for this number of milliseconds.
 pub fn is_ready_for(pod: &Pod, millis: i64, now: Timestamp) -> bool {
     match pod.readiness {
         Readiness::NotReady => false,

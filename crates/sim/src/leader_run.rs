@@ -1,4 +1,5 @@
-//! One replica while it leads: the controller's own loop, executor and watches, without a runtime.
+//! A replica from its election to its end: the controller's own event loop, executor and watches,
+//! without an async runtime.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,12 +28,12 @@ use crate::mutation::Mutation;
 use crate::network::Network;
 use crate::watch_fault::Outage;
 
-/// What a run is set up with.
+/// The parameters of a leader.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderRunSettings {
-    /// How far its clock is ahead.
+    /// How far the replica's clock is ahead of virtual time.
     pub clock_skew_ms: i64,
-    /// Whether its API server understands streaming lists.
+    /// Whether the API server of the replica supports streaming lists.
     pub supports_streaming_lists: bool,
     pub config: Config,
     pub mutation: Option<Mutation>,
@@ -44,13 +45,13 @@ pub struct LeaderRun {
     pub number: u64,
     pub network: Network,
     pub watches: Vec<Box<dyn ListerWatcher>>,
-    /// Feeds for which a delivery is on its way.
+    /// For each watch, whether a delivery is scheduled.
     pub delivery_scheduled: Vec<bool>,
     /// When the next turn is due at the latest.
     pub next_turn_at: Option<Timestamp>,
-    /// For when a turn is on the agenda already.
+    /// The time of the last turn that has been scheduled for `next_turn_at`.
     pub scheduled_turn_at: Option<Timestamp>,
-    /// The last restart of its API server.
+    /// The last restart of the replica's API server.
     pub outage: Option<Outage>,
     settings: LeaderRunSettings,
     loop_state: LoopState,
@@ -113,7 +114,7 @@ impl LeaderRun {
         }
     }
 
-    /// Takes what was observations, and goes on until nothing is left to do at this instant.
+    /// Processes observations and everything else that is due now.
     pub fn turn(
         &mut self,
         observations: Vec<Observation>,
@@ -185,7 +186,7 @@ impl LeaderRun {
         self.tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
     }
 
-    /// Counts and candidates, right after a plan, must be those of a recount (C80).
+    /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).
     fn recount_violation(&self, task: &Task, now: Timestamp) -> Option<Violation> {
         let Task::Execute { raw, .. } = task else { return None };
         let state = self.loop_state.index.state(&raw.key)?;
@@ -211,7 +212,7 @@ impl LeaderRun {
 async fn list_orphans(executor: Executor<Network>, list: OrphanList) {
     loop {
         if let Ok(orphans) = orphans::read(&executor.api, &list).await {
-            // A loop that has ended needs none.
+            // The receiver no longer exists if the loop has ended.
             let _ = executor.events.send(Event::Orphans(orphans)).await;
             return;
         }

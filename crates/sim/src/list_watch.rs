@@ -1,4 +1,4 @@
-//! One list and watch of a replica: the controller's own reader, decoder and machine, which get
+//! A list and watch of a replica. The controller's own reader, decoder and state machine receive
 //! the bytes that an API server would send for the store's log.
 
 use bytes::Bytes;
@@ -15,14 +15,14 @@ use crate::fault::{Faults, happens};
 use crate::mutation::{Mutation, ReportedChange};
 use crate::wire;
 
-/// A watch, of whichever kind.
+/// A list and watch of any resource.
 pub trait ListerWatcher {
     fn kind(&self) -> &'static Kind;
 
-    /// Whether there is something to deliver or to ask for.
+    /// Whether there are changes to deliver or a request to send.
     fn has_changes(&self, store: &Store) -> bool;
 
-    /// Delivers what comes next.
+    /// Delivers the next changes, or sends the next request.
     fn deliver(
         &mut self,
         store: &mut Store,
@@ -30,16 +30,16 @@ pub trait ListerWatcher {
         rng: &mut Pcg64Mcg,
     ) -> Vec<Observation>;
 
-    /// The server can't be reached, or refuses whatever is asked: an open watch ends, and no other one begins.
+    /// Ends an open watch because the server is unreachable or refuses every request.
     fn fail(&mut self);
 
-    /// Says how far an open watch is of which nothing is left to deliver.
+    /// Sends a bookmark to an open watch that has delivered all changes.
     fn bookmark(&mut self, store: &Store) -> Option<Observation>;
 
-    /// Serves these objects with bytes that are not UTF-8 from now on.
+    /// Sets the objects that are served with bytes that are not UTF-8 from now on.
     fn set_invalid_objects(&mut self, objects: &[InvalidUtf8]);
 
-    /// Returns the objects and reports since the last call.
+    /// Takes the report since the last call.
     fn take_read_report(&mut self) -> ReadReport;
 }
 
@@ -52,10 +52,10 @@ pub struct ReadReport {
     pub problems: Vec<String>,
 }
 
-/// The request has ended because of a line.
+/// A line has ended the request.
 struct Ended;
 
-/// How a change becomes the loop's observation.
+/// Converts a change to an observation of the event loop.
 pub type ToObservation<T> = fn(Change<T>) -> Observation;
 
 pub struct ListWatch<D: Decode> {
@@ -63,14 +63,14 @@ pub struct ListWatch<D: Decode> {
     pub decoder: D,
     pub to_observation: ToObservation<D::Item>,
     pub mutation: Option<Mutation>,
-    /// Whether the server understands streaming lists.
+    /// Whether the server supports streaming lists.
     pub supports_streaming_lists: bool,
-    /// Decides, with an object's version, whether the object has invalid bytes.
+    /// With an object's version, it determines whether the object has invalid bytes.
     pub seed: u64,
     invalid_objects: Vec<InvalidUtf8>,
     read_report: ReadReport,
     machine: Machine<D::Item>,
-    /// Up to where the open watch has delivered; `None`: there is none.
+    /// The version up to which the open watch has delivered. `None` if no watch is open.
     position: Option<u64>,
 }
 
@@ -124,7 +124,7 @@ impl<D: Decode> ListWatch<D> {
         faults: &Faults,
         rng: &mut Pcg64Mcg,
     ) -> Option<Change<D::Item>> {
-        // The controller asks for the newest state, and a server that answers with an older one breaks its word.
+        // The controller requests the newest state. An older one would violate the API's contract.
         let (items, version) =
             (store.iter(self.kind, None).cloned().collect::<Vec<_>>(), store.resource_version());
         let cut_at = happens(faults.half_list, rng).then(|| rng.random_range(0..=items.len()));
@@ -150,7 +150,7 @@ impl<D: Decode> ListWatch<D> {
         self.receive(&wire::bookmark(&version.to_string(), true)).ok()?
     }
 
-    /// The list as it was a few writes ago, and what has happened since.
+    /// Sends an older list, and then the changes since it was current.
     fn stream_with_live_events(
         &mut self,
         store: &Store,
@@ -168,7 +168,7 @@ impl<D: Decode> ListWatch<D> {
         let since = store.changes_since(self.kind, then, usize::MAX).unwrap_or_default();
         let (items, since) = match older {
             Some(list) => (list.items, since),
-            // It is forgotten: there is nothing older to begin with.
+            // The older version is compacted: start with the newest one.
             None => (store.iter(self.kind, None).cloned().collect(), Vec::new()),
         };
         for object in &items {
@@ -239,7 +239,7 @@ impl<D: Decode> ListWatch<D> {
     ) -> Result<Option<Change<D::Item>>, Ended> {
         let reported = Mutation::reported_change(self.mutation, self.kind, change);
         let event = match change.action {
-            // A deliberate bug hides it.
+            // A deliberate bug hides the change.
             _ if reported == ReportedChange::Hidden => return Ok(None),
             _ if reported == ReportedChange::AsDeleted => "DELETED",
             Action::Added => "ADDED",
@@ -259,7 +259,7 @@ impl<D: Decode> ListWatch<D> {
         self.receive(&wire::line(event, &json))
     }
 
-    /// Takes a line of a watch as the controller does.
+    /// Reads a line of a watch as the controller does.
     fn receive(&mut self, line: &[u8]) -> Result<Option<Change<D::Item>>, Ended> {
         match read::line(&mut self.decoder, line, &mut self.read_report.problems) {
             Ok(line) => Ok(self.machine.line(line)),
@@ -275,7 +275,7 @@ impl<D: Decode> ListWatch<D> {
         self.machine.ended(end);
     }
 
-    /// An object as the server sends it.
+    /// Returns an object's JSON as the server sends it.
     fn json(&mut self, object: &Object, faults: &Faults) -> Bytes {
         let json = match self.mutation {
             Some(mutation) => mutation.json(self.kind, object),
@@ -356,7 +356,7 @@ impl<D: Decode> ListerWatcher for ListWatch<D> {
     }
 }
 
-/// After how many objects the fault ends a list.
+/// Returns the number of objects after which the fault ends a list.
 fn failing_object(fault: Option<&Fault>) -> Option<usize> {
     let Some(Fault::WatchError(end)) = fault else { return None };
     Some(end.at.objects.map_or(0, |objects| usize::try_from(objects).unwrap_or(usize::MAX)))

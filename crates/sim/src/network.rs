@@ -1,4 +1,4 @@
-//! What a replica takes for the API server: requests wait in an outbox until the world carries them over.
+//! The API server as a replica sees it. Requests wait in an outbox until the world takes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub struct Request {
     pub method: Method,
@@ -33,7 +33,7 @@ impl Request {
 pub type Answer = Result<Bytes, Error>;
 pub type Reply = oneshot::Sender<Answer>;
 
-/// One replica's connection.
+/// The connection of one replica.
 #[derive(Clone, Default)]
 pub struct Network {
     outbox: Arc<Mutex<Vec<(Request, Reply)>>>,
@@ -41,12 +41,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// What has been sent since the last call.
+    /// Takes the requests that were sent since the last call.
     pub fn drain(&self) -> Vec<(Request, Reply)> {
         std::mem::take(&mut *self.outbox())
     }
 
-    /// C63: from now on every write is refused on our own side.
+    /// Refuses every further write on the replica's side (C63).
     pub fn fence(&self) {
         self.fenced.store(true, Ordering::Relaxed);
     }

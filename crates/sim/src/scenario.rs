@@ -1,5 +1,5 @@
-//! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so that a
-//! fault can be put behind each single write.
+//! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so
+//! that one fault can be injected at each single write.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::nodes;
@@ -12,10 +12,10 @@ use crate::mutation::Mutation;
 use crate::workload::{NAMESPACE, manifest};
 use crate::world::{InjectedFault, LEASE_NEVER_MS, Setting, World};
 
-/// One step of a user.
+/// An action of a user.
 type Step = fn(&mut World);
 
-/// A scenario: its name, and its steps with a time to act on each.
+/// A named sequence of actions of a user, with time for the controller to react to each.
 pub struct Scenario {
     pub name: &'static str,
     steps: &'static [Step],
@@ -49,7 +49,7 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Scenario {
-    /// Plays it with a fault behind one write, or with a deliberate bug.
+    /// Plays the scenario, optionally with a fault at one write and with a deliberate bug.
     pub fn play(
         &self,
         injected_fault: Option<(u64, InjectedFault)>,
@@ -58,7 +58,7 @@ impl Scenario {
         self.run(injected_fault, mutation, None)
     }
 
-    /// Plays it with these faults from the beginning on.
+    /// Plays the scenario with these faults from the start.
     pub fn play_with_faults(&self, faults: Faults) -> World {
         let mut world = World::new(SETTING);
         world.faults = faults;
@@ -89,9 +89,11 @@ impl Scenario {
         world.run_to_quiescence();
     }
 
-    /// Plays it once for each write that it has. Returns how often.
+    /// Plays the scenario once for each of its writes, with the fault at that write. Returns the
+    /// number of writes.
     ///
     /// # Errors
+    ///
     /// The first failure.
     pub fn exhaust(&self, injected_fault: InjectedFault) -> Result<u64, Box<Failure>> {
         let undisturbed = self.play(None, None);
@@ -154,7 +156,8 @@ fn create_patient(world: &mut World) {
     create_daemon_set(world, ds);
 }
 
-/// Longer than what bookmarks would wake a replica up for that has forgotten its timers.
+/// The wait exceeds the interval of bookmarks, which would otherwise start a sync even if timers do
+/// not.
 fn create_very_patient(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(90);
@@ -209,7 +212,7 @@ fn revisions(world: &World) -> Vec<Value> {
     world.cluster.store().iter(&CONTROLLER_REVISION, None).map(|r| r.value().clone()).collect()
 }
 
-/// The same template under a second name, as an older controller may have left it.
+/// Creates a second revision of the same template, as an older controller may have left it.
 fn double_revision(world: &mut World) {
     let now = world.now;
     world.checks.note_revision_change(now);
@@ -226,7 +229,7 @@ fn double_revision(world: &mut World) {
     world.log(|| format!("somebody doubles a revision: {done:?}"));
 }
 
-/// The names of the revisions are taken by others' data.
+/// Replaces every revision with one that has the same name and other data.
 fn corrupt(world: &mut World) {
     let now = world.now;
     world.checks.note_revision_change(now);

@@ -1,5 +1,5 @@
-//! One schedule, from the first node to the verdict. It is data, drawn from a seed or read from a file, so that a part
-//! of it can be left out.
+//! A schedule: everything that happens in a run. It is data, drawn from a seed or read from a file,
+//! so that parts of it can be removed.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -14,7 +14,7 @@ use crate::mutation::Mutation;
 use crate::workload::{self, NAMESPACE, Step};
 use crate::world::{LEASE_NEVER_MS, Setting, World};
 
-/// What happens, as far as it is not the replicas' own doing.
+/// All inputs of a run: the cluster, the faults and the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     pub setting: Setting,
@@ -23,7 +23,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a seed: one in four is as large as they get, the others are small and quickly done.
+    /// Draws the schedule of a seed. One in four has the maximum size, the others are small and
+    /// fast.
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
@@ -31,7 +32,7 @@ impl Schedule {
             seed,
             nodes: rng.random_range(1..=nodes_max),
             nodes_max,
-            // Now and then a node's death is noticed soon.
+            // In some schedules the failure of a node is detected early.
             lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
             burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
         };
@@ -40,7 +41,7 @@ impl Schedule {
         Self { setting, faults, steps: (0..count).map(|_| Step::random(rng)).collect() }
     }
 
-    /// Plays it to its end. A panic is the end, too.
+    /// Plays the schedule to its end. A panic ends it with a violation.
     pub fn play(&self, mutation: Option<Mutation>, transcript: bool) -> World {
         let mut world = World::new(self.setting);
         world.transcript = transcript.then(Vec::new);
@@ -72,13 +73,16 @@ impl Schedule {
         world.run_to_quiescence();
     }
 
-    /// As a line that [`parse`](Self::parse) reads.
+    /// Returns the schedule as a line that [`parse`](Self::parse) reads.
     pub fn to_line(&self) -> String {
         serde_json::to_string(self).expect("numbers and names are JSON")
     }
 
+    /// Parses the output of [`to_line`](Self::to_line).
+    ///
     /// # Errors
-    /// If it is not what [`to_line`](Self::to_line) gives.
+    ///
+    /// The line is not a schedule in JSON.
     pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(line)
     }

@@ -1,4 +1,4 @@
-//! The requests of the controller, as calls of the store: what the sandbox's HTTP front does of them.
+//! The controller's requests as calls of the store, as the sandbox's HTTP server makes them.
 
 use bytes::Bytes;
 use everynode_controller::api::{Content, Error};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::network::{Answer, Request};
 
-/// What a path names.
+/// The resource that a path identifies.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub kind: &'static Kind,
@@ -22,7 +22,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// `None`: a path that the controller has no business with.
+    /// Returns `None` if the controller should not use the path.
     pub fn parse(path: &str) -> Option<Self> {
         let path = path.split('?').next()?;
         let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/apis/apps/v1/"))?;
@@ -39,7 +39,7 @@ impl Target {
     }
 }
 
-/// Answers a request for what the path names.
+/// Answers a request.
 pub fn serve(
     store: &mut Store,
     request: &Request,

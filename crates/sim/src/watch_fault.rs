@@ -1,5 +1,5 @@
-//! What goes wrong with lists and watches, in the words of the sandbox's table: drawn here, made to happen in `feed.rs` and
-//! `world.rs`.
+//! Faults of lists and watches, in the types of the sandbox's faults. They are drawn here and
+//! applied in `list_watch.rs` and `world.rs`.
 
 use everynode_controller::api::Error;
 use everynode_core::api::Timestamp;
@@ -13,11 +13,13 @@ use rand_pcg::Pcg64Mcg;
 use crate::fault::{Faults, happens};
 use crate::wire;
 
-/// Checkers allow a replica 30 s to see a change: two stalls in a row, and what they hold up, are shorter.
+/// Maximum stall of a watch. Two stalls in a row and the delays they cause are shorter than the 30
+/// s that checkers grant a replica to observe a change.
 const STALL_MAX_MS: i64 = 10_000;
 
 impl Faults {
-    /// Rates from a far part of the generator's sequence, so that the rest of a seed's schedule is what it is without them.
+    /// Draws rates from a distant part of the generator's sequence, so that the rest of a seed's
+    /// schedule is the same with and without these faults.
     pub fn random_watch_faults(rng: &Pcg64Mcg) -> Self {
         let mut rng = rng.clone();
         rng.advance(1 << 64);
@@ -33,7 +35,7 @@ impl Faults {
         }
     }
 
-    /// Of a streaming list with so many objects.
+    /// Draws a fault of a streaming list with this number of objects.
     pub fn draw_list_fault(&self, objects: usize, rng: &mut Pcg64Mcg) -> Option<Fault> {
         if happens(self.watch_error, rng) {
             let objects = Some(rng.random_range(0..=objects as u64));
@@ -44,15 +46,15 @@ impl Faults {
         is_late.then(|| Fault::LateBookmark(LateBookmark { after: Duration::default() }))
     }
 
-    /// Of a running watch that has something to deliver.
+    /// Draws an error of a running watch that has changes to deliver.
     pub fn draw_watch_error(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
         let at = Point::default();
         happens(self.watch_error, rng).then(|| WatchError { error: error(rng), at })
     }
 
-    /// Of an object in a list or a watch. The fault depends on the seed and the object's version
-    /// alone: such bytes are stored, so everybody who reads this version gets them. They are in a
-    /// text that no decision reads.
+    /// Draws invalid bytes of an object in a list or a watch. The fault depends only on the seed
+    /// and the object's version: such bytes are stored, so every reader of this version gets them.
+    /// They are in a text that no decision reads.
     pub fn draw_invalid_bytes(&self, seed: u64, object: &Object) -> Option<InvalidUtf8> {
         if self.invalid_utf8 == 0 {
             return None;
@@ -66,13 +68,13 @@ impl Faults {
         })
     }
 
-    /// Of a delivery: how long the watch is behind.
+    /// Draws the stall of a watch before a delivery.
     pub fn draw_delivery_delay(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
         happens(self.stall, rng)
             .then(|| Delay { lasts: Duration(rng.random_range(1_000..STALL_MAX_MS)) })
     }
 
-    /// Of a whole server.
+    /// Draws a restart of an API server.
     pub fn draw_restart(&self, rng: &mut Pcg64Mcg) -> Option<Restart> {
         happens(self.restart, rng).then(|| Restart {
             down: Duration(rng.random_range(200..4_000)),
@@ -82,12 +84,12 @@ impl Faults {
     }
 }
 
-/// Any code but those that say how to go on (400, 410, 422).
+/// Any code except those that tell a watch how to continue (400, 410, 422).
 fn error(rng: &mut Pcg64Mcg) -> Refusal {
     Refusal::of([403, 429, 500, 503, 504][rng.random_range(0..5usize)])
 }
 
-/// A restart of the API server that a replica speaks to.
+/// A restart of the API server that a replica is connected to.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
     down_until: Timestamp,
@@ -100,7 +102,7 @@ impl Outage {
         Self { down_until, forbidden_until: Timestamp(down_until.0 + restart.forbidden.0) }
     }
 
-    /// What becomes of a request that arrives now; `None`: the server is as it was.
+    /// Returns the error of a request that arrives now, or `None` if the server is up.
     pub fn refuse(&self, now: Timestamp) -> Option<Error> {
         if now < self.down_until {
             return Some(Error::Transport("connection refused".to_owned()));

@@ -1,4 +1,4 @@
-//! What people and machines do to a cluster, drawn from the world's chance.
+//! Random changes by users and by other components of the cluster.
 
 mod daemon_set;
 mod node;
@@ -14,8 +14,8 @@ pub use daemon_set::manifest;
 
 pub use crate::world::NAMESPACE;
 
-/// What somebody does after a pause. Everything else about it is drawn from its own chance, so that it stays what it
-/// is when others are left out.
+/// An action after a pause. All other details are drawn from the step's own seed, so that they do
+/// not change when other steps are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     pub pause_ms: i64,
@@ -34,7 +34,7 @@ pub enum StepKind {
     /// The leader crashes.
     #[serde(rename = "crash")]
     CrashLeader,
-    /// The leader can't renew its lease.
+    /// The leader cannot renew its lease.
     #[serde(rename = "depose")]
     FenceLeader,
     Nothing,
@@ -58,7 +58,7 @@ impl Step {
         Self { pause_ms, kind, seed: rng.next_u64() }
     }
 
-    /// Lets time pass, and does it.
+    /// Waits for the pause and performs the action.
     pub fn run(self, world: &mut World) {
         world.run_for(self.pause_ms);
         if world.violation.is_some() {
@@ -77,7 +77,8 @@ impl Step {
     }
 }
 
-/// Makes everything able to come to rest: nodes up, pods able to become ready.
+/// Removes what keeps the cluster from coming to rest: all nodes are up, and all pods can become
+/// ready.
 pub fn heal(world: &mut World) {
     node::heal(world);
     pod::heal(world);

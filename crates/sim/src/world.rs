@@ -1,5 +1,5 @@
-//! Everything at once: the sandbox's cluster, the replicas, and an event_queue of what happens when. The world
-//! jumps from one moment to the next; all chance comes from one seed.
+//! The simulated world: the sandbox's cluster, the controller's replicas, and a queue of scheduled
+//! events. Virtual time advances from one event to the next. All random choices come from one seed.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -38,18 +38,19 @@ pub const NAMESPACE: &str = "default";
 
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
-/// How long nobody leads after a leader has stopped: what is between renew deadline and lease (C63).
+/// Time without a leader after a leader has stopped: the difference between the renew deadline and
+/// the lease duration (C63).
 const NO_LEADER_MS: i64 = 5_000;
 
-/// A lease that is not renewed while a schedule lasts: time is cheap then, and nothing wakes replicas up that know of no
-/// reason of their own.
+/// A renewal interval that exceeds every schedule. Without renewals virtual time costs little, and
+/// no lease starts a sync that the controller did not schedule.
 pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
 
 const BOOKMARK_MS: i64 = 60_000;
 
-/// What happens at some moment.
+/// An event that happens at a certain time.
 enum ScheduledEvent {
-    /// A watch of a run delivers.
+    /// A watch of a replica delivers changes or sends a request.
     DeliverWatch {
         run: u64,
         watch: usize,
@@ -64,55 +65,56 @@ enum ScheduledEvent {
         reply: Reply,
         answer: Answer,
     },
-    /// A write takes effect for which nobody waits any more.
+    /// A write takes effect although its sender has stopped waiting for it.
     LateRequestArrives {
         request: Request,
     },
     Turn {
         run: u64,
     },
-    /// Watches say how far they are, as API servers do every minute.
+    /// Idle watches get a bookmark, as API servers send them every minute.
     Bookmark {
         run: u64,
     },
-    /// A new leader.
+    /// A replica becomes the leader.
     Elect,
-    /// A deposed leader notices.
+    /// A fenced leader stops.
     EndRun {
         run: u64,
     },
-    /// The node is under way again; the exhaustive tests' watch goes on.
+    /// The watches that an exhaustive test stalled continue.
     ResumeWatches,
 }
 
-/// What an exhaustive test does right after one write has is_written.
+/// A fault that an exhaustive test injects at one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// The leader crashes; the answer is lost.
+    /// The leader crashes after the write, and the answer is lost.
     CrashLeader,
-    /// The leader is fenced, and goes on deciding while another one leads.
+    /// The leader is fenced after the write and continues to decide while another one leads.
     FenceLeader,
-    /// Watches stand still for a while.
+    /// Watches are stalled for 20 s after the write.
     StallWatches,
-    /// Watches break off, and what happened meanwhile is compacted away.
+    /// Watches are closed after the write, and the changes they miss are compacted.
     CompactLog,
-    /// The answer is lost.
+    /// The write takes effect, and its answer is lost.
     LoseAnswer,
-    /// The answer is a 5xx.
+    /// The write takes effect and is answered with a 5xx.
     Committed5xx,
-    /// Just before it lands, somebody else's object has taken the name of the one that it is meant for, or that is to be.
+    /// Just before the write, a foreign object takes the name of the object that it changes or
+    /// creates.
     TakeName,
 }
 
-/// What a world is made of.
+/// The parameters of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Of all chance that is not the workload's.
+    /// Seed of all random choices except those of the workload.
     pub seed: u64,
     pub nodes: u32,
-    /// How many nodes there may be later.
+    /// Maximum number of nodes that the workload may create.
     pub nodes_max: u32,
-    /// How often kubelets renew their leases.
+    /// Interval at which kubelets renew their leases.
     pub lease_ms: i64,
     pub burst_replicas: u32,
 }
@@ -120,13 +122,13 @@ pub struct Setting {
 pub struct World {
     pub now: Timestamp,
     pub setting: Setting,
-    /// What becomes of messages.
+    /// Generator for the outcomes and delays of messages.
     pub rng: Pcg64Mcg,
     pub cluster: Cluster,
     pub faults: Faults,
     pub checks: Checks,
     pub violation: Option<Violation>,
-    /// Every line, if it is kept.
+    /// Lines that record all events, if they are recorded.
     pub transcript: Option<Vec<String>>,
     pub writes: u64,
     pub last_write_at: Timestamp,
@@ -134,19 +136,19 @@ pub struct World {
     pub mutation: Option<Mutation>,
     /// Objects that lists and watches serve with bytes that are not UTF-8.
     pub invalid_objects: Vec<InvalidUtf8>,
-    /// Objects with invalid bytes, and reports about objects, of all replicas.
+    /// Objects with invalid bytes and the reports about them, of all replicas.
     pub read_report: ReadReport,
     leader_runs: Vec<LeaderRun>,
     leader_run_number: u64,
     event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
     event_number: u64,
     cluster_due_at: Option<Timestamp>,
-    /// The store's resourceVersion when the cluster was last found settled_version.
+    /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
 }
 
-/// How nodes with the label `life` treat their pods.
+/// The lifecycles of pods on nodes with the label `life`.
 static LIFECYCLES: LazyLock<Lifecycles> = LazyLock::new(|| {
     const TEXT: &str = "
 lifecycles:
@@ -163,14 +165,14 @@ choose:
 });
 
 impl World {
-    /// A cluster, and no replica yet.
+    /// Returns a cluster without a replica.
     pub fn new(setting: Setting) -> Self {
         let store = Store::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,
             lease_renew_ms: setting.lease_ms,
             node_monitor_grace_ms: setting.lease_ms * 3 / 2,
-            // Nobody reads them.
+            // No component of the simulation reads events.
             event_age_ms: 0,
             ..Settings::default()
         };
@@ -218,7 +220,7 @@ impl World {
         }
     }
 
-    /// Goes on until then, or to the first violation.
+    /// Processes events up to this time or to the first violation.
     pub fn run_until(&mut self, end: Timestamp) {
         while self.violation.is_none() {
             let next = self.event_queue.first_key_value().map(|((at, _), _)| *at);
@@ -246,7 +248,8 @@ impl World {
         self.run_until(Timestamp(self.now.0 + millis));
     }
 
-    /// Lets the cluster act and the checkers look, and has news delivered.
+    /// Lets the components of the cluster act, updates the checkers, and schedules deliveries of
+    /// changes to watches.
     pub fn settle(&mut self) {
         let is_due = self.cluster_due_at.is_some_and(|due| due <= self.now);
         if is_due || self.settled_version != self.cluster.store().resource_version() {
@@ -288,7 +291,7 @@ impl World {
             }
             ScheduledEvent::AnswerArrives { run, reply, answer } => {
                 let fenced = self.leader_run(run).is_some_and(|run| run.network.is_fenced());
-                // Whoever waited for it may be gone.
+                // The receiver no longer exists if its replica has stopped.
                 let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
                 self.turn(run, Vec::new());
             }
@@ -407,7 +410,7 @@ impl World {
         }
     }
 
-    /// Ends the chaos and checks what must hold at rest.
+    /// Removes all faults except invalid bytes, waits, and checks the properties that hold at rest.
     pub fn run_to_quiescence(&mut self) {
         const REST_MS: i64 = 45 * 60_000;
         const QUIET_MS: i64 = 20 * 60_000;

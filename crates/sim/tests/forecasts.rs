@@ -1,5 +1,5 @@
-//! Whether `explain` and `plan` tell the truth: over random clusters and manifests, what they say is compared with
-//! what the real controller then does on the sandbox, without faults.
+//! Compares the answers of `explain` and `plan`, over random clusters and manifests, with what the
+//! real controller then does on the sandbox without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +21,17 @@ use serde_json::{Value, json};
 /// In a debug build a case takes ten times as long: `make test` uses the profile `sim`.
 const CASES: u64 = if cfg!(debug_assertions) { 60 } else { 400 };
 const NAME: &str = "a";
-/// So long a rollout over all nodes may take.
+/// Longer than a rollout over all nodes takes.
 const ROLLOUT_MS: i64 = 15 * 60_000;
-/// Of nodes; one that has run out for half its time again is not alive.
+/// Renewal interval of nodes. A node that has not renewed for one and a half intervals is dead.
 const LEASE_MS: i64 = 30_000;
 const UNTIL_DEATH_IS_KNOWN_MS: i64 = 2 * LEASE_MS;
 const HASH_LABEL: &str = "controller-revision-hash";
 
-/// C10, C12, C13, C15, C50, C52, C53, C55: which nodes should run a pod, who gains, loses and keeps one, the waves of the
-/// rollout, and where it never ends, are as the controller then has it: on nodes that are tainted, cordoned, dead, full, closed to the
-/// namespace or have their ports taken by others. `EVERYNODE_SEED` plays one case.
+/// C10, C12, C13, C15, C50, C52, C53, C55: the controller's decisions equal the forecast. This
+/// covers which nodes should run a pod; which nodes gain, lose and keep one; the waves of the
+/// rollout; and where it never ends. Nodes are tainted, cordoned, dead, full, excluded by the
+/// namespace's node selector, or have their ports in use. `EVERYNODE_SEED` plays one case.
 #[test]
 fn what_is_explained_and_forecast_is_what_happens() {
     let one = std::env::var("EVERYNODE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
@@ -54,7 +55,7 @@ struct Case {
 }
 
 impl Case {
-    /// A random cluster, mostly with a DaemonSet that has come to rest on it.
+    /// Returns a random cluster, in most cases with a DaemonSet that is at rest.
     fn new(seed: u64) -> Self {
         let nodes = 2 + u32::try_from(seed % 7).expect("below seven");
         let mut world = World::new(Setting {
@@ -80,7 +81,7 @@ impl Case {
             case.create(&DAEMON_SET, made);
             case.act();
             case.kill_nodes();
-            // Once more, so that there is history, and some pods are of it.
+            // Some DaemonSets are changed again, so that they have history and old pods.
             if case.world.rng.random_ratio(1, 3) {
                 let changed = case.random_change(case.live().expect("it was created"));
                 case.apply(changed);
@@ -103,7 +104,7 @@ impl Case {
         assert!(created.is_ok(), "seed {}: {created:?}", self.seed);
     }
 
-    /// A DaemonSet that has come first, and is not touched.
+    /// Returns another DaemonSet, which was created earlier and is not changed.
     fn neighbour(&mut self) -> Value {
         let mut ds = manifest("neighbour", 1);
         let spec = &mut ds["spec"]["template"]["spec"];
@@ -113,7 +114,7 @@ impl Case {
         ds
     }
 
-    /// Some nodes are no longer heard of; it is waited for until that is known.
+    /// Stops some nodes and waits until the cluster has detected it.
     fn kill_nodes(&mut self) {
         for mut node in self.objects(&NODE) {
             if self.world.rng.random_ratio(7, 8) {
@@ -164,7 +165,7 @@ impl Case {
         self.update_node(node);
     }
 
-    /// The pods of the namespace may only run on some nodes (C15).
+    /// Allows the pods of the namespace only on some nodes (C15).
     fn restrict_namespace(&mut self) {
         let options = self.world.write_options();
         let stored = self.world.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("it is there");
@@ -255,7 +256,7 @@ impl Case {
         }
     }
 
-    /// What a person's program reads of the cluster.
+    /// Reads a snapshot of the cluster as the command line does.
     fn snapshot(&self) -> Snapshot {
         // The simulated controller watches namespaces.
         let mut snapshot = Snapshot::default();
@@ -275,13 +276,14 @@ impl Case {
         snapshot
     }
 
-    /// The DaemonSet's pods.
+    /// Returns the DaemonSet's pods.
     fn all_pods(&self) -> Vec<Value> {
         let pods = self.objects(&POD).into_iter();
         pods.filter(|pod| pod["metadata"]["ownerReferences"][0]["name"] == NAME).collect()
     }
 
-    /// Of each node the pod that is not on its way out; of two the one that runs, or came first.
+    /// Returns one pod for each node that has one: not a terminating one, and of two the one that
+    /// runs, or else the older one.
     fn pods(&self) -> BTreeMap<String, String> {
         let mut pods = self.all_pods();
         pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
@@ -292,8 +294,9 @@ impl Case {
         pods.iter().map(|pod| (node_of(pod), text(&pod["metadata"]["uid"]))).collect()
     }
 
-    /// Nodes with two pods, of a surge that is stuck. The new one, which no kubelet runs, goes at once when there is a newer
-    /// version, and nothing tells when that was: whether the node's wave had begun can't be known.
+    /// Returns nodes with two pods because of a stuck surge. The new pod, which no kubelet runs, is
+    /// removed at once when there is a newer template. No object records when that was, so the
+    /// start of the node's wave is unknown.
     fn doubled_nodes(&self) -> BTreeSet<String> {
         let (mut nodes, mut doubled) = (BTreeSet::new(), BTreeSet::new());
         for pod in self.all_pods() {
@@ -313,8 +316,8 @@ impl Case {
         self.objects(&NODE).iter().filter(|node| is_down(node)).map(name_of).collect()
     }
 
-    /// At rest every node has a pod that should run one, and no other node has one that must not; but a dead node keeps what
-    /// it has.
+    /// At rest every node that should run a pod has one, and no node that must not run one has any.
+    /// A dead node keeps its pods.
     fn check_explanation(&self) {
         let Some(told) = self.explanation() else { return };
         let are = |situations: &[Situation]| nodes_that_are(&told, situations);
@@ -372,11 +375,11 @@ impl Case {
         told
     }
 
-    /// What has become of the nodes.
+    /// Compares the pods before with the current ones.
     fn sides(&self, before: &BTreeMap<String, String>) -> Sides {
         let mut sides = Sides::between(before, &self.pods());
         let told = self.explanation().expect("it is there");
-        // The new pod of a dead node waits forever for the old one to go.
+        // The new pod of a dead node waits until the old one is deleted, which never happens.
         for node in nodes_that_are(&told, &[Situation::Terminating]) {
             if sides.lose.remove(&node) {
                 sides.replace.insert(node);
@@ -385,7 +388,7 @@ impl Case {
         sides
     }
 
-    /// Nodes that should have an available pod of the current revision, and have none.
+    /// Returns nodes that should have an available pod of the current revision and have none.
     fn unfinished(&self) -> BTreeSet<String> {
         let live = self.live().expect("it is there");
         let newest = self.objects(&CONTROLLER_REVISION).into_iter();
@@ -426,7 +429,7 @@ impl Case {
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }
 
-    /// The nodes whose pods were replaced, by when that began.
+    /// Returns the nodes whose pods were replaced, grouped by the start of the replacement.
     fn waves(&self, since: u64, sides: &Sides) -> Vec<BTreeSet<String>> {
         let mut begun: BTreeMap<String, Timestamp> = BTreeMap::new();
         for change in
@@ -450,7 +453,8 @@ impl Case {
     }
 }
 
-/// Seconds are all that objects tell; a rollout's waves are further apart, for pods take a second to be ready.
+/// Objects record times in seconds. Waves are further apart, because a pod takes longer than a
+/// second to become ready.
 fn touched_at(pod: &Value, is_new: bool) -> Timestamp {
     let metadata = &pod["metadata"];
     let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
@@ -512,7 +516,7 @@ fn nodes_that_are(told: &Explanation, situations: &[Situation]) -> BTreeSet<Stri
     groups.flat_map(|group| group.nodes.iter().cloned()).collect()
 }
 
-/// A DaemonSet whose pods all take the same time to start and to stop.
+/// Returns a DaemonSet whose pods all take the same time to start and to stop.
 fn base() -> Value {
     let mut ds = manifest(NAME, 1);
     let stages = "[{stage: pull, delay: 10ms, jitter: 0s}, {stage: start, delay: 10ms, jitter: 0s}, \
@@ -526,7 +530,7 @@ fn host_port() -> Value {
     json!([{ "containerPort": 80, "hostPort": 80 }])
 }
 
-/// Somebody else's pod, which takes up room and a port of its node.
+/// Returns a foreign pod that uses resources and a port of its node.
 fn occupant(node: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -1,4 +1,4 @@
-//! The checkers, checked: deliberate bugs, each of which has to be caught.
+//! Tests of the checkers: they must catch deliberate bugs.
 
 use everynode_sim::checker::Property;
 use everynode_sim::mutation::Mutation;
@@ -7,10 +7,11 @@ use everynode_sim::schedule::Schedule;
 use everynode_sim::shrink;
 use everynode_sim::world::{InjectedFault, World};
 
-/// So many random schedules have to be enough for each bug.
+/// Maximum number of random schedules that are played for each bug.
 const SCHEDULES_MAX: u64 = 60;
 
-/// The scenarios as they are, then with the fault behind each write that brings the bug out, then random schedules.
+/// Plays the scenarios without a fault, then with the fault at each write that reveals the bug,
+/// then random schedules.
 fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
     let whole = SCENARIOS
         .iter()
@@ -30,7 +31,7 @@ fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
     whole.chain(with_fault).chain(random)
 }
 
-/// Bugs that show only when something rare happens at the wrong moment.
+/// Returns the fault that reveals a bug which otherwise shows only in rare cases.
 fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
     match mutation {
         Mutation::DropUidPrecondition => Some(InjectedFault::TakeName),
@@ -41,8 +42,8 @@ fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
     }
 }
 
-/// C21, C22, C23, C30, C34, C42, C44, C52, C54, C60, C61, C70, C80: every deliberate bug is caught by the checker of the
-/// property that it violates: by one of the scenarios, or within 60 random schedules.
+/// C21, C22, C23, C30, C34, C42, C44, C52, C54, C60, C61, C70, C80: the checker of the violated
+/// property catches every deliberate bug, in one of the scenarios or within 60 random schedules.
 #[test]
 fn every_deliberate_bug_is_caught() {
     let mut missed = Vec::new();
@@ -58,7 +59,7 @@ fn every_deliberate_bug_is_caught() {
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }
 
-/// Of a long schedule that a deliberate bug breaks, only what breaks it is left.
+/// Shrinking a long schedule that a deliberate bug breaks keeps only what is needed to break it.
 #[test]
 fn a_failing_schedule_is_shrunk() {
     let (mutation, property) = (Mutation::LeavePods, Property::ExpectationLapse);

@@ -1,5 +1,6 @@
-//! What once broke a property, as small as it gets: each file says in its comments what was wrong, and which deliberate
-//! bug brings it back, if one can from outside of the core. It holds a schedule, or names a scenario and the fault at one of its writes.
+//! Schedules that once violated a property, shrunk. The comments of each file describe the bug, and
+//! the file names the deliberate bug that causes it again, if one outside of the core can. It
+//! contains a schedule, or names a scenario and the fault at one of its writes.
 
 use std::path::Path;
 
@@ -19,10 +20,10 @@ struct Regression {
     play: Play,
 }
 
-/// What brings it back.
+/// A deliberate bug that causes the violation again.
 struct Bug {
     mutation: Mutation,
-    /// The name of the property that it violates.
+    /// The name of the violated property.
     violates: String,
 }
 
@@ -65,7 +66,7 @@ fn read(path: &Path) -> Regression {
     }
 }
 
-/// C34, C52, C60: what was once wrong is right, and would be noticed if it came back.
+/// C34, C52, C60: every recorded schedule passes, and its deliberate bug still fails it.
 #[test]
 fn what_once_failed_passes_and_still_finds_its_bug() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");

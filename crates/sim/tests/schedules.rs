@@ -15,9 +15,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// C4, C34, C60, C61, C62, C63: whatever goes wrong between replicas and API server, no property is
-/// ever violated. Objects with bytes that are not UTF-8 are among the faults, and each is reported.
-/// `EVERYNODE_SCHEDULES` says how many schedules, `EVERYNODE_SEED` from which one on.
+/// C4, C34, C60, C61, C62, C63: no fault between replicas and API server leads to a violation of a
+/// property. Objects with bytes that are not UTF-8 are among the faults, and each is reported.
+/// `EVERYNODE_SCHEDULES` is the number of schedules, `EVERYNODE_SEED` the first seed.
 #[test]
 fn no_schedule_violates_a_property() {
     let first = number("EVERYNODE_SEED").unwrap_or(0);

@@ -1,8 +1,10 @@
-//! Never more available pods taken down by us than maxUnavailable allows; none while surging (C52, C53).
+//! The controller makes at most `maxUnavailable` available pods unavailable, and none with surge
+//! (C52, C53).
 //!
-//! Only what is certain counts: a node is taken down when we delete the one pod of it, which has been
-//! available beyond doubt, while nobody else has touched node, pod or template for a while. It is up
-//! again at the first doubt. What is allowed is the most that any spec allows by which a replica may go.
+//! The checker counts only certain cases. A node counts as unavailable when the controller deletes
+//! its only pod, which has certainly been available, and nobody else has changed the node or the
+//! pod within the last 30 s. The node stops counting as soon as it may have an available pod. The
+//! limit is the highest of all specs that a replica may act on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +14,10 @@ use everynode_sandbox::kind::POD;
 use super::{EventTimes, PendingWrite, Property, SpecHistory, Violation, is_recent, violation};
 use crate::cluster_state::{self, ClusterState, eligibility};
 
-/// Clocks may differ so much, and times are spec_histories in seconds.
+/// Clocks differ by up to this time, rounding to seconds included.
 const CLOCK_TOLERANCE_MS: i64 = 3_000;
-/// A watch that breaks off and is back may be so far behind: a pod that became ready since then counts as unready.
+/// A reopened watch may be behind by this time. A pod that has become ready since then may still
+/// count as not ready.
 const WATCH_DELAY_MS: i64 = 10_000;
 
 #[derive(Debug, Default)]
@@ -51,7 +54,7 @@ impl Budget {
                 format!("{}: pod {} is up to date and available, and is deleted", ds.key, pod.name);
             return violation(Property::Budget, message);
         }
-        // Nodes that have just gone may still be counted.
+        // The replica may still count nodes that were deleted recently.
         let nodes = cluster.nodes().count() + changed_nodes.recent_count(now);
         let allowed = history.possible_specs(now).map(|spec| spec.max_unavailable(nodes)).max()?;
         if down.len() <= allowed {
@@ -61,7 +64,7 @@ impl Budget {
         violation(Property::Budget, message)
     }
 
-    /// Notes what is up again.
+    /// Removes the nodes that may have an available pod again.
     pub(super) fn remove_recovered(
         &mut self,
         cluster: &ClusterState,
@@ -90,7 +93,7 @@ impl Budget {
     }
 }
 
-/// Whether deleting the pod surely takes its node down.
+/// Whether deleting the pod certainly makes its node unavailable.
 fn makes_unavailable(
     cluster: &ClusterState,
     ds: &DaemonSet,
@@ -104,7 +107,7 @@ fn makes_unavailable(
     let here = cluster
         .pods_of(&ds.uid)
         .filter(|pod| !pod.terminating && cluster_state::is_on_node(pod, node));
-    // A spec that did not want the pod here may be what it is deleted by.
+    // A deletion may follow from a spec by which the node must not run the pod (C23).
     let should_run = |node: &Node| {
         history.possible_specs(now).all(|spec| eligibility(&spec.placement, node).should_run())
     };
@@ -116,8 +119,8 @@ fn makes_unavailable(
         && cluster_state::is_ready_for(pod, most, now)
 }
 
-/// Whether the pod carries the hash of the present template. The number does not tell: after an undo it may be raised
-/// while the first pods are replaced.
+/// Whether the pod has the hash of the current template. The revision's number is not compared,
+/// because the controller may raise it while it replaces the first pods of an undo (C42).
 fn is_current(cluster: &ClusterState, ds: &DaemonSet, pod: &Pod) -> bool {
     let UpdateStrategy::RollingUpdate { .. } = ds.update_strategy else { return false };
     let Some(carried) = pod.revision_hash() else { return false };

@@ -1,7 +1,11 @@
-//! Nothing is touched that has another owner, or that is not what was meant (C21, C61).
+//! The controller writes no object of another owner and no object other than the intended one (C21,
+//! C61).
 //!
-//! What has no controller may be adopted: by a DaemonSet that is there and that selects it. Anything else may only be
-//! done to it if it lost its controller so lately that a replica may not have seen it; labels and DaemonSets likewise.
+//! An existing DaemonSet may adopt an object without a controller that it selects. Every other
+//! write to such an object is a violation.
+//!
+//! Exemptions: the object lost its controller, the labels changed, or the DaemonSet was deleted
+//! within the last 30 s, so that a replica may not have observed it.
 
 use everynode_core::api::Uid;
 use everynode_sandbox::kind::POD;
@@ -22,7 +26,7 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
         .into_iter()
         .find_map(|uid| uid.as_str());
     if wanted.is_some_and(|uid| uid != object.uid()) {
-        // The server refuses it.
+        // The server refuses a write whose precondition fails (C61).
         return None;
     }
     let wrong = match object.owner_references().find(|owner| owner.controller) {
@@ -35,7 +39,7 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     violation(Property::Foreign, format!("{method} of {kind} {name}, which {wrong}"))
 }
 
-/// Why this must not be done to something that has no controller.
+/// Why an object without a controller must not be written.
 fn orphan_problem(write: &PendingWrite, checks: &Checks, object: &Object) -> Option<String> {
     let (uid, now) = (Uid::new(object.uid()), write.now);
     let Some(owner) = write.owner() else {

@@ -1,4 +1,4 @@
-//! What must be true once nobody changes anything any more (C23, C70, C80).
+//! What holds at rest: placement, status and rollout are complete (C23, C70, C80).
 
 use everynode_core::api::{DaemonSet, HASH_LABEL, Node, Pod, Status, Timestamp};
 
@@ -30,7 +30,8 @@ fn placement(cluster: &ClusterState, ds: &DaemonSet) -> Option<Violation> {
         }
     }
     let mut live = cluster.pods_of(&ds.uid).filter(|pod| !pod.terminating);
-    // One that names no node is somebody's own, adopted, and left alone (C20).
+    // An adopted pod may have no node (C20). The controller manages pods by node, so it leaves this
+    // one alone.
     let lost = live.find(|pod| {
         let node = pod.target_node_name();
         node.is_some_and(|node| cluster.node(node.as_str()).is_none())
@@ -38,7 +39,8 @@ fn placement(cluster: &ClusterState, ds: &DaemonSet) -> Option<Violation> {
     violation(Property::Placement, format!("{} is on a node that is gone", lost.name))
 }
 
-/// A surge that came to a node just before its taint: the new pod can't start, and the old one serves on (C26).
+/// Whether a surge is stuck: a taint appeared after the new pod was created and before it started.
+/// The new pod cannot start, and the old one remains until it does (C26).
 fn is_stuck_surge(ds: &DaemonSet, here: &[&Pod]) -> bool {
     let ready = here.iter().filter(|pod| pod.readiness.is_ready()).count();
     ds.update_strategy.surges() && here.len() == 2 && ready == 1
@@ -78,7 +80,7 @@ fn status(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Viol
     )
 }
 
-/// Every pod is of the present revision, unless nodes that must not run a pod hold the rollout up.
+/// Every pod has the current revision, unless nodes that must not run a pod use up the budget.
 fn rollout(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
     let should_run =
         |node: &&Node| cluster_state::eligibility(&ds.template.placement, node).should_run();
@@ -99,9 +101,10 @@ fn rollout(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Vio
     )
 }
 
-/// Whether a node that must not run a pod uses up one of the budget all the same: a taint came between a new pod's
-/// creation and its start. It may stay (C13), is not available, and so counts (C52, C53), upstream as here: the
-/// rollout waits until the taint or the pod is taken away.
+/// Whether a node that need not run a pod still uses one unit of the budget. This happens if a
+/// taint appears between the creation of a new pod and its start: the pod may stay (C13), is not
+/// available, and counts as unavailable (C52, C53), as in upstream. The rollout waits until the
+/// taint or the pod is removed.
 fn uses_budget(cluster: &ClusterState, ds: &DaemonSet, node: &Node, now: Timestamp) -> bool {
     let here = || live_on(cluster, ds, node.name.as_str());
     let has_unavailable_new =

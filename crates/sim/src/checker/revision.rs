@@ -1,7 +1,14 @@
-//! No revision goes that a live pod carries, terminal ones included (C44).
+//! The controller deletes no revision that a live pod uses, terminal pods included (C44).
 //!
-//! A duplicate may go: another revision of the same data stays. A pod that the DaemonSet does not select is being let
-//! go of, and counts no more than one that is terminating. One whose creation landed late may not have been seen yet.
+//! Exemptions:
+//!
+//! - A duplicate may be deleted: the controller merges duplicates (C42), and another revision with
+//!   the same data remains.
+//! - A pod that the DaemonSet does not select does not count: the DaemonSet must release it (C21),
+//!   so it is no longer one of its pods.
+//! - A terminating pod does not count: C44 protects the revisions of live pods.
+//! - A pod that a delayed request has just created does not count: the replica may not have
+//!   observed it yet.
 
 use everynode_sandbox::kind::CONTROLLER_REVISION;
 
@@ -15,7 +22,7 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     let (object, cluster) = (write.object()?, &checks.cluster_state);
     let version = write.body["preconditions"]["resourceVersion"].as_str();
     if version.is_some_and(|version| version != object.resource_version().to_string()) {
-        // The server refuses it.
+        // The server refuses a write whose precondition fails.
         return None;
     }
     let revision = cluster.revision(object.namespace(), object.name())?;

@@ -1,6 +1,7 @@
-//! A pod is made of the template that the revision with its hash holds (C30, C40).
+//! A pod is created from the template in the revision with its hash (C30, C40).
 //!
-//! The revision may be missing only if somebody else has just changed revisions by hand.
+//! Exemption: the revision may be missing if somebody else has changed a revision within the last
+//! 30 s, because the replica may not have observed that change.
 
 use everynode_core::api::HASH_LABEL;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
@@ -11,7 +12,7 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     if !write.creates(&POD) {
         return None;
     }
-    // What is deleted loses its revisions first.
+    // The garbage collector may delete the revisions of a terminating DaemonSet first.
     let ds = checks.cluster_state.daemon_set(&write.owner()?).filter(|ds| !ds.terminating)?;
     let pod = write.body;
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default();

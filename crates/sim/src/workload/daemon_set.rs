@@ -1,4 +1,4 @@
-//! What users do to DaemonSets and their revisions.
+//! Changes of DaemonSets and their revisions by users.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::pick;
 use crate::world::{NAMESPACE, World};
 
-/// A DaemonSet whose template is told apart by `image`.
+/// Returns a DaemonSet whose template contains the image with this number.
 pub fn manifest(name: &str, image: u32) -> Value {
     json!({
         "apiVersion": "apps/v1",

@@ -1,4 +1,4 @@
-//! Nodes come, go, come back, change and die.
+//! Changes of nodes: they are added, deleted, relabelled and tainted, and they fail.
 
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::kind::NODE;
@@ -51,7 +51,7 @@ fn add(world: &mut World, number: u32) {
     world.log(|| format!("somebody adds node {number}: {done:?}"));
 }
 
-/// All nodes are up, and treat new pods well.
+/// Starts all nodes that are down and lets new pods on all nodes become ready.
 pub fn heal(world: &mut World) {
     let nodes: Vec<Value> =
         world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();

@@ -1,4 +1,4 @@
-//! Pods crash, fail, are deleted, evicted, relabelled and replaced by others.
+//! Changes of pods: they fail, complete, and are deleted, evicted, relabelled and replaced.
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::kind::{NODE, POD};
@@ -34,7 +34,7 @@ fn evict(world: &mut World, pod: &Value) {
     world.note("evicts", &POD, &name, done.err());
 }
 
-/// As after an eviction by the kubelet, or a completion.
+/// Sets a terminal phase, as the kubelet does after an eviction or a completion.
 fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let (name, namespace) = name_and_namespace(&pod);
     let phase = pick(rng, &["Failed", "Failed", "Succeeded"]);
@@ -60,7 +60,7 @@ fn create_foreign_pod(world: &mut World, rng: &mut Pcg64Mcg) {
     world.create(&POD, pod);
 }
 
-/// A pod that a DaemonSet could adopt.
+/// Creates a pod without a controller that a DaemonSet may adopt.
 fn create_orphan(world: &mut World, rng: &mut Pcg64Mcg) {
     let mut pod = world.foreign_pod(rng);
     let metadata = pod["metadata"].as_object_mut().expect("it was made so");
@@ -84,7 +84,7 @@ fn change_lifecycle(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     world.edit(&POD, pod);
 }
 
-/// Every pod can become ready.
+/// Lets every pod become ready.
 pub fn heal(world: &mut World) {
     let is_ready = |pod: &Object| {
         let known = world.checks.cluster_state.pod(pod.namespace(), pod.name());

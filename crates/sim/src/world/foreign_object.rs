@@ -1,4 +1,4 @@
-//! Pods and revisions of other controllers, some with the name of one of ours.
+//! Pods and revisions of other controllers. Some replace an object of a DaemonSet.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::store::DeleteOptions;

@@ -7,7 +7,7 @@ use super::{BOOKMARK_MS, NO_LEADER_MS, ScheduledEvent, World};
 use crate::leader_run::{LeaderRun, LeaderRunSettings};
 
 impl World {
-    /// Makes the first replica lead.
+    /// Makes a replica the leader.
     pub fn elect(&mut self) {
         self.deliver_late_requests();
         self.leader_run_number += 1;
@@ -28,7 +28,7 @@ impl World {
         self.settle();
     }
 
-    /// The leader is gone in an instant; what it has sent may still land.
+    /// Removes the leader at once. Its requests in flight may still take effect.
     pub fn crash_leader(&mut self) {
         if self.leader_runs.iter().all(|run| run.network.is_fenced()) {
             return;
@@ -38,7 +38,8 @@ impl World {
         self.schedule(NO_LEADER_MS, ScheduledEvent::Elect);
     }
 
-    /// The leader can't renew its lease: it stops writing, and goes on deciding until it notices.
+    /// Fences the leader, as if it could not renew its lease. It stops writing and continues to
+    /// decide until it notices.
     pub fn fence_leader(&mut self) {
         let Some(run) = self.leader_runs.last().filter(|run| !run.network.is_fenced()) else {
             return;
@@ -51,7 +52,7 @@ impl World {
         self.schedule(NO_LEADER_MS, ScheduledEvent::Elect);
     }
 
-    /// C63: what a replica has sent lands before its successor leads.
+    /// Serves a replica's delayed requests before its successor leads (C63).
     pub(super) fn deliver_late_requests(&mut self) {
         let late = self
             .event_queue

@@ -1,4 +1,4 @@
-//! Restarts of the API server that a replica speaks to.
+//! Restarts of the API server that a replica is connected to.
 
 use everynode_controller::api::Error;
 
@@ -6,7 +6,8 @@ use super::{ScheduledEvent, World};
 use crate::watch_fault::Outage;
 
 impl World {
-    /// Why the API server of a replica answers nothing of what is asked now; it may restart just now.
+    /// Returns the error of every request to the API server of a replica, or `None` if it is up. A
+    /// restart may start now.
     pub(super) fn server_refusal(&mut self, number: u64) -> Option<Error> {
         let now = self.now;
         let refusal = self.leader_run(number)?.outage.and_then(|outage| outage.refuse(now));
@@ -24,7 +25,7 @@ impl World {
         outage.refuse(now)
     }
 
-    /// A watch pauses before it asks a server again that refuses it.
+    /// Schedules a watch to send its request again after a pause.
     pub(super) fn retry_watch(&mut self, number: u64, watch: usize) {
         const PAUSE_MS: i64 = 250;
         let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {

@@ -71,7 +71,7 @@ impl World {
     }
 }
 
-/// The name and the namespace of an object.
+/// Returns the name and the namespace of an object.
 pub(crate) fn name_and_namespace(object: &Value) -> (String, String) {
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
     (text("name"), text("namespace"))
