@@ -17,6 +17,7 @@ type Step = fn(&mut World);
 
 /// A named sequence of actions of a user, with time for the controller to react to each.
 pub struct Scenario {
+    /// The name, by which regression files refer to the scenario.
     pub name: &'static str,
     steps: &'static [Step],
 }
@@ -25,27 +26,37 @@ const SETTING: Setting =
     Setting { seed: 7, nodes: 3, nodes_max: 4, lease_ms: LEASE_NEVER_MS, burst_replicas: 250 };
 const STEP_MS: i64 = 12_000;
 
+/// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "first placement", steps: &[create] },
     Scenario { name: "rollout", steps: &[create, second_image] },
     Scenario { name: "rollout of two at a time", steps: &[create_two_at_a_time, second_image] },
-    Scenario { name: "patient rollout", steps: &[create_patient, wait, second_image] },
-    Scenario { name: "patience", steps: &[create_very_patient] },
-    Scenario { name: "surge", steps: &[create_surging, second_image] },
+    Scenario {
+        name: "rollout with minReadySeconds",
+        steps: &[create_with_min_ready, wait, second_image],
+    },
+    Scenario { name: "long minReadySeconds", steps: &[create_with_long_min_ready] },
+    Scenario { name: "surge", steps: &[create_with_surge, second_image] },
     Scenario { name: "undo", steps: &[create, second_image, first_image] },
-    Scenario { name: "history limit", steps: &[create_forgetful, second_image, third_image] },
-    Scenario { name: "dedup", steps: &[create, second_image, double_revision, first_image] },
+    Scenario { name: "history limit", steps: &[create_without_history, second_image, third_image] },
+    Scenario {
+        name: "duplicate revision",
+        steps: &[create, second_image, duplicate_revision, first_image],
+    },
     Scenario {
         name: "collision",
-        steps: &[create, second_image, delete_orphaning, corrupt, create],
+        steps: &[create, second_image, delete_orphan, replace_revisions, create],
     },
-    Scenario { name: "adoption", steps: &[create, delete_orphaning, create] },
+    Scenario { name: "adoption", steps: &[create, delete_orphan, create] },
     Scenario { name: "release", steps: &[create, relabel] },
     Scenario { name: "deletion", steps: &[create, delete, create] },
     Scenario { name: "foreground deletion", steps: &[create, delete_foreground, create] },
     Scenario { name: "failed pod", steps: &[create, fail_pod, fail_pod] },
-    Scenario { name: "nodes come and go", steps: &[create, delete_node, add_node] },
-    Scenario { name: "unlabelled revision", steps: &[create, unlabel_revision, second_image] },
+    Scenario { name: "deleted and added nodes", steps: &[create, delete_node, add_node] },
+    Scenario {
+        name: "revision without labels",
+        steps: &[create, remove_revision_labels, second_image],
+    },
 ];
 
 impl Scenario {
@@ -96,9 +107,9 @@ impl Scenario {
     ///
     /// The first failure.
     pub fn exhaust(&self, injected_fault: InjectedFault) -> Result<u64, Box<Failure>> {
-        let undisturbed = self.play(None, None);
-        let writes = undisturbed.writes;
-        if undisturbed.violation.is_some() {
+        let without_fault = self.play(None, None);
+        let writes = without_fault.writes;
+        if without_fault.violation.is_some() {
             return Err(self.failure(None));
         }
         for write in 1..=writes {
@@ -114,9 +125,9 @@ impl Scenario {
         let violation = world.violation.expect("the same schedule fails the same way");
         let replay = match injected_fault {
             Some((write, injected_fault)) => {
-                format!("{}: {injected_fault:?} behind write {write}", self.name)
+                format!("{}: {injected_fault:?} at write {write}", self.name)
             }
-            None => format!("{}, undisturbed", self.name),
+            None => format!("{}, without a fault", self.name),
         };
         Box::new(Failure { violation, transcript: world.transcript.unwrap_or_default(), replay })
     }
@@ -144,13 +155,13 @@ fn create_two_at_a_time(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 2, "maxSurge": 0}), 10);
 }
 
-fn create_surging(world: &mut World) {
+fn create_with_surge(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 0, "maxSurge": 1}), 10);
 }
 
 fn wait(_: &mut World) {}
 
-fn create_patient(world: &mut World) {
+fn create_with_min_ready(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(10);
     create_daemon_set(world, ds);
@@ -158,13 +169,13 @@ fn create_patient(world: &mut World) {
 
 /// The wait exceeds the interval of bookmarks, which would otherwise start a sync even if timers do
 /// not.
-fn create_very_patient(world: &mut World) {
+fn create_with_long_min_ready(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(90);
     create_daemon_set(world, ds);
 }
 
-fn create_forgetful(world: &mut World) {
+fn create_without_history(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 1, "maxSurge": 0}), 0);
 }
 
@@ -204,7 +215,7 @@ fn delete_foreground(world: &mut World) {
     delete_with(world, PropagationPolicy::Foreground);
 }
 
-fn delete_orphaning(world: &mut World) {
+fn delete_orphan(world: &mut World) {
     delete_with(world, PropagationPolicy::Orphan);
 }
 
@@ -213,7 +224,7 @@ fn revisions(world: &World) -> Vec<Value> {
 }
 
 /// Creates a second revision of the same template, as an older controller may have left it.
-fn double_revision(world: &mut World) {
+fn duplicate_revision(world: &mut World) {
     let now = world.now;
     world.checks.note_revision_change(now);
     let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
@@ -226,11 +237,11 @@ fn double_revision(world: &mut World) {
     copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
     let options = world.write_options();
     let done = world.store().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
-    world.log(|| format!("somebody doubles a revision: {done:?}"));
+    world.log(|| format!("somebody duplicates a revision: {done:?}"));
 }
 
 /// Replaces every revision with one that has the same name and other data.
-fn corrupt(world: &mut World) {
+fn replace_revisions(world: &mut World) {
     let now = world.now;
     world.checks.note_revision_change(now);
     for revision in revisions(world) {
@@ -249,7 +260,7 @@ fn corrupt(world: &mut World) {
     }
 }
 
-fn unlabel_revision(world: &mut World) {
+fn remove_revision_labels(world: &mut World) {
     let now = world.now;
     world.checks.note_revision_change(now);
     for mut revision in revisions(world) {
@@ -262,7 +273,7 @@ fn unlabel_revision(world: &mut World) {
             .store()
             .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
             .map(|_| ());
-        world.log(|| format!("somebody unlabels revision {name}: {done:?}"));
+        world.log(|| format!("somebody removes the hash label of revision {name}: {done:?}"));
     }
 }
 
@@ -299,14 +310,14 @@ fn delete_node(world: &mut World) {
         .store()
         .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
         .map(|_| ());
-    world.log(|| format!("node-0002 goes: {done:?}"));
+    world.log(|| format!("somebody deletes node-0002: {done:?}"));
 }
 
 fn add_node(world: &mut World) {
-    let made = nodes::generate(4, 1).expect("the number is possible");
+    let made = nodes::generate(4, 1).expect("the number is in range");
     let now = world.now;
     let done = world.cluster.add_nodes(made.into_iter().filter(is_new).collect(), now);
-    world.log(|| format!("nodes come: {done:?}"));
+    world.log(|| format!("somebody adds nodes: {done:?}"));
 }
 
 fn is_new(node: &Value) -> bool {

@@ -16,26 +16,26 @@ fn exhaust(injected_fault: InjectedFault) {
 /// C62, C34, C44: the leader crashes after each write. Its successor converges without a duplicate
 /// pod and without deleting a revision in use.
 #[test]
-fn a_crash_behind_any_write_converges() {
+fn a_crash_after_any_write_converges() {
     exhaust(InjectedFault::CrashLeader);
 }
 
 /// C63, C62: the leader is fenced after each write and continues to decide for up to 15 s, with a
 /// wrong clock, while another one leads.
 #[test]
-fn two_leaders_behind_any_write_converge() {
+fn two_leaders_after_any_write_converge() {
     exhaust(InjectedFault::FenceLeader);
 }
 
 /// C60, C34: watches are stalled after each write.
 #[test]
-fn stale_knowledge_behind_any_write_converges() {
+fn stalled_watches_after_any_write_converge() {
     exhaust(InjectedFault::StallWatches);
 }
 
 /// C60, C1: the changes after each write are compacted, so that watches must list again.
 #[test]
-fn a_gap_behind_any_write_converges() {
+fn a_compacted_log_after_any_write_converges() {
     exhaust(InjectedFault::CompactLog);
 }
 
@@ -54,6 +54,6 @@ fn a_server_error_after_any_write_converges() {
 /// C61, C21, C43: just before each write, a foreign pod or revision takes the name of the object
 /// that the write changes or creates.
 #[test]
-fn a_stranger_under_the_name_is_never_touched() {
+fn a_foreign_object_with_the_name_is_never_written() {
     exhaust(InjectedFault::TakeName);
 }

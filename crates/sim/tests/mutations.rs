@@ -13,7 +13,7 @@ const SCHEDULES_MAX: u64 = 60;
 /// Plays the scenarios without a fault, then with the fault at each write that reveals the bug,
 /// then random schedules.
 fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
-    let whole = SCENARIOS
+    let plain = SCENARIOS
         .iter()
         .map(move |scenario| (scenario.name.to_owned(), scenario.play(None, Some(mutation))));
     let with_fault = injected_fault_for(mutation).into_iter().flat_map(move |injected_fault| {
@@ -28,7 +28,7 @@ fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
     let random = (0..SCHEDULES_MAX).map(move |seed| {
         (format!("seed {seed}"), Schedule::from_seed(seed).play(Some(mutation), false))
     });
-    whole.chain(with_fault).chain(random)
+    plain.chain(with_fault).chain(random)
 }
 
 /// Returns the fault that reveals a bug which otherwise shows only in rare cases.

@@ -53,27 +53,28 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn read(path: &Path) -> Regression {
-    let text = std::fs::read_to_string(path).expect("it can be read");
-    let name = path.file_name().expect("it is a file").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).expect("the file is readable");
+    let name = path.file_name().expect("the path has a file name").to_string_lossy().into_owned();
     let bug = field(&text, "mutation ").map(|mutation| Bug {
-        mutation: Mutation::from_name(mutation).expect("there is such a mutation"),
-        violates: field(&text, "violates ").expect("it says which property").to_owned(),
+        mutation: Mutation::from_name(mutation).expect("the mutation exists"),
+        violates: field(&text, "violates ").expect("a deliberate bug has a property").to_owned(),
     });
     Regression {
         bug,
-        play: Play::read(&text).unwrap_or_else(|| panic!("{name} holds nothing to play")),
+        play: Play::read(&text)
+            .unwrap_or_else(|| panic!("{name} contains no schedule and no scenario")),
         name,
     }
 }
 
 /// C34, C52, C60: every recorded schedule passes, and its deliberate bug still fails it.
 #[test]
-fn what_once_failed_passes_and_still_finds_its_bug() {
+fn every_recorded_schedule_passes_and_fails_with_its_bug() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
-    let files = std::fs::read_dir(directory).expect("there is such a directory");
+    let files = std::fs::read_dir(directory).expect("the directory exists");
     let mut count = 0;
     for file in files {
-        let Regression { name, bug, play } = read(&file.expect("it is there").path());
+        let Regression { name, bug, play } = read(&file.expect("the file is readable").path());
         count += 1;
         assert_eq!(play.play(None).violation, None, "{name}");
         let Some(Bug { mutation, violates }) = bug else { continue };
@@ -81,5 +82,5 @@ fn what_once_failed_passes_and_still_finds_its_bug() {
         let property = property.map(|property| format!("{property:?}"));
         assert_eq!(property, Some(violates), "{name} with {mutation:?}");
     }
-    assert!(count > 0, "there are no regressions to test");
+    assert!(count > 0, "the directory contains no file");
 }
