@@ -30,11 +30,14 @@ const OBSERVATION_DELAY_MAX_MS: i64 = 30_000;
 /// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
+    /// The violated property.
     pub property: Property,
+    /// The objects concerned and what is wrong with them.
     pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A property that the controller must have. Each deliberate bug violates one of them.
 pub enum Property {
     /// A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
     Duplicate,
@@ -87,6 +90,7 @@ struct SpecHistory {
 /// The state of all checkers.
 #[derive(Default)]
 pub struct Checks {
+    /// The actual state of the cluster.
     pub cluster_state: ClusterState,
     spec_histories: BTreeMap<Uid, SpecHistory>,
     /// Nodes that others have changed, or on which they have changed a pod.
@@ -110,10 +114,15 @@ pub struct Checks {
 
 /// A write of the controller just before it takes effect.
 pub struct PendingWrite<'a> {
+    /// The store before the write.
     pub store: &'a Store,
+    /// The request.
     pub request: &'a Request,
+    /// The resource that the request writes.
     pub target: &'a Target,
+    /// The body of the request, or null.
     pub body: &'a Value,
+    /// The current time.
     pub now: Timestamp,
     /// Whether the write takes effect seconds after its sender stopped waiting for it.
     pub arrives_late: bool,
@@ -202,6 +211,8 @@ impl Checks {
         self.revisions_changed_at = Some(now);
     }
 
+    /// Checks a write of the controller before it takes effect. A write that the server refuses is
+    /// no violation.
     pub fn check_write(&mut self, write: &PendingWrite) -> Option<Violation> {
         self.update(write.store, write.now);
         if write.is_name_taken() || self.is_late_duplicate(write) {

@@ -182,7 +182,7 @@ fn update<T>(
     }
 }
 
-pub fn eligibility(placement: &Placement, node: &Node) -> Eligibility {
+pub(crate) fn eligibility(placement: &Placement, node: &Node) -> Eligibility {
     let selector = Labels::default();
     let mut reasons = placement::reasons_against(placement, &selector, node).peekable();
     match (reasons.peek().is_none(), reasons.any(|reason| reason.evicts())) {
@@ -193,16 +193,16 @@ pub fn eligibility(placement: &Placement, node: &Node) -> Eligibility {
 }
 
 /// Whether the DaemonSet's selector matches the pod.
-pub fn selects(ds: &DaemonSet, pod: &Pod) -> bool {
+pub(crate) fn selects(ds: &DaemonSet, pod: &Pod) -> bool {
     ds.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
 }
 
-pub fn is_on_node(pod: &Pod, node: &str) -> bool {
+pub(crate) fn is_on_node(pod: &Pod, node: &str) -> bool {
     pod.target_node_name().is_some_and(|name| name.as_str() == node)
 }
 
 /// Whether the pod has been ready for this number of milliseconds.
-pub fn is_ready_for(pod: &Pod, millis: i64, now: Timestamp) -> bool {
+pub(crate) fn is_ready_for(pod: &Pod, millis: i64, now: Timestamp) -> bool {
     match pod.readiness {
         Readiness::NotReady => false,
         Readiness::Ready => millis <= 0,

@@ -54,9 +54,13 @@ pub struct Faults {
 /// The outcome of a request.
 #[derive(Debug)]
 pub enum RequestOutcome {
+    /// It takes effect and is answered.
     Served,
+    /// It has no effect and is answered with this error.
     Refused(Error),
+    /// It does not arrive.
     Lost,
+    /// It takes effect, and the answer is lost.
     AnswerLost,
     /// It takes effect, and the answer is a 5xx.
     Committed5xx(Error),
@@ -65,6 +69,7 @@ pub enum RequestOutcome {
 }
 
 impl Faults {
+    /// Draws the rates of a schedule. Each kind of fault is absent from half of the schedules.
     pub fn random(rng: &mut Pcg64Mcg) -> Self {
         // A separate generator keeps the later draws as they were before these faults were added.
         let fork = &mut Pcg64Mcg::seed_from_u64(rng.clone().random());
@@ -86,6 +91,7 @@ impl Faults {
         }
     }
 
+    /// Draws the outcome of a write.
     pub fn draw_outcome(&self, rng: &mut Pcg64Mcg) -> RequestOutcome {
         if happens(self.refuse, rng) {
             let (code, reason) =
@@ -143,6 +149,7 @@ fn rate(max: u32, rng: &mut Pcg64Mcg) -> u32 {
     if rng.random_ratio(1, 2) { rng.random_range(0..=max) } else { 0 }
 }
 
+/// Draws whether a fault with this rate happens. A rate of 0 draws nothing.
 pub fn happens(per_mille: u32, rng: &mut Pcg64Mcg) -> bool {
     per_mille > 0 && rng.random_range(0..1000) < per_mille
 }

@@ -30,7 +30,7 @@ use crate::watch_fault::Outage;
 
 /// The parameters of a leader.
 #[derive(Clone, Copy, Debug)]
-pub struct LeaderRunSettings {
+pub(crate) struct LeaderRunSettings {
     /// How far the replica's clock is ahead of virtual time.
     pub clock_skew_ms: i64,
     /// Whether the API server of the replica supports streaming lists.
@@ -41,7 +41,7 @@ pub struct LeaderRunSettings {
     pub seed: u64,
 }
 
-pub struct LeaderRun {
+pub(crate) struct LeaderRun {
     pub number: u64,
     pub network: Network,
     pub watches: Vec<Box<dyn ListerWatcher>>,
@@ -65,7 +65,7 @@ pub struct LeaderRun {
 const QUEUED_EVENTS_MAX: usize = 4096;
 
 impl LeaderRun {
-    pub fn new(number: u64, settings: LeaderRunSettings) -> Self {
+    pub(crate) fn new(number: u64, settings: LeaderRunSettings) -> Self {
         let (recorder, occurrences) = Recorder::channel();
         let metrics = Arc::new(Metrics::new());
         let network = Network::default();
@@ -115,7 +115,7 @@ impl LeaderRun {
     }
 
     /// Processes observations and everything else that is due now.
-    pub fn turn(
+    pub(crate) fn turn(
         &mut self,
         observations: Vec<Observation>,
         now: Timestamp,
@@ -193,7 +193,7 @@ impl LeaderRun {
         if state.is_consistent(now, self.loop_state.index.nodes()) {
             return None;
         }
-        let message = format!("{}: counts or candidates are not those of a recount", raw.key);
+        let message = format!("{}: counts or work sets differ from recomputed ones", raw.key);
         Some(Violation { property: Property::Recount, message })
     }
 

@@ -16,7 +16,7 @@ use crate::mutation::{Mutation, ReportedChange};
 use crate::wire;
 
 /// A list and watch of any resource.
-pub trait ListerWatcher {
+pub(crate) trait ListerWatcher {
     fn kind(&self) -> &'static Kind;
 
     /// Whether there are changes to deliver or a request to send.
@@ -56,9 +56,9 @@ pub struct ReadReport {
 struct Ended;
 
 /// Converts a change to an observation of the event loop.
-pub type ToObservation<T> = fn(Change<T>) -> Observation;
+pub(crate) type ToObservation<T> = fn(Change<T>) -> Observation;
 
-pub struct ListWatch<D: Decode> {
+pub(crate) struct ListWatch<D: Decode> {
     pub kind: &'static Kind,
     pub decoder: D,
     pub to_observation: ToObservation<D::Item>,
@@ -77,7 +77,11 @@ pub struct ListWatch<D: Decode> {
 const CHANGES_PER_DELIVERY_MAX: usize = 8;
 
 impl<D: Decode> ListWatch<D> {
-    pub fn new(kind: &'static Kind, decoder: D, to_observation: ToObservation<D::Item>) -> Self {
+    pub(crate) fn new(
+        kind: &'static Kind,
+        decoder: D,
+        to_observation: ToObservation<D::Item>,
+    ) -> Self {
         let machine = Machine::new(D::is_foreign, D::key);
         Self {
             kind,

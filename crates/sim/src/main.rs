@@ -28,7 +28,12 @@ struct Arguments {
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "schedules")]
     from: u64,
     /// Print the progress after every N schedules.
-    #[arg(long, value_name = "N", requires = "schedules", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "schedules",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     report: Option<u64>,
     /// Insert a deliberate bug into the controller, one of those in crates/sim/src/mutation.rs.
     #[arg(long, value_name = "BUG", value_parser = mutation)]
@@ -62,7 +67,7 @@ fn main() -> ExitCode {
 fn mutation(name: &str) -> Result<Mutation, String> {
     let known = || {
         let names = Mutation::ALL.into_iter().map(|(mutation, _)| format!("{mutation:?}"));
-        format!("it is none of {}", names.collect::<Vec<_>>().join(", "))
+        format!("the known mutations are {}", names.collect::<Vec<_>>().join(", "))
     };
     Mutation::from_name(name).ok_or_else(known)
 }
@@ -91,7 +96,8 @@ fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCo
 /// Reads the schedule in the first line that starts with a brace.
 fn read(path: &Path) -> Result<Schedule, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let line = text.lines().find(|line| line.starts_with('{')).ok_or("holds no schedule")?;
+    let line =
+        text.lines().find(|line| line.starts_with('{')).ok_or("the file contains no schedule")?;
     Schedule::parse(line).map_err(|error| error.to_string())
 }
 

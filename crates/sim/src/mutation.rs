@@ -77,8 +77,11 @@ pub enum Mutation {
 /// How a watch reports a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedChange {
+    /// The change is reported as it is.
     Unchanged,
+    /// The change is not reported.
     Hidden,
+    /// The change is reported as a deletion.
     AsDeleted,
 }
 
@@ -120,6 +123,7 @@ impl Mutation {
         all.into_iter().find(|mutation| format!("{mutation:?}") == name)
     }
 
+    /// Returns how a watch of this kind reports a change.
     pub fn reported_change(mutation: Option<Self>, kind: &Kind, change: &Change) -> ReportedChange {
         let (is_pod, is_node) = (kind.kind == POD.kind, kind.kind == NODE.kind);
         match mutation {

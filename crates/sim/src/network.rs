@@ -30,28 +30,28 @@ impl Request {
     }
 }
 
-pub type Answer = Result<Bytes, Error>;
-pub type Reply = oneshot::Sender<Answer>;
+pub(crate) type Answer = Result<Bytes, Error>;
+pub(crate) type Reply = oneshot::Sender<Answer>;
 
 /// The connection of one replica.
 #[derive(Clone, Default)]
-pub struct Network {
+pub(crate) struct Network {
     outbox: Arc<Mutex<Vec<(Request, Reply)>>>,
     fenced: Arc<AtomicBool>,
 }
 
 impl Network {
     /// Takes the requests that were sent since the last call.
-    pub fn drain(&self) -> Vec<(Request, Reply)> {
+    pub(crate) fn drain(&self) -> Vec<(Request, Reply)> {
         std::mem::take(&mut *self.outbox())
     }
 
     /// Refuses every further write on the replica's side (C63).
-    pub fn fence(&self) {
+    pub(crate) fn fence(&self) {
         self.fenced.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_fenced(&self) -> bool {
+    pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.load(Ordering::Relaxed)
     }
 

@@ -17,8 +17,11 @@ use crate::world::{LEASE_NEVER_MS, Setting, World};
 /// All inputs of a run: the cluster, the faults and the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
+    /// The parameters of the world.
     pub setting: Setting,
+    /// The rates of faults.
     pub faults: Faults,
+    /// The actions of the workload, in order.
     pub steps: Vec<Step>,
 }
 
@@ -51,7 +54,7 @@ impl Schedule {
         if let Err(payload) = unwound {
             let message = payload.downcast_ref::<&str>().map(|message| (*message).to_owned());
             let message = message.or_else(|| payload.downcast_ref::<String>().cloned());
-            let message = message.unwrap_or_else(|| "with no message".to_owned());
+            let message = message.unwrap_or_else(|| "without a message".to_owned());
             world.violation = Some(Violation { property: Property::Panic, message });
         }
         world

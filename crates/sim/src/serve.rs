@@ -40,7 +40,7 @@ impl Target {
 }
 
 /// Answers a request.
-pub fn serve(
+pub(crate) fn serve(
     store: &mut Store,
     request: &Request,
     target: Option<&Target>,

@@ -91,19 +91,19 @@ fn error(rng: &mut Pcg64Mcg) -> Refusal {
 
 /// A restart of the API server that a replica is connected to.
 #[derive(Clone, Copy, Debug)]
-pub struct Outage {
+pub(crate) struct Outage {
     down_until: Timestamp,
     forbidden_until: Timestamp,
 }
 
 impl Outage {
-    pub fn new(restart: &Restart, now: Timestamp) -> Self {
+    pub(crate) fn new(restart: &Restart, now: Timestamp) -> Self {
         let down_until = Timestamp(now.0 + restart.down.0);
         Self { down_until, forbidden_until: Timestamp(down_until.0 + restart.forbidden.0) }
     }
 
     /// Returns the error of a request that arrives now, or `None` if the server is up.
-    pub fn refuse(&self, now: Timestamp) -> Option<Error> {
+    pub(crate) fn refuse(&self, now: Timestamp) -> Option<Error> {
         if now < self.down_until {
             return Some(Error::Transport("connection refused".to_owned()));
         }

@@ -18,18 +18,25 @@ pub use crate::world::NAMESPACE;
 /// not change when other steps are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
+    /// The pause before the action, in milliseconds.
     pub pause_ms: i64,
     #[serde(rename = "act")]
+    /// The kind of action.
     pub kind: StepKind,
     #[serde(rename = "chance")]
+    /// The seed of all other details.
     pub seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+/// A kind of action.
 pub enum StepKind {
+    /// A DaemonSet or a revision is changed.
     DaemonSet,
+    /// A node is changed.
     Node,
+    /// A pod is changed.
     Pod,
     /// The leader crashes.
     #[serde(rename = "crash")]
@@ -37,10 +44,12 @@ pub enum StepKind {
     /// The leader cannot renew its lease.
     #[serde(rename = "depose")]
     FenceLeader,
+    /// Nothing happens.
     Nothing,
 }
 
 impl Step {
+    /// Draws a step.
     pub fn random(rng: &mut Pcg64Mcg) -> Self {
         let pause_ms = match rng.random_range(0..10) {
             0..5 => rng.random_range(0..200),

@@ -36,6 +36,7 @@ pub use crate::list_watch::ReadReport;
 /// Namespace of all namespaced objects.
 pub const NAMESPACE: &str = "default";
 
+/// The time at which every world starts.
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
 /// Time without a leader after a leader has stopped: the difference between the renew deadline and
@@ -111,28 +112,41 @@ pub enum InjectedFault {
 pub struct Setting {
     /// Seed of all random choices except those of the workload.
     pub seed: u64,
+    /// Number of nodes at the start.
     pub nodes: u32,
     /// Maximum number of nodes that the workload may create.
     pub nodes_max: u32,
     /// Interval at which kubelets renew their leases.
     pub lease_ms: i64,
+    /// The controller's limit of creations and deletions in one sync.
     pub burst_replicas: u32,
 }
 
+/// A cluster and its controller in virtual time.
 pub struct World {
+    /// The current time.
     pub now: Timestamp,
+    /// The parameters of the world.
     pub setting: Setting,
     /// Generator for the outcomes and delays of messages.
     pub rng: Pcg64Mcg,
+    /// The simulated cluster with its store.
     pub cluster: Cluster,
+    /// The rates of faults.
     pub faults: Faults,
+    /// The checkers.
     pub checks: Checks,
+    /// The first violation.
     pub violation: Option<Violation>,
     /// Lines that record all events, if they are recorded.
     pub transcript: Option<Vec<String>>,
+    /// Number of writes of the controller that took effect.
     pub writes: u64,
+    /// When the last of these writes took effect.
     pub last_write_at: Timestamp,
+    /// A fault, with the number of the write at which it is injected.
     pub injected_fault: Option<(u64, InjectedFault)>,
+    /// The deliberate bug of every replica.
     pub mutation: Option<Mutation>,
     /// Objects that lists and watches serve with bytes that are not UTF-8.
     pub invalid_objects: Vec<InvalidUtf8>,
@@ -161,7 +175,7 @@ choose:
   - {nodeLabels: {life: slow}, lifecycle: slow}
   - {nodeLabels: {life: stubborn}, lifecycle: ignores-sigterm}
 ";
-    Lifecycles::parse(TEXT).expect("the lifecycles are right")
+    Lifecycles::parse(TEXT).expect("the lifecycles are valid")
 });
 
 impl World {
@@ -177,7 +191,7 @@ impl World {
             ..Settings::default()
         };
         let mut cluster = Cluster::new(store, settings, (*LIFECYCLES).clone(), START);
-        let made = nodes::generate(setting.nodes, 1).expect("the number is possible");
+        let made = nodes::generate(setting.nodes, 1).expect("the number is in range");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let mut world = Self {
             now: START,
@@ -206,14 +220,17 @@ impl World {
         world
     }
 
+    /// Returns options for a write at the current time.
     pub fn write_options(&self) -> WriteOptions {
         WriteOptions::at(self.now)
     }
 
+    /// Returns the store.
     pub fn store(&mut self) -> &mut Store {
         self.cluster.store_mut()
     }
 
+    /// Adds a line to the transcript, if there is one.
     pub fn log(&mut self, line: impl FnOnce() -> String) {
         if let Some(transcript) = &mut self.transcript {
             transcript.push(format!("{:>9.3} {}", (self.now.0 - START.0) as f64 / 1000.0, line()));
@@ -244,6 +261,7 @@ impl World {
         self.now = self.now.max(end);
     }
 
+    /// Processes the events of this number of milliseconds.
     pub fn run_for(&mut self, millis: i64) {
         self.run_until(Timestamp(self.now.0 + millis));
     }
@@ -260,16 +278,16 @@ impl World {
         if self.watches_stalled {
             return;
         }
-        let mut polls = Vec::new();
+        let mut deliveries = Vec::new();
         for run in &mut self.leader_runs {
             for (index, watch) in run.watches.iter().enumerate() {
                 if !run.delivery_scheduled[index] && watch.has_changes(self.cluster.store()) {
                     run.delivery_scheduled[index] = true;
-                    polls.push((run.number, index));
+                    deliveries.push((run.number, index));
                 }
             }
         }
-        for (run, watch) in polls {
+        for (run, watch) in deliveries {
             let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
             self.schedule(delay, ScheduledEvent::DeliverWatch { run, watch });
@@ -300,7 +318,7 @@ impl World {
                 self.elect()
             }
             ScheduledEvent::Elect => {}
-            ScheduledEvent::EndRun { run } => self.leader_runs.retain(|known| known.number != run),
+            ScheduledEvent::EndRun { run } => self.leader_runs.retain(|other| other.number != run),
             ScheduledEvent::ResumeWatches => self.watches_stalled = false,
         }
     }
@@ -371,11 +389,11 @@ impl World {
 
     fn turn(&mut self, number: u64, observations: Vec<Observation>) {
         let now = self.now;
-        let keeps = self.transcript.is_some();
+        let is_recorded = self.transcript.is_some();
         let mut lines = Vec::new();
         let Some(run) = self.leader_run(number) else { return };
         let violation = run.turn(observations, now, &mut |line| {
-            if keeps {
+            if is_recorded {
                 lines.push(line);
             }
         });
@@ -401,6 +419,7 @@ impl World {
         }
     }
 
+    /// Records the first violation, which ends the run.
     pub fn report_violation(&mut self, violation: Option<Violation>) {
         if let Some(violation) = violation
             && self.violation.is_none()
@@ -423,7 +442,7 @@ impl World {
             return;
         }
         if self.now.0 - self.last_write_at.0 < QUIET_MS {
-            let message = "writes go on although nothing changes".to_owned();
+            let message = "the controller still writes although nothing changes".to_owned();
             return self
                 .report_violation(Some(Violation { property: Property::Quiescence, message }));
         }

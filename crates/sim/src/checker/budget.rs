@@ -21,7 +21,7 @@ const CLOCK_TOLERANCE_MS: i64 = 3_000;
 const WATCH_DELAY_MS: i64 = 10_000;
 
 #[derive(Debug, Default)]
-pub struct Budget {
+pub(super) struct Budget {
     down: BTreeMap<Uid, BTreeSet<String>>,
 }
 
@@ -50,8 +50,10 @@ impl Budget {
         let down = self.down.entry(uid).or_default();
         down.insert(node.to_owned());
         if !is_recent(history.changed_at, now) && is_current(cluster, ds, pod) {
-            let message =
-                format!("{}: pod {} is up to date and available, and is deleted", ds.key, pod.name);
+            let message = format!(
+                "{}: pod {} is deleted although it is current and available",
+                ds.key, pod.name
+            );
             return violation(Property::Budget, message);
         }
         // The replica may still count nodes that were deleted recently.
@@ -60,7 +62,7 @@ impl Budget {
         if down.len() <= allowed {
             return None;
         }
-        let message = format!("{}: {down:?} taken down at once, {allowed} allowed", ds.key);
+        let message = format!("{}: {down:?} are made unavailable, {allowed} allowed", ds.key);
         violation(Property::Budget, message)
     }
 
@@ -123,8 +125,8 @@ fn makes_unavailable(
 /// because the controller may raise it while it replaces the first pods of an undo (C42).
 fn is_current(cluster: &ClusterState, ds: &DaemonSet, pod: &Pod) -> bool {
     let UpdateStrategy::RollingUpdate { .. } = ds.update_strategy else { return false };
-    let Some(carried) = pod.revision_hash() else { return false };
+    let Some(hash_of_pod) = pod.revision_hash() else { return false };
     let mut current =
         cluster.revisions_of(&ds.uid).filter(|revision| revision.stores(&ds.template));
-    current.any(|revision| revision.hash().is_some_and(|hash| hash == carried))
+    current.any(|revision| revision.hash().is_some_and(|hash| hash == hash_of_pod))
 }

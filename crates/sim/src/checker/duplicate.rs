@@ -3,8 +3,8 @@
 //! Exemptions:
 //!
 //! - Pods whose labels others have just changed, that they have just created without a controller,
-//!   or that the scheduler has just bound: a replica that has not observed this creates another pod,
-//!   and the first one may match again before that request arrives.
+//!   or that the scheduler has just bound: a replica that has not observed this creates another
+//!   pod, and the first one may match again before that request arrives.
 //! - If a spec that a replica may act on surges, one pod beside the new one is allowed (C26), and
 //!   terminating ones do not count (C22).
 //! - Terminal pods that are terminating do not count: a terminating pod occupies its node only
@@ -16,7 +16,7 @@ use super::{Checks, PendingWrite, Property, Violation, violation};
 use crate::cluster_state;
 
 /// Checks a creation against the pods that exist.
-pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     if !write.creates(&POD) {
         return None;
     }

@@ -15,7 +15,7 @@ use http::Method;
 use super::{Checks, PendingWrite, Property, Violation, is_owned, violation};
 use crate::cluster_state::{self, ClusterState};
 
-pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     let is_new = write.request.method == Method::POST;
     if is_new || !is_owned(write.target.kind) {
         return None;
@@ -29,21 +29,21 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
         // The server refuses a write whose precondition fails (C61).
         return None;
     }
-    let wrong = match object.owner_references().find(|owner| owner.controller) {
+    let problem = match object.owner_references().find(|owner| owner.controller) {
         Some(owner) if owner.kind == "DaemonSet" && owner.api_version == "apps/v1" => return None,
-        Some(owner) => format!("is {} {}'s", owner.kind, owner.name),
+        Some(owner) => format!("is controlled by {} {}", owner.kind, owner.name),
         None => orphan_problem(write, checks, object)?,
     };
     let (method, kind) = (&write.request.method, write.target.kind.kind);
     let name = object.name();
-    violation(Property::Foreign, format!("{method} of {kind} {name}, which {wrong}"))
+    violation(Property::Foreign, format!("{method} of {kind} {name}, which {problem}"))
 }
 
 /// Why an object without a controller must not be written.
 fn orphan_problem(write: &PendingWrite, checks: &Checks, object: &Object) -> Option<String> {
     let (uid, now) = (Uid::new(object.uid()), write.now);
     let Some(owner) = write.owner() else {
-        return (!checks.released.is_recent(&uid, now)).then(|| "is nobody's".to_owned());
+        return (!checks.released.is_recent(&uid, now)).then(|| "has no controller".to_owned());
     };
     if checks.deleted_daemon_sets.is_recent(&owner, now)
         || checks.ambiguous_pods.is_recent(&uid, now)
@@ -52,9 +52,11 @@ fn orphan_problem(write: &PendingWrite, checks: &Checks, object: &Object) -> Opt
     }
     match checks.cluster_state.daemon_set(&owner) {
         Some(ds) if !ds.terminating && is_selected(write, &checks.cluster_state, ds) => None,
-        Some(ds) if ds.terminating => Some(format!("is adopted by {}, which is going", ds.key)),
+        Some(ds) if ds.terminating => {
+            Some(format!("is adopted by {}, which is terminating", ds.key))
+        }
         Some(ds) => Some(format!("is adopted by {}, which does not select it", ds.key)),
-        None => Some("is adopted by a DaemonSet that is gone".to_owned()),
+        None => Some("is adopted by a DaemonSet that does not exist".to_owned()),
     }
 }
 

@@ -5,6 +5,7 @@ use everynode_core::api::{DaemonSet, HASH_LABEL, Node, Pod, Status, Timestamp};
 use super::{Property, Violation, violation};
 use crate::cluster_state::{self, ClusterState};
 
+/// Checks all DaemonSets that are not terminating.
 pub fn check(cluster: &ClusterState, now: Timestamp) -> Option<Violation> {
     cluster.daemon_sets().filter(|ds| !ds.terminating).find_map(|ds| {
         placement(cluster, ds)
@@ -36,7 +37,7 @@ fn placement(cluster: &ClusterState, ds: &DaemonSet) -> Option<Violation> {
         let node = pod.target_node_name();
         node.is_some_and(|node| cluster.node(node.as_str()).is_none())
     })?;
-    violation(Property::Placement, format!("{} is on a node that is gone", lost.name))
+    violation(Property::Placement, format!("{} is on a node that does not exist", lost.name))
 }
 
 /// Whether a surge is stuck: a taint appeared after the new pod was created and before it started.
@@ -76,7 +77,7 @@ fn status(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Viol
     }
     violation(
         Property::Status,
-        format!("{}: {:?} is spec_histories, {status:?} is true", ds.key, ds.status),
+        format!("{}: the status is {:?}, correct is {status:?}", ds.key, ds.status),
     )
 }
 
@@ -97,7 +98,7 @@ fn rollout(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Vio
     })?;
     violation(
         Property::Placement,
-        format!("{}: pod {} is not of the present revision", ds.key, old.name),
+        format!("{}: pod {} does not have the current revision", ds.key, old.name),
     )
 }
 

@@ -15,7 +15,7 @@ use everynode_sandbox::kind::CONTROLLER_REVISION;
 use super::{Checks, PendingWrite, Property, Violation, violation};
 use crate::cluster_state;
 
-pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     if !write.deletes(&CONTROLLER_REVISION) {
         return None;
     }
@@ -28,16 +28,16 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     let revision = cluster.revision(object.namespace(), object.name())?;
     let (owner, hash) = (revision.controller.as_ref()?, revision.hash()?);
     let ds = cluster.daemon_set(owner)?;
-    let carrier = cluster.pods_of(owner).find(|pod| {
+    let user = cluster.pods_of(owner).find(|pod| {
         !pod.terminating
             && !checks.late_pod_names.is_recent(pod.name.as_str(), write.now)
             && cluster_state::selects(ds, pod)
-            && pod.revision_hash().is_some_and(|carried| carried == hash)
+            && pod.revision_hash().is_some_and(|hash_of_pod| hash_of_pod == hash)
     })?;
     let mut others = cluster.revisions_of(owner).filter(|other| other.uid != revision.uid);
     if others.any(|other| other.template.is_ok() && other.template == revision.template) {
         return None;
     }
-    let message = format!("revision {} is deleted, pod {} carries it", revision.name, carrier.name);
+    let message = format!("revision {} is deleted, pod {} uses it", revision.name, user.name);
     violation(Property::Revision, message)
 }

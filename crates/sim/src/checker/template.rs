@@ -8,7 +8,7 @@ use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 
 use super::{Checks, PendingWrite, Property, Violation, is_recent, violation};
 
-pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     if !write.creates(&POD) {
         return None;
     }
@@ -18,7 +18,7 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default();
     let mut revisions = checks.cluster_state.revisions_of(&ds.uid);
     let revision = revisions
-        .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|carried| **carried == *hash));
+        .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|label| **label == *hash));
     let namespace = ds.key.namespace.as_str();
     let stored = revision
         .and_then(|found| write.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
@@ -27,7 +27,7 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
             return None;
         }
         let message =
-            format!("{}: a pod is created of revision {hash}, which is not there", ds.key);
+            format!("{}: a pod is created with revision {hash}, which does not exist", ds.key);
         return violation(Property::Template, message);
     };
     let template = &stored.value()["data"]["spec"]["template"];
@@ -37,6 +37,6 @@ pub fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
     }
     violation(
         Property::Template,
-        format!("{}: a pod of revision {} is not made of its template", ds.key, stored.name()),
+        format!("{}: a pod with revision {} has another template", ds.key, stored.name()),
     )
 }

@@ -29,7 +29,7 @@ pub fn manifest(name: &str, image: u32) -> Value {
     })
 }
 
-pub fn change(world: &mut World, rng: &mut Pcg64Mcg) {
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let names = ["a", "b"];
     let name = pick(rng, &names);
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);

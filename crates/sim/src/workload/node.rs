@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::pick;
 use crate::world::World;
 
-pub fn change(world: &mut World, rng: &mut Pcg64Mcg) {
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let number = rng.random_range(1..=world.setting.nodes_max);
     let name = format!("node-{number:04}");
     world.note_node_change(&name);
@@ -44,15 +44,15 @@ fn taints(rng: &mut Pcg64Mcg) -> Value {
 }
 
 fn add(world: &mut World, number: u32) {
-    let made = nodes::generate(number, 1).expect("the number is possible");
-    let node = made.into_iter().next_back().expect("there is one at least");
+    let made = nodes::generate(number, 1).expect("the number is in range");
+    let node = made.into_iter().next_back().expect("at least one node was generated");
     let now = world.now;
     let done = world.cluster.add_nodes(vec![node], now);
     world.log(|| format!("somebody adds node {number}: {done:?}"));
 }
 
 /// Starts all nodes that are down and lets new pods on all nodes become ready.
-pub fn heal(world: &mut World) {
+pub(super) fn heal(world: &mut World) {
     let nodes: Vec<Value> =
         world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
     for mut node in nodes {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::pick;
 use crate::world::{World, name_and_namespace};
 
-pub fn change(world: &mut World, rng: &mut Pcg64Mcg) {
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(pod) = world.any(&POD, rng) else { return };
     world.note_pod_change(&pod);
     match rng.random_range(0..14) {
@@ -63,7 +63,7 @@ fn create_foreign_pod(world: &mut World, rng: &mut Pcg64Mcg) {
 /// Creates a pod without a controller that a DaemonSet may adopt.
 fn create_orphan(world: &mut World, rng: &mut Pcg64Mcg) {
     let mut pod = world.foreign_pod(rng);
-    let metadata = pod["metadata"].as_object_mut().expect("it was made so");
+    let metadata = pod["metadata"].as_object_mut().expect("the pod has metadata");
     metadata.remove("ownerReferences");
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
     if let Some(node) = world.any(&NODE, rng) {
@@ -85,7 +85,7 @@ fn change_lifecycle(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
 }
 
 /// Lets every pod become ready.
-pub fn heal(world: &mut World) {
+pub(super) fn heal(world: &mut World) {
     let is_ready = |pod: &Object| {
         let known = world.checks.cluster_state.pod(pod.namespace(), pod.name());
         known.is_some_and(|pod| pod.readiness.is_ready())

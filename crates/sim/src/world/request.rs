@@ -78,7 +78,7 @@ impl World {
     pub(super) fn serve_late(&mut self, request: &Request) {
         let answer = self.serve(request, true);
         let result = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.log(|| format!("{} {} lands late: {result}", request.method, request.path));
+        self.log(|| format!("{} {} takes effect late: {result}", request.method, request.path));
         if answer.is_ok() {
             self.writes += 1;
             self.last_write_at = self.now;
