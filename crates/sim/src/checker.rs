@@ -36,8 +36,8 @@ pub struct Violation {
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 /// A property that the controller must have. Each deliberate bug violates one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Property {
     /// A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
     Duplicate,
@@ -165,16 +165,16 @@ impl Checks {
             return;
         }
         for uid in self.cluster_state.released.drain(..) {
-            self.released.note(uid, now);
+            self.released.record(uid, now);
         }
         for uid in self.cluster_state.scheduled_pods.drain(..) {
-            self.ambiguous_pods.note(uid, now);
+            self.ambiguous_pods.record(uid, now);
         }
         for (name, is_foreign) in self.cluster_state.pod_names.drain(..) {
             if is_foreign {
-                self.foreign_pod_names.note(name.clone(), now);
+                self.foreign_pod_names.record(name.clone(), now);
             }
-            self.pod_names.note(name, now);
+            self.pod_names.record(name, now);
         }
         for ds in self.cluster_state.daemon_sets() {
             self.spec_histories
@@ -185,7 +185,7 @@ impl Checks {
         for uid in self.spec_histories.keys() {
             let is_there = self.cluster_state.daemon_set(uid).is_some_and(|ds| !ds.terminating);
             if !is_there && !self.deleted_daemon_sets.0.contains_key(uid) {
-                self.deleted_daemon_sets.note(uid.clone(), now);
+                self.deleted_daemon_sets.record(uid.clone(), now);
             }
         }
         self.budget.remove_recovered(
@@ -198,12 +198,12 @@ impl Checks {
 
     /// Records that others have changed a node or a pod on it.
     pub fn note_node_change(&mut self, node: &str, now: Timestamp) {
-        self.changed_nodes.note(node.to_owned(), now);
+        self.changed_nodes.record(node.to_owned(), now);
     }
 
     /// Records that others have changed a pod's labels, or have created a pod without a controller.
     pub fn note_label_change(&mut self, pod: &str, now: Timestamp) {
-        self.ambiguous_pods.note(Uid::new(pod), now);
+        self.ambiguous_pods.record(Uid::new(pod), now);
     }
 
     /// Records that others have changed a revision.
@@ -222,7 +222,7 @@ impl Checks {
             && write.creates(&POD)
             && let Some(name) = write.body["metadata"]["name"].as_str()
         {
-            self.late_pod_names.note(name.to_owned(), write.now);
+            self.late_pod_names.record(name.to_owned(), write.now);
         }
         duplicate::check(write, self)
             .or_else(|| foreign::check(write, self))
@@ -268,7 +268,7 @@ impl<K> Default for EventTimes<K> {
 }
 
 impl<K: Ord> EventTimes<K> {
-    fn note(&mut self, key: K, now: Timestamp) {
+    fn record(&mut self, key: K, now: Timestamp) {
         self.0.insert(key, now);
     }
 

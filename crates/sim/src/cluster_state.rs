@@ -182,6 +182,7 @@ fn update<T>(
     }
 }
 
+/// Whether a node should run a pod, may keep one, or must not run one.
 pub(crate) fn eligibility(placement: &Placement, node: &Node) -> Eligibility {
     let selector = Labels::default();
     let mut reasons = placement::reasons_against(placement, &selector, node).peekable();
@@ -197,6 +198,7 @@ pub(crate) fn selects(ds: &DaemonSet, pod: &Pod) -> bool {
     ds.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
 }
 
+/// Whether this is the pod's node (C20).
 pub(crate) fn is_on_node(pod: &Pod, node: &str) -> bool {
     pod.target_node_name().is_some_and(|name| name.as_str() == node)
 }

@@ -35,15 +35,21 @@ pub(crate) struct LeaderRunSettings {
     pub clock_skew_ms: i64,
     /// Whether the API server of the replica supports streaming lists.
     pub supports_streaming_lists: bool,
+    /// The controller's configuration.
     pub config: Config,
+    /// A deliberate bug.
     pub mutation: Option<Mutation>,
     /// The seed of the schedule.
     pub seed: u64,
 }
 
+/// A replica that leads.
 pub(crate) struct LeaderRun {
+    /// The number of this leader, counted from 1.
     pub number: u64,
+    /// The connection to the API server.
     pub network: Network,
+    /// The lists and watches of all resources.
     pub watches: Vec<Box<dyn ListerWatcher>>,
     /// For each watch, whether a delivery is scheduled.
     pub delivery_scheduled: Vec<bool>,
@@ -59,6 +65,7 @@ pub(crate) struct LeaderRun {
     events: mpsc::Receiver<Event>,
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     occurrences: mpsc::Receiver<Occurrence>,
+    /// The watch of pods, until the loop starts it.
     pod_watch: Option<Box<dyn ListerWatcher>>,
 }
 
@@ -197,6 +204,7 @@ impl LeaderRun {
         Some(Violation { property: Property::Recount, message })
     }
 
+    /// Logs the events that the controller writes. An expectation that lapses is a violation (C60).
     fn drain_events(&mut self, log: &mut dyn FnMut(String)) -> Option<Violation> {
         while let Ok(occurrence) = self.occurrences.try_recv() {
             log(format!("event {}: {}", occurrence.reason, occurrence.note));

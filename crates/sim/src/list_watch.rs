@@ -17,6 +17,7 @@ use crate::wire;
 
 /// A list and watch of any resource.
 pub(crate) trait ListerWatcher {
+    /// Returns the kind of the objects.
     fn kind(&self) -> &'static Kind;
 
     /// Whether there are changes to deliver or a request to send.
@@ -58,10 +59,15 @@ struct Ended;
 /// Converts a change to an observation of the event loop.
 pub(crate) type ToObservation<T> = fn(Change<T>) -> Observation;
 
+/// A list and watch of one resource.
 pub(crate) struct ListWatch<D: Decode> {
+    /// The kind of the objects.
     pub kind: &'static Kind,
+    /// The controller's decoder.
     pub decoder: D,
+    /// Converts a change of this resource.
     pub to_observation: ToObservation<D::Item>,
+    /// A deliberate bug.
     pub mutation: Option<Mutation>,
     /// Whether the server supports streaming lists.
     pub supports_streaming_lists: bool,
@@ -109,12 +115,13 @@ impl<D: Decode> ListWatch<D> {
             }
             Request::Watch { since } => {
                 let since: u64 = since.parse().unwrap_or(0);
-                let again = if happens(faults.repeat, rng) { rng.random_range(0..6) } else { 0 };
-                self.position = Some(since.saturating_sub(again));
+                let repeated = if happens(faults.repeat, rng) { rng.random_range(0..6) } else { 0 };
+                self.position = Some(since.saturating_sub(repeated));
                 if store.changes_since(self.kind, since, 1).is_err() {
                     self.position = None;
                     self.machine.ended(End::Expired);
-                } else if store.changes_since(self.kind, since.saturating_sub(again), 1).is_err() {
+                } else if store.changes_since(self.kind, since.saturating_sub(repeated), 1).is_err()
+                {
                     self.position = Some(since);
                 }
                 Vec::new()
@@ -139,8 +146,8 @@ impl<D: Decode> ListWatch<D> {
         if let Some(Fault::LateBookmark(_)) = fault {
             self.stream_with_live_events(store, faults, rng).ok()?;
         } else {
-            let failing = cut_at.or_else(|| failing_object(fault.as_ref()));
-            for object in items.iter().take(failing.unwrap_or(items.len())) {
+            let end = cut_at.or_else(|| failing_object(fault.as_ref()));
+            for object in items.iter().take(end.unwrap_or(items.len())) {
                 self.receive_object("ADDED", object, faults).ok()?;
             }
             if cut_at.is_some() {
@@ -162,14 +169,14 @@ impl<D: Decode> ListWatch<D> {
         rng: &mut Pcg64Mcg,
     ) -> Result<(), Ended> {
         let now = store.resource_version();
-        let then = now.saturating_sub(rng.random_range(1..20));
+        let start = now.saturating_sub(rng.random_range(1..20));
         let options = ListOptions {
-            resource_version: Some(then),
+            resource_version: Some(start),
             resource_version_match: Some(ResourceVersionMatch::Exact),
             ..ListOptions::default()
         };
         let older = store.list(self.kind, &options).ok();
-        let since = store.changes_since(self.kind, then, usize::MAX).unwrap_or_default();
+        let since = store.changes_since(self.kind, start, usize::MAX).unwrap_or_default();
         let (items, since) = match older {
             Some(list) => (list.items, since),
             // The older version is compacted: start with the newest one.

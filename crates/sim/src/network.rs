@@ -19,10 +19,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether the request can change an object.
     pub fn is_write(&self) -> bool {
         self.method != Method::GET
     }
 
+    /// Changes the body of the request.
     pub fn change(&mut self, change: impl FnOnce(&mut Value)) {
         let mut body = serde_json::from_slice(&self.body).unwrap_or_default();
         change(&mut body);
@@ -42,7 +44,7 @@ pub(crate) struct Network {
 
 impl Network {
     /// Takes the requests that were sent since the last call.
-    pub(crate) fn drain(&self) -> Vec<(Request, Reply)> {
+    pub(crate) fn take_requests(&self) -> Vec<(Request, Reply)> {
         std::mem::take(&mut *self.outbox())
     }
 

@@ -72,7 +72,7 @@ impl Schedule {
                 return;
             }
         }
-        workload::heal(world);
+        workload::repair(world);
         world.run_to_quiescence();
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub(crate) const UNREAD_TEXT: &str = "unread-text";
 const UNREAD_KEY: &str = "sim/unread";
 
-/// A line of a watch, spelt as Go spells it.
+/// A line of a watch, with the field order that Go writes.
 pub(crate) fn line(event: &str, object: &[u8]) -> Vec<u8> {
     [b"{\"type\":\"", event.as_bytes(), b"\",\"object\":", object, b"}\n"].concat()
 }
@@ -44,7 +44,7 @@ pub(crate) fn invalid(json: &Bytes, fault: &InvalidUtf8) -> Option<Bytes> {
     invalid.map(Bytes::from)
 }
 
-/// Adds an annotation and a label, as anybody may.
+/// Adds an annotation and a label, as any client may.
 fn with_unread_text(json: &[u8]) -> Vec<u8> {
     let mut object: Value = serde_json::from_slice(json).unwrap_or_default();
     for place in ["annotations", "labels"] {

@@ -20,17 +20,17 @@ pub use crate::world::NAMESPACE;
 pub struct Step {
     /// The pause before the action, in milliseconds.
     pub pause_ms: i64,
-    #[serde(rename = "act")]
     /// The kind of action.
+    #[serde(rename = "act")]
     pub kind: StepKind,
-    #[serde(rename = "chance")]
     /// The seed of all other details.
+    #[serde(rename = "chance")]
     pub seed: u64,
 }
 
+/// A kind of action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-/// A kind of action.
 pub enum StepKind {
     /// A DaemonSet or a revision is changed.
     DaemonSet,
@@ -88,9 +88,9 @@ impl Step {
 
 /// Removes what keeps the cluster from coming to rest: all nodes are up, and all pods can become
 /// ready.
-pub fn heal(world: &mut World) {
-    node::heal(world);
-    pod::heal(world);
+pub fn repair(world: &mut World) {
+    node::repair(world);
+    pod::repair(world);
     world.settle();
 }
 

@@ -253,8 +253,8 @@ impl World {
             while let Some(entry) = self.event_queue.first_entry()
                 && entry.key().0 <= self.now
             {
-                let due = entry.remove();
-                self.handle(due);
+                let event = entry.remove();
+                self.handle(event);
                 self.settle();
             }
         }
@@ -294,13 +294,14 @@ impl World {
         }
     }
 
-    fn schedule(&mut self, delay_ms: i64, due: ScheduledEvent) {
+    fn schedule(&mut self, delay_ms: i64, event: ScheduledEvent) {
         self.event_number += 1;
-        self.event_queue.insert((Timestamp(self.now.0 + delay_ms.max(0)), self.event_number), due);
+        self.event_queue
+            .insert((Timestamp(self.now.0 + delay_ms.max(0)), self.event_number), event);
     }
 
-    fn handle(&mut self, due: ScheduledEvent) {
-        match due {
+    fn handle(&mut self, event: ScheduledEvent) {
+        match event {
             ScheduledEvent::DeliverWatch { run, watch } => self.deliver_watch(run, watch),
             ScheduledEvent::Turn { run } => self.turn(run, Vec::new()),
             ScheduledEvent::Bookmark { run } => self.bookmark(run),
@@ -334,7 +335,7 @@ impl World {
                 .watches
                 .iter_mut()
                 .zip(&run.delivery_scheduled)
-                .filter(|(_, delivery_scheduled)| !**delivery_scheduled);
+                .filter(|(_, is_scheduled)| !**is_scheduled);
             observations.extend(idle.filter_map(|(watch, _)| watch.bookmark(store)));
         }
         if !observations.is_empty() {
@@ -397,7 +398,7 @@ impl World {
                 lines.push(line);
             }
         });
-        let sent = run.network.drain();
+        let sent = run.network.take_requests();
         let next_turn_at = run.next_turn_at.filter(|at| run.scheduled_turn_at != Some(*at));
         run.scheduled_turn_at = next_turn_at.or(run.scheduled_turn_at);
         for line in lines {
@@ -411,11 +412,11 @@ impl World {
             let delay = self.faults.delay_ms(&mut self.rng);
             let store = self.cluster.store();
             let answer = self.mutation.and_then(|mutation| mutation.request(store, &mut request));
-            let due = match answer {
+            let event = match answer {
                 None => ScheduledEvent::RequestArrives { run: number, request, reply },
                 Some(answer) => ScheduledEvent::AnswerArrives { run: number, reply, answer },
             };
-            self.schedule(delay, due);
+            self.schedule(delay, event);
         }
     }
 

@@ -117,7 +117,7 @@ fn set_image(world: &mut World, name: &str, image: &str) {
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
     let options = world.write_options();
     let updated = world.store().update(&DAEMON_SET, NAMESPACE, name, ds, &options);
-    updated.expect("nobody else has changed it");
+    updated.expect("no other client has changed the DaemonSet");
     world.settle();
 }
 

@@ -33,7 +33,7 @@ impl Play {
             return Schedule::parse(line).ok().map(Self::Schedule);
         }
         let scenario =
-            SCENARIOS.iter().find(|known| Some(known.name) == field(text, "scenario "))?;
+            SCENARIOS.iter().find(|scenario| Some(scenario.name) == field(text, "scenario "))?;
         let write = field(text, "answer lost to write ")?.parse().ok()?;
         Some(Self::Scenario(scenario, (write, InjectedFault::LoseAnswer)))
     }

@@ -33,11 +33,11 @@ fn placement(cluster: &ClusterState, ds: &DaemonSet) -> Option<Violation> {
     let mut live = cluster.pods_of(&ds.uid).filter(|pod| !pod.terminating);
     // An adopted pod may have no node (C20). The controller manages pods by node, so it leaves this
     // one alone.
-    let lost = live.find(|pod| {
+    let pod = live.find(|pod| {
         let node = pod.target_node_name();
         node.is_some_and(|node| cluster.node(node.as_str()).is_none())
     })?;
-    violation(Property::Placement, format!("{} is on a node that does not exist", lost.name))
+    violation(Property::Placement, format!("{} is on a node that does not exist", pod.name))
 }
 
 /// Whether a surge is stuck: a taint appeared after the new pod was created and before it started.

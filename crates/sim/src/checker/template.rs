@@ -1,6 +1,6 @@
 //! A pod is created from the template in the revision with its hash (C30, C40).
 //!
-//! Exemption: the revision may be missing if somebody else has changed a revision within the last
+//! Exemption: the revision may be missing if others have changed a revision within the last
 //! 30 s, because the replica may not have observed that change.
 
 use everynode_core::api::HASH_LABEL;

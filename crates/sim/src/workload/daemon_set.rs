@@ -49,10 +49,10 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
             let delete = DeleteOptions { propagation_policy, ..DeleteOptions::default() };
             world.delete(&DAEMON_SET, &ds, &delete);
         }
-        1 => touch_revision(world, rng),
+        1 => change_revision(world, rng),
         _ => {
             change_spec(rng, &mut ds);
-            world.edit(&DAEMON_SET, ds);
+            world.update(&DAEMON_SET, ds);
         }
     }
 }
@@ -97,21 +97,21 @@ fn strategy(rng: &mut Pcg64Mcg) -> Value {
     pick(rng, &choices)
 }
 
-fn touch_revision(world: &mut World, rng: &mut Pcg64Mcg) {
-    let Some(mut revision) = world.any(&CONTROLLER_REVISION, rng) else { return };
+fn change_revision(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(mut revision) = world.random_object(&CONTROLLER_REVISION, rng) else { return };
     let now = world.now;
     world.checks.note_revision_change(now);
     match rng.random_range(0..3) {
         0 => world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default()),
         1 => {
             revision["revision"] = json!(rng.random_range(1..5));
-            world.edit(&CONTROLLER_REVISION, revision);
+            world.update(&CONTROLLER_REVISION, revision);
         }
         _ => {
             if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
                 labels.remove("controller-revision-hash");
             }
-            world.edit(&CONTROLLER_REVISION, revision);
+            world.update(&CONTROLLER_REVISION, revision);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
             node["metadata"]["labels"]["life"] = json!(pick(rng, &lifecycles));
         }
     }
-    world.edit(&NODE, node);
+    world.update(&NODE, node);
 }
 
 fn taints(rng: &mut Pcg64Mcg) -> Value {
@@ -52,7 +52,7 @@ fn add(world: &mut World, number: u32) {
 }
 
 /// Starts all nodes that are down and lets new pods on all nodes become ready.
-pub(super) fn heal(world: &mut World) {
+pub(super) fn repair(world: &mut World) {
     let nodes: Vec<Value> =
         world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
     for mut node in nodes {
@@ -64,6 +64,6 @@ pub(super) fn heal(world: &mut World) {
         node["metadata"]["labels"]["life"] = json!("well");
         node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("false");
         world.note_node_change(node["metadata"]["name"].as_str().unwrap_or_default());
-        world.edit(&NODE, node);
+        world.update(&NODE, node);
     }
 }

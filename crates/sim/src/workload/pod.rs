@@ -11,7 +11,7 @@ use super::pick;
 use crate::world::{World, name_and_namespace};
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
-    let Some(pod) = world.any(&POD, rng) else { return };
+    let Some(pod) = world.random_object(&POD, rng) else { return };
     world.note_pod_change(&pod);
     match rng.random_range(0..14) {
         0..2 => world.delete(&POD, &pod, &DeleteOptions::default()),
@@ -31,7 +31,7 @@ fn evict(world: &mut World, pod: &Value) {
     let eviction = json!({"metadata": {"name": name, "namespace": namespace}});
     let options = world.write_options();
     let done = world.store().evict(&namespace, &name, &eviction, &options);
-    world.note("evicts", &POD, &name, done.err());
+    world.log_write("evicts", &POD, &name, done.err());
 }
 
 /// Sets a terminal phase, as the kubelet does after an eviction or a completion.
@@ -41,20 +41,20 @@ fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     pod["status"]["phase"] = json!(phase);
     let options = world.write_options();
     let done = world.store().update_status(&POD, &namespace, &name, pod, &options);
-    world.note(phase, &POD, &name, done.err());
+    world.log_write(phase, &POD, &name, done.err());
 }
 
 fn relabel(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let label = pick(rng, &["a", "b", "none"]);
     pod["metadata"]["labels"]["app"] = json!(label);
     world.note_label_change(&pod);
-    world.edit(&POD, pod);
+    world.update(&POD, pod);
 }
 
 fn create_foreign_pod(world: &mut World, rng: &mut Pcg64Mcg) {
     let mut pod = world.foreign_pod(rng);
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
-    if let Some(node) = world.any(&NODE, rng) {
+    if let Some(node) = world.random_object(&NODE, rng) {
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
     world.create(&POD, pod);
@@ -66,7 +66,7 @@ fn create_orphan(world: &mut World, rng: &mut Pcg64Mcg) {
     let metadata = pod["metadata"].as_object_mut().expect("the pod has metadata");
     metadata.remove("ownerReferences");
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
-    if let Some(node) = world.any(&NODE, rng) {
+    if let Some(node) = world.random_object(&NODE, rng) {
         world.note_node_change(&name_and_namespace(&node).0);
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
@@ -81,21 +81,21 @@ fn create_orphan(world: &mut World, rng: &mut Pcg64Mcg) {
 fn change_lifecycle(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let lifecycle = pick(rng, &["default", "never-ready", "crash-loop", "slow"]);
     pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!(lifecycle);
-    world.edit(&POD, pod);
+    world.update(&POD, pod);
 }
 
 /// Lets every pod become ready.
-pub(super) fn heal(world: &mut World) {
+pub(super) fn repair(world: &mut World) {
     let is_ready = |pod: &Object| {
-        let known = world.checks.cluster_state.pod(pod.namespace(), pod.name());
-        known.is_some_and(|pod| pod.readiness.is_ready())
+        let pod = world.checks.cluster_state.pod(pod.namespace(), pod.name());
+        pod.is_some_and(|pod| pod.readiness.is_ready())
     };
-    let is_well = |pod: &Object| pod.annotation(LIFECYCLE_ANNOTATION).is_none() && is_ready(pod);
-    let pods = world.cluster.store().iter(&POD, None).filter(|pod| !is_well(pod));
+    let is_healthy = |pod: &Object| pod.annotation(LIFECYCLE_ANNOTATION).is_none() && is_ready(pod);
+    let pods = world.cluster.store().iter(&POD, None).filter(|pod| !is_healthy(pod));
     let pods: Vec<Value> = pods.map(|pod| pod.value().clone()).collect();
     for mut pod in pods {
         world.note_pod_change(&pod);
         pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("quick");
-        world.edit(&POD, pod);
+        world.update(&POD, pod);
     }
 }

@@ -65,8 +65,10 @@ impl World {
     /// Returns a pod of a ReplicaSet, which is not created yet.
     pub(crate) fn foreign_pod(&self, rng: &mut Pcg64Mcg) -> Value {
         let number = rng.random_range(0..1_000_000);
-        let uid =
-            self.any(&DAEMON_SET, rng).map(|ds| ds["metadata"]["uid"].clone()).unwrap_or_default();
+        let uid = self
+            .random_object(&DAEMON_SET, rng)
+            .map(|ds| ds["metadata"]["uid"].clone())
+            .unwrap_or_default();
         json!({
             "metadata": {
                 "name": format!("r-{number}"),

@@ -56,9 +56,9 @@ impl World {
     pub(super) fn deliver_late_requests(&mut self) {
         let late = self
             .event_queue
-            .extract_if(.., |_, due| matches!(due, ScheduledEvent::LateRequestArrives { .. }));
-        for (_, due) in late.collect::<Vec<_>>() {
-            self.handle(due);
+            .extract_if(.., |_, event| matches!(event, ScheduledEvent::LateRequestArrives { .. }));
+        for (_, event) in late.collect::<Vec<_>>() {
+            self.handle(event);
         }
     }
 }

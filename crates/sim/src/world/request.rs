@@ -26,9 +26,7 @@ impl World {
                 .map_or(RequestOutcome::Served, RequestOutcome::Refused),
         };
         let next = (self.writes + 1, InjectedFault::TakeName);
-        if request.is_write()
-            && self.injected_fault.take_if(|injected_fault| *injected_fault == next).is_some()
-        {
+        if request.is_write() && self.injected_fault.take_if(|fault| *fault == next).is_some() {
             self.put_foreign_object(&request);
         }
         let lost = || Err(Error::Transport("no answer".to_owned()));
@@ -42,7 +40,7 @@ impl World {
         let result = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
         self.log(|| format!("{} {}: {result} ({outcome:?})", request.method, request.path));
         let mut delay = self.faults.delay_ms(&mut self.rng);
-        let is_written = request.is_write() && answer.is_ok();
+        let has_written = request.is_write() && answer.is_ok();
         match outcome {
             RequestOutcome::AnswerLost => {
                 answer = lost();
@@ -54,7 +52,7 @@ impl World {
             }
             RequestOutcome::Served | RequestOutcome::Refused(_) | RequestOutcome::Lost => {}
         }
-        if is_written {
+        if has_written {
             self.writes += 1;
             self.last_write_at = self.now;
             if let Some((_, injected_fault)) =

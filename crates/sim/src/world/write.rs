@@ -10,7 +10,7 @@ use super::World;
 
 impl World {
     /// Returns a random object of a kind.
-    pub(crate) fn any(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
+    pub(crate) fn random_object(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
         let count = self.cluster.store().count(kind);
         if count == 0 {
             return None;
@@ -20,11 +20,11 @@ impl World {
     }
 
     /// Updates an object. A refused update is recorded and not retried.
-    pub(crate) fn edit(&mut self, kind: &'static Kind, object: Value) {
+    pub(crate) fn update(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = name_and_namespace(&object);
         let options = self.write_options();
         let done = self.store().update(kind, &namespace, &name, object, &options);
-        self.note("edits", kind, &name, done.err());
+        self.log_write("edits", kind, &name, done.err());
     }
 
     /// Creates an object. A refused creation is recorded and not retried.
@@ -32,7 +32,7 @@ impl World {
         let (name, namespace) = name_and_namespace(&object);
         let options = self.write_options();
         let done = self.store().create(kind, &namespace, object, &options);
-        self.note("creates", kind, &name, done.err());
+        self.log_write("creates", kind, &name, done.err());
     }
 
     /// Deletes an object. A refused deletion is recorded and not retried.
@@ -40,22 +40,28 @@ impl World {
         let (name, namespace) = name_and_namespace(object);
         let options = self.write_options();
         let done = self.store().delete(kind, &namespace, &name, delete, &options);
-        self.note("deletes", kind, &name, done.err());
+        self.log_write("deletes", kind, &name, done.err());
     }
 
     /// Adds a write to the transcript.
-    pub(crate) fn note(&mut self, verb: &str, kind: &Kind, name: &str, refused: Option<Status>) {
+    pub(crate) fn log_write(
+        &mut self,
+        verb: &str,
+        kind: &Kind,
+        name: &str,
+        refused: Option<Status>,
+    ) {
         let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
         self.log(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
     }
 
-    /// Records that somebody else has changed a node or a pod on it.
+    /// Records that others have changed a node or a pod on it.
     pub(crate) fn note_node_change(&mut self, node: &str) {
         let now = self.now;
         self.checks.note_node_change(node, now);
     }
 
-    /// Records that somebody else has changed a pod.
+    /// Records that others have changed a pod.
     pub(crate) fn note_pod_change(&mut self, pod: &Value) {
         let (name, namespace) = name_and_namespace(pod);
         let pod = self.checks.cluster_state.pod(&namespace, &name);
@@ -64,7 +70,7 @@ impl World {
         }
     }
 
-    /// Records that somebody else has changed the labels of a pod.
+    /// Records that others have changed the labels of a pod.
     pub(crate) fn note_label_change(&mut self, pod: &Value) {
         let now = self.now;
         self.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
