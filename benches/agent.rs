@@ -1,8 +1,8 @@
-//! The pods that the benches place and replace.
+//! The pods that the benches create and replace.
 
 use serde_json::{Value, json};
 
-/// A log collector as most clusters have one, ready as soon as it is scheduled, gone as soon as it is told.
+/// A typical log collector, which is ready as soon as it is scheduled and stops at once.
 pub fn template(name: &str) -> Value {
     let lifecycle =
         "[{stage: pull, delay: 0s}, {stage: start, delay: 0s}, {stage: stop, delay: 0s}]";

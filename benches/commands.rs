@@ -1,6 +1,6 @@
-//! How long each of the operator's commands takes on a large cluster: at most [`WALL_MAX`], from the start of the program to its
-//! end, or to the first screen of `watch`. The cluster is the sandbox with two DaemonSets on every node, one of them rolled
-//! out, the other with old pods left everywhere (`OnDelete`).
+//! The duration of each operators' command on a large cluster: at most [`WALL_MAX`] from the start
+//! of the program to its end, or to the first screen of `watch`. The cluster is a sandbox with two
+//! DaemonSets on every node: one is rolled out, the other has old pods on all nodes (`OnDelete`).
 //!
 //! `cargo bench -p everynode-cli --bench commands [-- NODES]`
 
@@ -20,7 +20,7 @@ use sandbox::{PROGRAM, Sandbox};
 const NODES: u32 = 5_000;
 const RUNS: usize = 5;
 const WALL_MAX: Duration = Duration::from_secs(2);
-/// Nothing takes that long but what hangs.
+/// Maximum time to wait; only a hanging process takes longer.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> Result<()> {
@@ -43,10 +43,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What is run, and which exit code is right.
+/// The command to run, and its expected exit code.
 enum Call {
     Once(Vec<String>, i32),
-    /// On a terminal, until it shows this.
+    /// Run in a terminal until it shows this text.
     Screen(Vec<String>, &'static str),
     /// The answer to a shell that completes the last word.
     Completion(Vec<String>),
@@ -107,7 +107,8 @@ impl Cluster<'_> {
         let arguments = ["--nodes", &nodes, "--apply", &rolled, "--apply", &old];
         let cluster = Cluster { directory, sandbox: Sandbox::start(&arguments)? };
         let mut apply = Command::new("kubectl");
-        let applied = cluster.told(apply.args(["apply", "-f", "old-changed.yaml"])).output()?;
+        let applied =
+            cluster.with_kubeconfig(apply.args(["apply", "-f", "old-changed.yaml"])).output()?;
         ensure!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
         let begun = Instant::now();
         while cluster.once(&["history", "old", "-n", "infra", "-o", "name"])?.lines().count() < 2 {
@@ -128,7 +129,8 @@ impl Cluster<'_> {
         let begun = Instant::now();
         match call {
             Call::Once(arguments, expected) => {
-                let output = self.told(Command::new(PROGRAM).args(arguments)).output()?;
+                let output =
+                    self.with_kubeconfig(Command::new(PROGRAM).args(arguments)).output()?;
                 if output.status.code() != Some(*expected) {
                     bail!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
                 }
@@ -140,21 +142,26 @@ impl Cluster<'_> {
                 shell.args(["--", "everynode"]).args(words).env("EVERYNODE_COMPLETE", "bash");
                 shell.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
                 shell.env("_CLAP_COMPLETE_COMP_TYPE", "9").env("_CLAP_IFS", "\n");
-                let output = self.told(&mut shell).output()?;
+                let output = self.with_kubeconfig(&mut shell).output()?;
                 ensure!(!output.stdout.is_empty(), "nothing is completed");
                 Ok(begun.elapsed())
             }
         }
     }
 
-    /// Until a terminal shows the text; then it is left by its key.
+    /// The time until a terminal shows the text; then a key ends the command.
     fn first_screen(&self, arguments: &[String], expected: &str) -> Result<Duration> {
-        // A terminal that nobody sits at has no size, and nothing is drawn there.
+        // A pseudoterminal has no size by default, and so nothing would be drawn.
         let size = "stty cols 120 rows 40";
         let line = format!("{size}; timeout --foreground 60 {PROGRAM} {}", arguments.join(" "));
         let begun = Instant::now();
         let mut terminal = self
-            .told(Command::new("script").args(["--quiet", "--command", &line, "/dev/null"]))
+            .with_kubeconfig(Command::new("script").args([
+                "--quiet",
+                "--command",
+                &line,
+                "/dev/null",
+            ]))
             .env("TERM", "xterm-256color")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -175,17 +182,18 @@ impl Cluster<'_> {
     }
 
     fn once(&self, arguments: &[&str]) -> Result<String> {
-        let output = self.told(Command::new(PROGRAM).args(arguments)).output()?;
+        let output = self.with_kubeconfig(Command::new(PROGRAM).args(arguments)).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    fn told<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    fn with_kubeconfig<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.current_dir(self.directory).env("KUBECONFIG", self.sandbox.kubeconfig())
     }
 }
 
-/// Of all children that have ended, and theirs: fields 16 and 17 of the kernel's account, in ticks of 10 ms.
+/// The CPU time of all ended children and their children: fields 16 and 17 of /proc/self/stat, in
+/// ticks of 10 ms.
 fn cpu_of_children() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let (_, fields) = stat.rsplit_once(')').context("the form of stat")?;

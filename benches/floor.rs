@@ -1,6 +1,6 @@
-//! What one pod at a time costs before anybody decides anything: the requests of a rollout at maxUnavailable 1, and its
-//! watch events, through the controller's own HTTP client, one after the other, with nothing kept of what comes. What the
-//! controller takes beyond that it takes for reading, deciding and building.
+//! The minimal cost of one pod without any decision: the requests of a rollout with maxUnavailable
+//! 1 and its watch events, sequentially, through the controller's HTTP client, without storing
+//! objects. The controller's additional cost is for parsing, deciding and building requests.
 //!
 //! `cargo bench -p everynode-cli --bench floor [-- NODES…]`
 
@@ -27,11 +27,11 @@ use http::Method;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-/// The clusters that are measured if nothing else is asked for.
+/// The default sizes of clusters.
 const NODES: &[u32] = &[1_000, 10_000];
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const REQUESTS_AT_ONCE: usize = 32;
-/// Stands for the node's name.
+/// The placeholder for the node's name.
 const NODE: &str = "the-name-of-the-node";
 
 // One thread, as in the controller.
@@ -83,7 +83,8 @@ async fn create(api: &Api, pod: String) -> anyhow::Result<convert::Meta> {
     Ok(convert::meta(&api.write(Method::POST, PODS, Content::Json, pod.into()).await?)?)
 }
 
-/// As the controller makes them, for a node of this name: made once, because making pods is not what is measured.
+/// A pod as the controller creates it, for a node with this name. It is built once, since building
+/// pods is not measured.
 fn pod() -> String {
     let uid = Uid::new("0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f");
     let owner = Owner { namespace: "default", name: "agent", uid: &uid };
@@ -95,7 +96,7 @@ fn pod() -> String {
         schedule_by: ScheduleBy::Scheduler,
     };
     let mut pod = pod_template::pod(&owner, &agent::template("agent"), &new);
-    // An owner that is not there would have it collected.
+    // A pod with a missing owner would be garbage-collected.
     pod["metadata"]["ownerReferences"] = json!([]);
     pod.to_string()
 }
@@ -104,7 +105,7 @@ fn body(pod: &str, node: &str) -> String {
     pod.replace(NODE, node)
 }
 
-/// The watch of all pods, whose lines are looked at for one text, and forgotten.
+/// A watch of all pods, whose lines are searched for a text and discarded.
 struct Watch {
     lines: Pin<Box<dyn AsyncBufRead>>,
     line: Vec<u8>,
@@ -129,7 +130,7 @@ impl Watch {
     }
 }
 
-/// What this thread has run.
+/// The CPU time of this thread.
 fn run_time() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = text.split(' ').next().context("the form of schedstat")?.parse()?;

@@ -1,4 +1,4 @@
-//! The sandbox as a process of its own.
+//! The sandbox as a separate process.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_everynode");
 
-/// `everynode sandbox`; ended when dropped.
+/// A running `everynode sandbox`, which ends when dropped.
 pub struct Sandbox {
     process: Child,
     kubeconfig: PathBuf,
@@ -16,7 +16,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Returns once all nodes are ready, and all DaemonSets rolled out.
+    /// Returns when all nodes are ready and all DaemonSets rolled out.
     pub fn start(arguments: &[&str]) -> anyhow::Result<Sandbox> {
         let directory = tempfile::tempdir()?;
         let kubeconfig = directory.path().join("kubeconfig");
@@ -30,7 +30,7 @@ impl Sandbox {
         let mut lines = BufReader::new(output).lines();
         let settled =
             lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("settled")));
-        // Keeps reading, so that the sandbox never waits for us.
+        // Keep reading, so that the sandbox never waits for this process.
         std::thread::spawn(move || lines.for_each(drop));
         let sandbox = Sandbox { process, kubeconfig, _directory: directory };
         ensure!(settled.is_some(), "the sandbox did not start");
@@ -48,7 +48,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// There is nothing more to be said if it is gone already.
+/// Errors are ignored: the process may have ended already.
 pub fn end(process: &mut Child) {
     let _ = process.kill();
     let _ = process.wait();

@@ -1,5 +1,5 @@
-//! The sizes that the program must reach (S25), through its front door: the built `everynode sandbox` with its own
-//! controller, over HTTPS.
+//! The performance targets of the program (S25), measured from outside: the built `everynode
+//! sandbox` with its own controller, over HTTPS.
 //!
 //! `cargo bench -p everynode-cli --bench sizes [-- NODES DAEMONSETS]`
 
@@ -39,7 +39,7 @@ fn main() -> Result<()> {
     throughput()
 }
 
-/// How long until the API server of 10 nodes takes connections.
+/// The time until the API server with 10 nodes accepts connections.
 fn start_up() -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..5 {
@@ -61,7 +61,7 @@ fn start_up() -> Result<()> {
 const SETTLE_HEADER: &str =
     " nodes daemonsets |      wall |       CPU |  peak RSS   (until all are available)";
 
-/// From the start of the program until every DaemonSet is available on every node.
+/// The time from the start of the program until every DaemonSet is available on every node.
 fn settle(nodes: u32, sets: u32) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let mut command = Command::new(PROGRAM);
@@ -95,7 +95,7 @@ fn settle(nodes: u32, sets: u32) -> Result<()> {
     Ok(())
 }
 
-/// What a process has used so far.
+/// The resource usage of a process so far.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     cpu: Duration,
@@ -103,13 +103,14 @@ struct Usage {
 }
 
 impl Usage {
-    /// None once it is gone.
+    /// `None` if the process has ended.
     fn of(child: &Child) -> Option<Usage> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).ok();
         let status = read("status")?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         let stat = read("stat")?;
-        // After the name in parentheses: state is field 3, user and system time 14 and 15, in hundredths of a second.
+        // After the name in parentheses: state is field 3, user and system time are fields 14 and
+        // 15, in hundredths of a second.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
         Some(Usage {
@@ -119,7 +120,7 @@ impl Usage {
     }
 }
 
-/// How many writes and watch events a second the API server does over HTTPS.
+/// The number of writes and watch events per second of the API server over HTTPS.
 fn throughput() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let sandbox = Sandbox::start(directory.path(), &["--no-controller", "--nodes", "10"])?;
@@ -150,7 +151,7 @@ async fn drive(kubeconfig: &Path) -> Result<(u64, u64)> {
         let (maps, counts) = (client()?, counts.clone());
         tasks.spawn(async move { write(&maps, writer, &counts[0]).await });
     }
-    // The tasks end by an error alone.
+    // The tasks end only with an error.
     let failed = tokio::time::timeout(MEASURED, tasks.join_next()).await;
     if let Ok(Some(result)) = failed {
         result??;
@@ -180,14 +181,14 @@ async fn watch(maps: &Api<ConfigMap>, count: &AtomicU64) -> Result<()> {
     bail!("the server ended a watch")
 }
 
-/// A running sandbox, stopped when dropped.
+/// A running sandbox, which is stopped when dropped.
 struct Sandbox {
     child: Child,
     kubeconfig: std::path::PathBuf,
 }
 
 impl Sandbox {
-    /// Returns once it takes connections.
+    /// Returns when the sandbox accepts connections.
     fn start(directory: &Path, arguments: &[&str]) -> Result<Sandbox> {
         let kubeconfig = directory.join("kubeconfig");
         let child = Command::new(PROGRAM)
@@ -221,7 +222,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to stop.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! Stories that hold on every cluster: a sandbox, or the one that `EVERYNODE_E2E_KUBECONFIG` names. They touch nothing outside a
-//! namespace of their own but labels and taints of nodes, which they take back.
+//! Tests that pass on every cluster: a sandbox, or the cluster of `EVERYNODE_E2E_KUBECONFIG`.
+//! Outside their own namespace they change only labels and taints of nodes, which they restore.
 
 mod commands;
 mod conformance;

@@ -1,6 +1,8 @@
-//! End to end: the real binary, real kubectl, real clients. The tests of [`cluster`] run on a sandbox of their own, or with
-//! `EVERYNODE_E2E_KUBECONFIG` in a namespace of their own on the cluster that this names (whose DaemonSet controller is already
-//! running); those of [`sandbox`] then report that they are skipped.
+//! End-to-end tests with the real binary, kubectl and client libraries.
+//!
+//! The tests of [`cluster`] run in their own sandbox or, with `EVERYNODE_E2E_KUBECONFIG`, in their
+//! own namespace on an existing cluster whose DaemonSet controller is running. The tests of
+//! [`sandbox`] need a sandbox and report that they are skipped otherwise.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Watches a DaemonSet's pods through a whole scenario, one event at a time, and notes every moment at which a promise was
-//! broken: too many pods on a node, too many nodes without an available pod.
+//! Watches the pods of a DaemonSet during a scenario and reports every violation of its limits: too
+//! many pods on a node, or too many nodes without an available pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use tokio::task::JoinHandle;
 
 use crate::world::{World, eventually};
 
-/// What must hold at every moment.
+/// The limits that hold at every moment.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Pods per node that are not terminating.
+    /// Maximum number of pods per node that are not terminating.
     pub pods_per_node_max: usize,
-    /// Nodes that may be without an available pod at once, of those that had one at the start.
+    /// Maximum number of nodes without an available pod, of those that had one at the start.
     pub nodes_down_max: usize,
 }
 
-/// What was seen.
+/// The observations and violations.
 #[derive(Debug, Default)]
 pub struct Report {
     pub violations: Vec<String>,
@@ -36,12 +36,12 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts from the pods of the DaemonSet that are there now.
+    /// Starts with the pods that the DaemonSet has now.
     pub async fn start(world: &World, name: &str, limits: Limits) -> Result<Observer> {
         Observer::start_by_label(world, "app", name, limits).await
     }
 
-    /// The same, for pods that have another label than ours.
+    /// Starts with the pods that have the given label instead of the tests' own.
     pub async fn start_by_label(
         world: &World,
         key: &str,
@@ -58,17 +58,17 @@ impl Observer {
         Ok(Observer { stop, task })
     }
 
-    /// What was seen until now.
+    /// The observations so far.
     pub async fn report(self) -> Result<Report> {
-        // The task may have failed, which its own result says.
+        // The task's own result reports its failure.
         let _ = self.stop.send(());
         self.task.await?
     }
 
-    /// The same, and fails on any violation.
+    /// The observations; fails on any violation.
     pub async fn finish(self) -> Result<Report> {
         let report = self.report().await?;
-        ensure!(report.violations.is_empty(), "promises broken: {:#?}", report.violations);
+        ensure!(report.violations.is_empty(), "violations: {:#?}", report.violations);
         Ok(report)
     }
 }
@@ -141,7 +141,7 @@ async fn watch(
         let mut stream = pods.watch(&parameters, &version).await?.boxed();
         loop {
             let event = tokio::select! {
-                // Events first: what is there already belongs to the report.
+                // Events first: those that have arrived already belong to the report.
                 biased;
                 event = stream.next() => event,
                 _ = &mut stopped => return drain(stream, state).await,
@@ -155,7 +155,7 @@ async fn watch(
     }
 }
 
-/// Reads on until nothing more comes for a moment.
+/// Reads events until none arrives for a moment.
 async fn drain(
     mut stream: impl futures::Stream<Item = kube::Result<WatchEvent<Pod>>> + Unpin,
     mut state: State,
@@ -177,14 +177,14 @@ fn resource_version(event: &WatchEvent<Pod>) -> Option<String> {
     }
 }
 
-/// Ready and not on its way out.
+/// Whether the pod is ready and not terminating.
 pub fn is_available(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     pod.metadata.deletion_timestamp.is_none()
         && conditions.filter(|found| found.type_ == "Ready").any(|found| found.status == "True")
 }
 
-/// Where the pod is, or is bound for.
+/// The node that the pod is on or requests.
 pub fn node_of(pod: &Pod) -> String {
     let pinned = || {
         let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
@@ -204,7 +204,7 @@ pub fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
-/// Waits until the pods' UIDs are those, and no others.
+/// Waits until the pods have exactly these UIDs.
 pub async fn same_pods(world: &World, name: &str, expected: &BTreeSet<String>) -> Result<()> {
     eventually("the same pods are there", async || {
         let found: BTreeSet<String> = world.pods_of(name).await?.iter().map(uid).collect();

@@ -1,5 +1,5 @@
-//! Stories that need a sandbox of their own, because they start controllers, break connections or take nodes down, and those that
-//! need no cluster at all.
+//! Tests that need their own sandbox, because they start controllers, break connections or stop
+//! nodes, and tests that need no cluster.
 
 mod agents;
 mod bad_input;

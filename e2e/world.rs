@@ -1,12 +1,13 @@
-//! A cluster for one test: a sandbox process that dies with it, or a namespace on a cluster that is there already.
+//! The cluster of one test: a sandbox process that ends with the test, or a namespace on an
+//! existing cluster.
 
 pub mod account;
-pub mod cable;
 pub mod command;
 pub mod faults;
-pub mod gateway;
+pub mod http_proxy;
 pub mod manifest;
 pub mod process;
+pub mod tcp_proxy;
 pub mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -22,13 +23,13 @@ use serde_json::{Value, json};
 
 use process::{Permit, Process};
 
-/// How long anything that should happen may take.
+/// Maximum time to wait for an expected event.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The same on an external cluster, whose nodes pull images and start containers.
 const EXTERNAL_DEADLINE: Duration = Duration::from_secs(300);
 
-/// Between two looks at a condition that no watch reports.
+/// The time between two checks of a condition that no watch reports.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";
@@ -36,14 +37,14 @@ const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";
 pub struct World {
     pub client: kube::Client,
     pub kubeconfig: PathBuf,
-    /// A namespace of this test's own, that exists.
+    /// The test's own namespace, which exists.
     pub namespace: String,
     pub directory: tempfile::TempDir,
     pub sandbox: Option<Process>,
     _permit: Permit,
 }
 
-/// What kind of sandbox a test wants.
+/// The options of a sandbox.
 pub struct Setup<'a> {
     pub nodes: usize,
     pub controller: bool,
@@ -57,7 +58,8 @@ impl Default for Setup<'_> {
 }
 
 impl World {
-    /// A cluster with its controller running: a sandbox of so many nodes, or the external one with those it has.
+    /// A cluster with a running controller: a sandbox with this number of nodes, or the external
+    /// cluster.
     pub async fn cluster(nodes: usize) -> Result<World> {
         let permit = Permit::acquire();
         match std::env::var_os(EXTERNAL) {
@@ -66,7 +68,8 @@ impl World {
         }
     }
 
-    /// For tests that need what only a sandbox has. None, with a word about it, when an external cluster is tested.
+    /// A sandbox, for tests that depend on one. Prints a note and returns `None` if an external
+    /// cluster is tested.
     pub async fn sandbox(setup: Setup<'_>) -> Result<Option<World>> {
         if std::env::var_os(EXTERNAL).is_some() {
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -115,7 +118,7 @@ impl World {
         Ok(world)
     }
 
-    /// Pods that a test creates itself would be refused before.
+    /// Waits for the ServiceAccount without which the API server rejects pods.
     async fn default_service_account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &self.namespace);
         eventually("the namespace has its ServiceAccount", async || {
@@ -127,7 +130,7 @@ impl World {
 
     async fn create_namespace(&self, name: &str) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        // The example mounts directories of the node, which a cluster may forbid by default.
+        // The example mounts host directories, which a cluster may forbid by default.
         let labels = json!({"pod-security.kubernetes.io/enforce": "privileged"});
         let metadata = json!({"name": name, "labels": labels});
         let namespace = serde_json::from_value(json!({"metadata": metadata}))?;
@@ -163,13 +166,13 @@ impl World {
         Ok(self.daemon_sets().create(&PostParams::default(), &ds).await?)
     }
 
-    /// A JSON merge patch.
+    /// Applies a JSON merge patch.
     pub async fn patch_daemon_set(&self, name: &str, patch: Value) -> Result<DaemonSet> {
         let daemon_sets = self.daemon_sets();
         Ok(daemon_sets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    /// The DaemonSet's pods by its `app` label, terminating ones included, by name.
+    /// The DaemonSet's pods by their `app` label, including terminating ones, sorted by name.
     pub async fn pods_of(&self, name: &str) -> Result<Vec<Pod>> {
         let selected = ListParams::default().labels(&format!("app={name}"));
         let mut pods = self.pods().list(&selected).await?.items;
@@ -177,7 +180,7 @@ impl World {
         Ok(pods)
     }
 
-    /// Waits until the DaemonSet's latest spec is rolled out everywhere.
+    /// Waits until the latest spec of the DaemonSet is rolled out on every node.
     pub async fn settled(&self, name: &str) -> Result<DaemonSet> {
         eventually(&format!("daemonset {name} rolls out"), async || {
             let ds = self.daemon_sets().get(name).await?;
@@ -195,8 +198,9 @@ impl World {
         .await
     }
 
-    /// Waits until no pod of the DaemonSet was created in this second or the last: creation times have whole seconds, and of
-    /// pods of the same second the name decides which is older.
+    /// Waits until no pod of the DaemonSet was created in the current or the previous second.
+    /// Creation timestamps have whole seconds, and the name decides between pods of the same
+    /// second.
     pub async fn pods_have_aged(&self, name: &str) -> Result<()> {
         eventually("the pods are two seconds old", async || {
             for pod in self.pods_of(name).await? {
@@ -219,7 +223,8 @@ impl World {
         nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
     }
 
-    /// The sandbox's own, or those of the external cluster on which any pod may run: nodes are left as they were found.
+    /// All nodes of the sandbox, or the nodes of the external cluster that accept any pod. Tests
+    /// restore nodes to their original state.
     pub async fn list_nodes(&self) -> Result<Vec<Node>> {
         let mut nodes = self.nodes().list(&ListParams::default()).await?.items;
         nodes.retain(|node| self.sandbox.is_some() || is_open(node));
@@ -231,11 +236,12 @@ impl Drop for World {
     fn drop(&mut self) {
         if self.sandbox.is_some() {
             if let (true, Some(sandbox)) = (std::thread::panicking(), &self.sandbox) {
-                eprintln!("--- the sandbox said:\n{}", sandbox.output());
+                eprintln!("--- output of the sandbox:\n{}", sandbox.output());
             }
             return;
         }
-        // The external cluster gets its namespace removed; a runtime of its own, as the test's may be going down.
+        // Deletes the namespace of the external cluster. It uses its own runtime, since the test's
+        // may be shutting down.
         let (kubeconfig, namespace) = (self.kubeconfig.clone(), self.namespace.clone());
         let cleaner = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -261,7 +267,7 @@ pub fn deadline() -> Duration {
     if std::env::var_os(EXTERNAL).is_some() { EXTERNAL_DEADLINE } else { DEADLINE }
 }
 
-/// Looks until the condition holds, and fails with its last objection at the deadline.
+/// Repeats the check until it succeeds; fails with its last error at the deadline.
 pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     within(deadline(), what, check).await
 }

@@ -1,4 +1,4 @@
-//! What is to be measured, read from a word like `5000x1+30@10%,1`.
+//! A benchmark case, parsed from a text such as `5000x1+30@10%,1`.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use anyhow::Context;
 pub struct Case {
     pub nodes: u32,
     pub daemon_sets: u32,
-    /// Pods on every node that belong to no DaemonSet.
+    /// The number of pods on every node that belong to no DaemonSet.
     pub foreign_per_node: u32,
-    /// The values of maxUnavailable to roll out at, one after the other.
+    /// The values of maxUnavailable, one for each successive rollout.
     pub rollouts: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl Case {
         })
     }
 
-    /// Of DaemonSets.
+    /// The number of pods of DaemonSets.
     pub fn pods(&self) -> u32 {
         self.nodes * self.daemon_sets
     }

@@ -1,4 +1,4 @@
-//! The cluster as somebody sees it who deploys DaemonSets.
+//! A client that deploys DaemonSets.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::case::Case;
 
 const NAMESPACE: &str = "bench";
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Nothing takes that long but what hangs.
+/// Maximum time to wait; only a hanging process takes longer.
 const PATIENCE: Duration = Duration::from_secs(1800);
 const REQUESTS_AT_ONCE: usize = 32;
 
@@ -35,8 +35,9 @@ impl Cluster {
             .await
     }
 
-    /// Pods of an owner that is no DaemonSet. They stay pending on their nodes, which spares the sandbox most of their
-    /// lives and is all the same to the controller: it drops them as they are decoded (C3).
+    /// Creates pods of an owner that is not a DaemonSet. They stay pending on their nodes, which
+    /// saves the sandbox work and makes no difference to the controller: it drops them while
+    /// decoding (C3).
     pub async fn create_foreign_pods(&self, nodes: u32, per_node: u32) -> anyhow::Result<u32> {
         let path = &format!("/api/v1/namespaces/{NAMESPACE}/pods");
         let names = self.node_names().await?;
@@ -58,7 +59,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives all DaemonSets a new template.
+    /// Changes the template of all DaemonSets.
     pub async fn roll_out(
         &self,
         daemon_sets: u32,
@@ -78,7 +79,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every DaemonSet has its current template available on every node, by its status.
+    /// Waits until the status of every DaemonSet reports its current template as available on every
+    /// node.
     pub async fn wait_until_settled(&self, case: &Case, phase: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {

@@ -1,9 +1,10 @@
-//! What the controller's process costs against the sandbox's process, over HTTPS (C80): placing, rolling updates, doing
-//! nothing, starting again. CPU is user and system time of the controller alone, so other load on the machine shows in
-//! the wall time only.
+//! The cost of the controller's process with the sandbox over HTTPS (C80): placement, rolling
+//! updates, idling, restart. CPU is user and system time of the controller only, so that other load
+//! on the machine affects only the wall time.
 //!
-//! `cargo bench -p everynode-cli --bench controller [-- CASE…]`, a case being `NODESxDAEMONSETS`, e.g. `1000x1`, with
-//! `+30` for thirty pods of other owners on every node, and `@1,10%` for the values of maxUnavailable to roll out at.
+//! `cargo bench -p everynode-cli --bench controller [-- CASE…]`, a case being `NODESxDAEMONSETS`,
+//! e.g. `1000x1`, with `+30` for thirty pods of other owners on every node, and `@1,10%` for the
+//! values of maxUnavailable to roll out at.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
@@ -26,12 +27,12 @@ use process::Controller;
 use sandbox::Sandbox;
 use table::Row;
 
-/// What is measured if nothing else is asked for.
+/// The default cases.
 const CASES: &[&str] =
     &["1000x1@10%,1", "5000x1@10%,1", "10000x1@10%,1", "5000x1+30@10%,1", "1000x100@10%"];
-/// How long the controller is watched doing nothing.
+/// The period for which the idle controller is measured.
 const IDLE: Duration = Duration::from_secs(20);
-/// How long after its readiness a restarted controller is measured.
+/// The time after its readiness at which a restarted controller is measured.
 const AFTER_RESTART: Duration = Duration::from_secs(2);
 
 #[tokio::main]
@@ -49,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One case, from an empty cluster to a restart with everything in place.
+/// Measures one case, from an empty cluster to a restart with all pods placed.
 async fn measure(case: &Case) -> anyhow::Result<()> {
     let sandbox = Sandbox::start(&["--no-controller", "--nodes", &case.nodes.to_string()])?;
     let cluster = Cluster::connect(sandbox.kubeconfig()).await?;

@@ -1,4 +1,4 @@
-//! The controller's process, and what the kernel says of it.
+//! The controller's process and its resource usage.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,25 +14,25 @@ use crate::sandbox::{PROGRAM, end};
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// `everynode run`; ended when dropped.
+/// A running `everynode run`, which ends when dropped.
 pub struct Controller {
     process: Child,
     started: Instant,
-    /// When it said that it is ready.
+    /// When the controller reported that it is ready.
     ready: Instant,
 }
 
-/// What a process has used.
+/// The resource usage of a process.
 #[derive(Clone, Copy)]
 pub struct Usage {
-    /// User and system.
+    /// User and system time.
     pub cpu: Duration,
     pub memory_kilobytes: u64,
     pub memory_kilobytes_max: u64,
 }
 
 impl Controller {
-    /// Returns once all lists are complete.
+    /// Returns when all lists are complete.
     pub async fn start(kubeconfig: &Path) -> anyhow::Result<Controller> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let started = Instant::now();
@@ -54,13 +54,15 @@ impl Controller {
         Ok(controller)
     }
 
-    /// From its start until it was ready.
+    /// The time from the start until readiness.
     pub fn time_to_ready(&self) -> Duration {
         self.ready - self.started
     }
 
+    /// The current usage.
+    ///
     /// # Errors
-    /// If the process is gone.
+    /// If the process has ended.
     pub fn usage(&self) -> anyhow::Result<Usage> {
         let status = self.proc("status")?;
         Ok(Usage {
@@ -70,7 +72,8 @@ impl Controller {
         })
     }
 
-    /// As `usage().cpu`, but in nanoseconds instead of ticks, and only of threads that live.
+    /// The CPU time as `usage().cpu`, but in nanoseconds instead of ticks, and only of existing
+    /// threads.
     pub fn run_time(&self) -> anyhow::Result<Duration> {
         let mut nanoseconds = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
@@ -103,7 +106,8 @@ fn is_ready(address: SocketAddr) -> bool {
     ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
-/// The fields 14 and 15 of /proc/PID/stat, in ticks of 10 ms; the second field may hold spaces.
+/// The CPU time from fields 14 and 15 of /proc/PID/stat, in ticks of 10 ms. The second field may
+/// contain spaces.
 fn cpu_time(stat: &str) -> Option<Duration> {
     let fields = stat.rsplit_once(')')?.1.split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();

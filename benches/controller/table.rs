@@ -1,11 +1,12 @@
-//! The figures, as the table that docs/performance.md keeps.
+//! Prints the results as the table in docs/performance.md.
 
 use std::time::Duration;
 
 use crate::case::Case;
 use crate::process::Usage;
 
-/// CPU milliseconds per pod of kube-controller-manager 1.36.2, on two cores as well; see docs/performance.md.
+/// CPU milliseconds per pod of kube-controller-manager 1.36.2 on two cores; see
+/// docs/performance.md.
 const UPSTREAM: &[(u32, u32, &str, f64)] = &[
     (1000, 1, "place", 1.1),
     (5000, 1, "place", 1.1),
@@ -17,7 +18,7 @@ const UPSTREAM: &[(u32, u32, &str, f64)] = &[
 pub struct Row<'a> {
     pub case: &'a Case,
     pub phase: &'a str,
-    /// That were placed or replaced.
+    /// The number of pods that were placed or replaced.
     pub pods: u32,
     pub wall: Duration,
     pub cpu: Duration,
@@ -61,7 +62,8 @@ pub fn print_row(row: &Row) {
         }
     };
     println!(
-        "| {:<26} | {:<14} | {:>8.1} | {:>8.2} | {per_pod:>10} | {ratio:>17} | {:>11.1} | {:>11.1} |",
+        "| {:<26} | {:<14} | {:>8.1} | {:>8.2} | {per_pod:>10} | {ratio:>17} | {:>11.1} | \
+         {:>11.1} |",
         row.case.to_string(),
         row.phase,
         row.wall.as_secs_f64(),

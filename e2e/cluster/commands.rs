@@ -1,4 +1,4 @@
-//! The operators' commands on a rollout that goes well and on one that is stuck.
+//! The operators' commands during a successful rollout and during a stuck one.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -10,9 +10,10 @@ use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_r
 use crate::world::process::EVERYNODE;
 use crate::world::{World, deadline, eventually};
 
-/// C50, C52, C70: `plan`, `status`, `history`, `diff`, `undo`, `watch` and `restart` agree with the cluster on a rollout that goes well
+/// C50, C52, C70: `plan`, `status`, `history`, `diff`, `undo`, `watch` and `restart` agree with the
+/// state of the cluster during a successful rollout
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_is_planned_followed_compared_and_taken_back() -> Result<()> {
+async fn a_rollout_is_planned_watched_compared_and_undone() -> Result<()> {
     let world = World::cluster(4).await?;
     world.roll_out(&daemon_set("agent")).await?;
     let pods = uids(&world, "agent").await?;
@@ -41,13 +42,13 @@ async fn a_rollout_is_planned_followed_compared_and_taken_back() -> Result<()> {
     Ok(())
 }
 
-/// C52, C70: `top`, `explain` and `status` name the same cause of a stuck rollout
+/// C52, C70: `top`, `explain` and `status` report the same cause of a stuck rollout
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stuck_rollout_is_reported_by_every_command() -> Result<()> {
     let world = World::cluster(4).await?;
     world.roll_out(&daemon_set("agent")).await?;
     world.patch_daemon_set("agent", never_ready_patch()).await?;
-    eventually("explain names the node that holds the rollout up", async || {
+    eventually("explain names the node that holds up the rollout", async || {
         let text = run(&world, &["explain", "ds/agent"], "").await?.ok()?;
         ensure!(text.contains("1 of maxUnavailable 1 used up by"), "{text}");
         Ok(())

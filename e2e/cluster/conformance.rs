@@ -1,4 +1,5 @@
-//! What the conformance suites of Kubernetes ask of DaemonSets and their revisions, and that no other story here tells.
+//! Requirements of Kubernetes' conformance tests for DaemonSets and revisions that no other test
+//! here covers.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
@@ -10,17 +11,17 @@ use crate::observe::{Limits, Observer, name_of, uid, uids};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 
-/// C40, C42, C46: a revision made by hand stands beside the current one long enough to take its place, and what comes after
-/// both is numbered after both
+/// C40, C42, C46: a revision created manually exists beside the current one, can become current,
+/// and the next revision gets a higher number than both
 #[tokio::test]
-async fn a_revision_made_by_hand_can_take_the_place_of_the_current_one() -> Result<()> {
+async fn a_revision_created_manually_can_become_current() -> Result<()> {
     let world = World::cluster(2).await?;
     let ds = world.roll_out(&daemon_set("a")).await?;
     let first = revisions(&world, 1).await?.remove(0);
     let second = twin(&ds, &first)?;
     world.revisions().create(&PostParams::default(), &second).await?;
     revisions(&world, 2).await?;
-    // It must still be there.
+    // The revision must still exist.
     let first = first.metadata.name.unwrap_or_default();
     world.revisions().delete(&first, &DeleteParams::default()).await?;
     let left = revisions(&world, 1).await?.remove(0);
@@ -39,9 +40,9 @@ async fn a_revision_made_by_hand_can_take_the_place_of_the_current_one() -> Resu
     Ok(())
 }
 
-/// C42: of two revisions with the same template the later one stays in the end, and no pod restarts for it
+/// C42: of two revisions with the same template the later one remains, and no pod restarts
 #[tokio::test]
-async fn a_revision_made_by_hand_and_left_there_replaces_the_current_one() -> Result<()> {
+async fn a_duplicate_revision_created_manually_replaces_the_current_one() -> Result<()> {
     let world = World::cluster(2).await?;
     let ds = world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
@@ -58,7 +59,8 @@ async fn a_revision_made_by_hand_and_left_there_replaces_the_current_one() -> Re
     Ok(())
 }
 
-/// C70: conditions that others write into the status stay, by update and by patch, whatever the controller writes later
+/// C70: conditions that others write into the status persist, by update and by patch, whatever the
+/// controller writes later
 #[tokio::test]
 async fn conditions_of_others_stay_in_the_status() -> Result<()> {
     let world = World::cluster(2).await?;
@@ -81,9 +83,9 @@ async fn conditions_of_others_stay_in_the_status() -> Result<()> {
     Ok(())
 }
 
-/// C24: a pod whose phase someone sets to Failed is replaced, and told of
+/// C24: a pod whose phase is set to Failed is replaced, with an event
 #[tokio::test]
-async fn a_pod_that_is_declared_failed_is_replaced() -> Result<()> {
+async fn a_pod_whose_phase_is_set_to_failed_is_replaced() -> Result<()> {
     let world = World::cluster(2).await?;
     world.roll_out(&daemon_set("a")).await?;
     let pod = world.pods_of("a").await?.pop().context("there is a pod")?;
@@ -97,16 +99,18 @@ async fn a_pod_that_is_declared_failed_is_replaced() -> Result<()> {
     })
     .await?;
     world.settled("a").await?;
-    eventually("an event tells of it", async || {
+    eventually("an event reports it", async || {
         let events = world.events().list(&ListParams::default()).await?.items;
-        let told = events.iter().any(|event| event.reason.as_deref() == Some("FailedDaemonPod"));
-        ensure!(told, "{} events, none of them", events.len());
+        let is_reported =
+            events.iter().any(|event| event.reason.as_deref() == Some("FailedDaemonPod"));
+        ensure!(is_reported, "{} events, none of them", events.len());
         Ok(())
     })
     .await
 }
 
-/// C32, S11: a collection of DaemonSets is deleted by label, at once, and its pods after it; others are left alone
+/// C32, S11: deleting a collection of DaemonSets by label deletes their pods, and leaves others
+/// alone
 #[tokio::test]
 async fn a_collection_of_daemon_sets_is_deleted_by_label() -> Result<()> {
     let world = World::cluster(2).await?;
@@ -129,17 +133,17 @@ async fn a_collection_of_daemon_sets_is_deleted_by_label() -> Result<()> {
     Ok(())
 }
 
-/// C26, C53, C54: a surge during which pods of either revision are deleted goes on, and never are there two pods of the same
-/// revision on a node
+/// C26, C53, C54: a surge rollout continues although pods of either revision are deleted, and a
+/// node never has two pods of the same revision
 #[tokio::test]
-async fn a_surge_outlives_the_deletion_of_its_pods() -> Result<()> {
+async fn a_surge_continues_after_the_deletion_of_its_pods() -> Result<()> {
     let world = World::cluster(4).await?;
     let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
     let spec = json!({"spec": {"minReadySeconds": 1, "updateStrategy": strategy}});
     let ds = world.roll_out(&with(daemon_set("a"), spec)).await?;
     let desired = usize::try_from(ds.status.map_or(0, |status| status.desired_number_scheduled))?;
     let before = uids(&world, "a").await?;
-    // What the test deletes is down until it is replaced: one old and one new pod.
+    // A node without an available pod for a moment: the test has deleted its old or its new pod.
     let limits = Limits { pods_per_node_max: 2, nodes_down_max: 2 };
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
@@ -182,7 +186,7 @@ fn twin(ds: &DaemonSet, revision: &ControllerRevision) -> Result<ControllerRevis
     Ok(serde_json::from_value(twin)?)
 }
 
-/// Waits until the DaemonSet has so many revisions.
+/// Waits until the DaemonSet has this number of revisions.
 async fn revisions(world: &World, count: usize) -> Result<Vec<ControllerRevision>> {
     eventually(&format!("there are {count} revisions"), async || {
         let selected = ListParams::default().labels("app=a");

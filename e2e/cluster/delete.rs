@@ -1,4 +1,5 @@
-//! DaemonSets deleted in mid-rollout, each way, and recreated under the same name.
+//! DaemonSets that are deleted during a rollout, with each propagation policy, and recreated with
+//! the same name.
 
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, PropagationPolicy};
@@ -8,19 +9,20 @@ use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 
-/// C32, C34, S11: deleted in the background
+/// C32, C34, S11: background deletion
 #[tokio::test]
-async fn deleted_in_the_background_and_recreated() -> Result<()> {
+async fn a_daemon_set_is_deleted_in_the_background_and_recreated() -> Result<()> {
     delete_and_recreate(DeleteParams::background()).await
 }
 
-/// C32, C34, S11: deleted in the foreground
+/// C32, C34, S11: foreground deletion
 #[tokio::test]
-async fn deleted_in_the_foreground_and_recreated() -> Result<()> {
+async fn a_daemon_set_is_deleted_in_the_foreground_and_recreated() -> Result<()> {
     delete_and_recreate(DeleteParams::foreground()).await
 }
 
-/// In mid-rollout; the next of the same name ends with pods of its own alone.
+/// Deletes the DaemonSet during a rollout; the next one with the same name ends with only its own
+/// pods.
 async fn delete_and_recreate(how: DeleteParams) -> Result<()> {
     let world = World::cluster(4).await?;
     world.roll_out(&daemon_set("a")).await?;
@@ -48,10 +50,11 @@ async fn delete_and_recreate(how: DeleteParams) -> Result<()> {
     Ok(())
 }
 
-/// C21, C32, C42, C45, S11: orphaned in mid-rollout, the pods live on, old and new, and the next one of the name adopts all
-/// of them: its template generation is 1, and so is that of the old ones, which counts as up to date
+/// C21, C32, C42, C45, S11: after orphaning during a rollout, old and new pods stay, and the next
+/// DaemonSet with the name adopts all of them: its template generation is 1, and so is that of the
+/// old pods, which count as up to date
 #[tokio::test]
-async fn orphaned_in_mid_rollout_and_adopted() -> Result<()> {
+async fn pods_orphaned_during_a_rollout_are_adopted() -> Result<()> {
     let world = World::cluster(5).await?;
     world.roll_out(&daemon_set("a")).await?;
     start_a_rollout(&world).await?;
@@ -75,9 +78,10 @@ async fn orphaned_in_mid_rollout_and_adopted() -> Result<()> {
     Ok(())
 }
 
-/// C21, C32, C42, S11: orphaned, the pods live on, and the next DaemonSet of the same name adopts them without a restart
+/// C21, C32, C42, S11: after orphaning, the pods stay, and the next DaemonSet with the same name
+/// adopts them without a restart
 #[tokio::test]
-async fn orphaned_pods_are_adopted_by_the_next_of_the_name() -> Result<()> {
+async fn orphaned_pods_are_adopted_by_the_next_daemon_set() -> Result<()> {
     let world = World::cluster(3).await?;
     world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
@@ -103,11 +107,11 @@ async fn orphaned_pods_are_adopted_by_the_next_of_the_name() -> Result<()> {
     Ok(())
 }
 
-/// Returns the pods as they are with the rollout under way.
+/// Returns the pods while the rollout is under way.
 async fn start_a_rollout(world: &World) -> Result<std::collections::BTreeSet<String>> {
     let before = uids(world, "a").await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
-    eventually("the rollout is under way", async || {
+    eventually("the rollout has started", async || {
         let pods = uids(world, "a").await?;
         ensure!(pods != before, "no pod was replaced yet");
         Ok(pods)

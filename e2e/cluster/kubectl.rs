@@ -1,4 +1,5 @@
-//! The main path as an operator walks it, with the real kubectl: apply, look, roll, taint, add and remove nodes, delete.
+//! The main features with the real kubectl: apply, get, roll out, taint, add and remove nodes,
+//! delete.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -9,13 +10,15 @@ use crate::world::{World, deadline, eventually};
 
 const NAME: &str = "fluentd-elasticsearch";
 
-/// C10, C20, C23, C25, C30, C40, C52, C70, S2, S3, S4, S8, S21, S22: what the README promises, step by step
+/// C10, C20, C23, C25, C30, C40, C52, C70, S2, S3, S4, S8, S21, S22: the steps that the README
+/// describes
 #[tokio::test]
 async fn an_operator_applies_rolls_and_deletes_a_daemon_set() -> Result<()> {
     main_path(&World::cluster(5).await?).await
 }
 
-/// C13, C14, C16, S23: taints take pods away and give them back
+/// C13, C14, C16, S23: pods are removed when their node is tainted, and created again without the
+/// taint
 #[tokio::test]
 async fn an_operator_taints_cordons_and_replaces_nodes() -> Result<()> {
     let world = World::cluster(4).await?;
@@ -28,7 +31,7 @@ async fn an_operator_taints_cordons_and_replaces_nodes() -> Result<()> {
     Ok(())
 }
 
-/// Everything that issue 2 names, whoever runs the controller.
+/// The steps, independent of the cluster's controller.
 pub async fn main_path(world: &World) -> Result<()> {
     apply(world).await?;
     tables_have_upstreams_columns(world).await?;
@@ -44,15 +47,15 @@ pub async fn apply(world: &World) -> Result<()> {
         .replace("namespace: kube-system", &format!("namespace: {}", world.namespace))
         .replace("k8s.gcr.io/fluentd-elasticsearch:1.20", IMAGE)
         .replace("terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds: 1");
-    let said = world.kubectl_with_input(&["apply", "-f", "-"], &manifest).await?.ok()?;
-    ensure!(said.trim() == format!("daemonset.apps/{NAME} created"), "apply said {said:?}");
+    let output = world.kubectl_with_input(&["apply", "-f", "-"], &manifest).await?.ok()?;
+    ensure!(output.trim() == format!("daemonset.apps/{NAME} created"), "apply printed {output:?}");
     rolled_out(world).await
 }
 
 async fn rolled_out(world: &World) -> Result<()> {
     let timeout = format!("--timeout={}s", deadline().as_secs());
-    let said = world.kubectl(&["rollout", "status", "ds", NAME, &timeout]).await?;
-    ensure!(said.contains(&format!("daemon set \"{NAME}\" successfully rolled out")), "{said}");
+    let output = world.kubectl(&["rollout", "status", "ds", NAME, &timeout]).await?;
+    ensure!(output.contains(&format!("daemon set \"{NAME}\" successfully rolled out")), "{output}");
     Ok(())
 }
 
@@ -104,7 +107,7 @@ async fn roll(world: &World) -> Result<()> {
     let images = images.await?;
     ensure!(images.split_whitespace().all(|image| image == NEXT_IMAGE), "{images}");
     let report = observer.finish().await?;
-    ensure!(!report.created.is_empty(), "nothing was rolled");
+    ensure!(!report.created.is_empty(), "nothing was rolled out");
     Ok(())
 }
 
@@ -124,7 +127,7 @@ async fn undo(world: &World) -> Result<()> {
         "jsonpath={.spec.template.spec.containers[0].image}",
     ]);
     let image = image.await?;
-    ensure!(image == IMAGE, "undo leads back to {image}");
+    ensure!(image == IMAGE, "undo restored {image}");
     Ok(())
 }
 
@@ -170,7 +173,7 @@ async fn cordon_and_back(world: &World) -> Result<()> {
     let node = a_node_with_a_pod(world).await?;
     world.kubectl(&["cordon", &node]).await?;
     let cordoned = async {
-        eventually("the node says that it is cordoned", async || {
+        eventually("the node is reported as cordoned", async || {
             let nodes = world.kubectl(&["get", "node", &node]).await?;
             ensure!(nodes.contains("Ready,SchedulingDisabled"), "{nodes}");
             Ok(())
@@ -185,8 +188,8 @@ async fn cordon_and_back(world: &World) -> Result<()> {
 
 async fn add_and_delete_a_node(world: &World) -> Result<()> {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-added"}});
-    let said = world.kubectl_with_input(&["create", "-f", "-"], &node.to_string()).await?.ok()?;
-    ensure!(said.trim() == "node/node-added created", "{said}");
+    let output = world.kubectl_with_input(&["create", "-f", "-"], &node.to_string()).await?.ok()?;
+    ensure!(output.trim() == "node/node-added created", "{output}");
     pods_on(world, "node-added", 1).await?;
     rolled_out(world).await?;
     world.kubectl(&["delete", "node", "node-added"]).await?;

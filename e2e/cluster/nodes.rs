@@ -1,4 +1,4 @@
-//! Nodes that come, go, flap, and change their labels.
+//! Nodes that appear, disappear, flap, and change their labels.
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{Patch, PatchParams};
@@ -8,9 +8,9 @@ use crate::observe::{Limits, Observer, node_of, same_pods, uids};
 use crate::world::manifest::{daemon_set, with};
 use crate::world::{World, eventually};
 
-/// C13, C16, C34: a node flapping between tainted and not never has two pods, and has one in the end
+/// C13, C16, C34: a node whose taint flaps never has two pods, and has one at the end
 #[tokio::test]
-async fn a_flapping_taint_never_doubles_a_pod() -> Result<()> {
+async fn a_flapping_taint_never_causes_two_pods() -> Result<()> {
     let world = World::cluster(3).await?;
     world.roll_out(&daemon_set("a")).await?;
     let node = a_node(&world, "a").await?;
@@ -36,9 +36,10 @@ async fn flap(world: &World, node: &str, key: &str) -> Result<()> {
     Ok(())
 }
 
-/// C13, C70: NoSchedule leaves a running pod where it is and counts it as misscheduled, until the taint goes
+/// C13, C70: with NoSchedule a running pod stays and counts as misscheduled until the taint is
+/// removed
 #[tokio::test]
-async fn a_no_schedule_taint_keeps_the_pod_and_counts_it() -> Result<()> {
+async fn with_a_no_schedule_taint_the_pod_stays_and_is_misscheduled() -> Result<()> {
     let world = World::cluster(2).await?;
     world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
@@ -57,7 +58,7 @@ async fn a_no_schedule_taint_keeps_the_pod_and_counts_it() -> Result<()> {
     same_pods(&world, "a", &before).await
 }
 
-/// C12, C16: a node selector follows the node's labels
+/// C12, C16: a node selector follows changes of the node's labels
 #[tokio::test]
 async fn a_node_selector_follows_the_labels() -> Result<()> {
     let world = World::cluster(3).await?;

@@ -1,4 +1,4 @@
-//! Whose pod is it: labels edited, strangers adopted, pods that end.
+//! Ownership of pods: edited labels, adopted pods, pods that end.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,9 +9,10 @@ use crate::observe::{name_of, node_of, uid, uids};
 use crate::world::manifest::{IMAGE, daemon_set, with};
 use crate::world::{World, eventually};
 
-/// C21, C23: a pod whose labels are edited is released and replaced; put back, the older of the two stays
+/// C21, C23: a pod whose labels are edited is released and replaced; if the labels are restored,
+/// the older pod stays
 #[tokio::test]
-async fn a_pod_leaves_and_rejoins_by_its_labels() -> Result<()> {
+async fn a_pod_is_released_and_adopted_by_its_labels() -> Result<()> {
     let world = World::cluster(3).await?;
     world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
@@ -40,9 +41,9 @@ async fn a_pod_leaves_and_rejoins_by_its_labels() -> Result<()> {
     Ok(())
 }
 
-/// C20, C21, C25: a stranger with the right labels is adopted, and the older pod of its node stays
+/// C20, C21, C25: a pod with matching labels is adopted, and the older pod of its node stays
 #[tokio::test]
-async fn a_matching_stranger_is_adopted() -> Result<()> {
+async fn a_matching_pod_is_adopted() -> Result<()> {
     let world = World::cluster(2).await?;
     let node =
         World::node_names(&world.list_nodes().await?).pop().context("a cluster has nodes")?;
@@ -58,9 +59,9 @@ async fn a_matching_stranger_is_adopted() -> Result<()> {
             json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}),
         ))
         .await?;
-    eventually("the stranger is adopted", async || {
+    eventually("the pod is adopted", async || {
         let pod = world.pods().get("stranger").await?;
-        ensure!(uid(&pod) == uid(&stranger), "another one");
+        ensure!(uid(&pod) == uid(&stranger), "another pod");
         let owners = pod.metadata.owner_references.unwrap_or_default();
         ensure!(
             owners.iter().any(|owner| owner.name == "a" && owner.controller == Some(true)),
@@ -86,16 +87,17 @@ async fn succeeded_pods_are_replaced() -> Result<()> {
         let pods = uids(&world, "a").await?;
         ensure!(pods.len() == before.len() && !pods.contains(&uid(pod)), "{pods:?}");
         let events = world.events().list(&Default::default()).await?.items;
-        let told = events.iter().any(|event| event.reason.as_deref() == Some("SucceededDaemonPod"));
-        ensure!(told, "no event tells of it");
+        let is_reported =
+            events.iter().any(|event| event.reason.as_deref() == Some("SucceededDaemonPod"));
+        ensure!(is_reported, "no event reports it");
         Ok(())
     })
     .await
 }
 
-/// C28, S11: a namespace that is being deleted ends with its DaemonSets and pods, without a quarrel
+/// C28, S11: the deletion of a namespace removes its DaemonSets and pods without conflicts
 #[tokio::test]
-async fn a_namespace_can_be_deleted_with_all_that_is_in_it() -> Result<()> {
+async fn a_namespace_can_be_deleted_with_its_daemon_sets() -> Result<()> {
     let world = World::cluster(3).await?;
     world.roll_out(&daemon_set("a")).await?;
     world.kubectl(&["delete", "namespace", &world.namespace, "--timeout=60s"]).await?;
@@ -104,11 +106,12 @@ async fn a_namespace_can_be_deleted_with_all_that_is_in_it() -> Result<()> {
     Ok(())
 }
 
-/// C4, C12, C29: a DaemonSet that makes no sense says so, and the others don't notice
+/// C4, C12, C29: an invalid DaemonSet is reported, and other DaemonSets are not affected
 #[tokio::test]
-async fn a_malformed_daemon_set_disturbs_no_other() -> Result<()> {
+async fn a_malformed_daemon_set_does_not_affect_others() -> Result<()> {
     let world = World::cluster(2).await?;
-    // The API server takes an affinity whose value is not a number; the scheduler can't place a pod with it.
+    // The API server accepts an affinity whose value is not a number; the scheduler can't place
+    // such a pod.
     let term = json!({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["many"]}]});
     let affinity = json!({"nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});

@@ -1,4 +1,4 @@
-//! What a created pod asks of its node.
+//! Scheduling constraints of created pods.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -8,16 +8,18 @@ use crate::sandbox::placement::affinity;
 use crate::world::World;
 use crate::world::manifest::{daemon_set, with};
 
-/// C14, C30: a created pod is pinned to its node, and has the default tolerations, each once
+/// C14, C30: a created pod is pinned to its node, and has each default toleration once
 #[tokio::test]
-async fn a_created_pod_is_pinned_and_tolerates_what_it_must() -> Result<()> {
+async fn a_created_pod_is_pinned_and_has_default_tolerations() -> Result<()> {
     let world = World::cluster(1).await?;
-    let own = json!([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}]);
+    let key = "node.kubernetes.io/not-ready";
+    let own = json!([{"key": key, "operator": "Exists", "effect": "NoExecute"}]);
     let preferred = json!([{"weight": 1, "preference": {"matchExpressions": [
         {"key": "kubernetes.io/os", "operator": "Exists"}]}}]);
     let spec = json!({
         "tolerations": own,
-        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}},
+        "affinity": {"nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred}},
     });
     world.roll_out(&with(daemon_set("a"), json!({"spec": {"template": {"spec": spec}}}))).await?;
     let pod = world.pods_of("a").await?.pop().context("there is a pod")?;

@@ -1,4 +1,4 @@
-//! The official Python client against the cluster: its scripts under e2e/python, run in the environment that make sets up.
+//! The official Python client: runs the scripts of e2e/python in the environment that make creates.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::world::World;
 
-/// S4, S5, S6, S7, S8: list, watch, patch and delete as the Python client's own examples do
+/// S4, S5, S6, S7, S8: list, watch, patch and delete as in the Python client's examples
 #[tokio::test]
 async fn the_python_clients_examples_run_unchanged() -> Result<()> {
     let world = World::cluster(3).await?;

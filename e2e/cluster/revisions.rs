@@ -1,4 +1,4 @@
-//! Revisions: written as Go writes them, put right when somebody edits them, and cut to their limit.
+//! Revisions: their serialized form, their repair after edits, and their limit.
 
 use anyhow::{Result, ensure};
 use kube::api::{ListParams, Patch, PatchParams};
@@ -8,31 +8,41 @@ use crate::observe::uids;
 use crate::world::manifest::{IMAGE, daemon_set, with};
 use crate::world::{World, eventually};
 
-/// C40, C41: what we write is, byte for byte, what Go's encoder writes
+/// C40, C41: the data of a revision equals the output of Go's encoder, byte for byte
 #[tokio::test]
-async fn the_revision_is_written_as_go_writes_it() -> Result<()> {
+async fn a_revision_equals_the_output_of_go() -> Result<()> {
     let world = World::cluster(1).await?;
     let odd =
         json!({"spec": {"template": {"metadata": {"annotations": {"odd": "<a> & \u{2028} é"}}}}});
     world.roll_out(&with(daemon_set("a"), odd)).await?;
     let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions", world.namespace);
     let text = world.client.request_text(http::Request::get(path).body(Vec::new())?).await?;
-    // A sandbox serves text unescaped, an API server before 1.34 adds empty creation times.
+    // A sandbox serves text unescaped; an API server before 1.34 adds empty creation timestamps.
     let text = [("\\u003c", "<"), ("\\u003e", ">"), ("\\u0026", "&"), ("\\u2028", "\u{2028}")]
         .iter()
         .fold(text, |text, (escaped, plain)| text.replace(escaped, plain))
         .replace("\"creationTimestamp\":null,", "");
     let expected = format!(
-        r#"{{"spec":{{"template":{{"$patch":"replace","metadata":{{"annotations":{{"odd":"<a> & {} é"}},"labels":{{"app":"a"}}}},"spec":{{"containers":[{{"image":"{IMAGE}","imagePullPolicy":"IfNotPresent","name":"main","resources":{{}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{{}},"terminationGracePeriodSeconds":1}}}}}}}}"#,
+        "{{\"spec\":{{\"template\":{{\"$patch\":\"replace\",\"metadata\":{{\
+         \"annotations\":{{\"odd\":\"<a> & {} é\"}},\
+         \"labels\":{{\"app\":\"a\"}}}},\
+         \"spec\":{{\"containers\":[{{\"image\":\"{IMAGE}\",\"imagePullPolicy\":\"IfNotPresent\",\
+         \"name\":\"main\",\"resources\":{{}},\
+         \"terminationMessagePath\":\"/dev/termination-log\",\
+         \"terminationMessagePolicy\":\"File\"}}],\
+         \"dnsPolicy\":\"ClusterFirst\",\"restartPolicy\":\"Always\",\
+         \"schedulerName\":\"default-scheduler\",\
+         \"securityContext\":{{}},\"terminationGracePeriodSeconds\":1}}}}}}}}",
         '\u{2028}'
     );
     ensure!(text.contains(&expected), "{text}\nlacks\n{expected}");
     Ok(())
 }
 
-/// C42, C46: a history edited by hand is put right: missing labels return, deleted revisions are made again
+/// C42, C46: an edited history is repaired: missing labels are restored, deleted revisions are
+/// created again
 #[tokio::test]
-async fn a_history_edited_by_hand_is_put_right() -> Result<()> {
+async fn an_edited_history_is_repaired() -> Result<()> {
     let world = World::cluster(2).await?;
     world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
@@ -60,9 +70,9 @@ async fn a_history_edited_by_hand_is_put_right() -> Result<()> {
     Ok(())
 }
 
-/// C44: history is cut to its limit, and never a revision that a pod carries
+/// C44: the history is limited, and revisions of existing pods are never deleted
 #[tokio::test]
-async fn history_is_cut_to_its_limit() -> Result<()> {
+async fn history_is_limited() -> Result<()> {
     let world = World::cluster(1).await?;
     world.roll_out(&with(daemon_set("a"), json!({"spec": {"revisionHistoryLimit": 1}}))).await?;
     for round in 0..3 {

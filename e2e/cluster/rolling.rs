@@ -1,4 +1,4 @@
-//! Rolling updates: budgets, surge, changes of mind, undo.
+//! Rolling updates: budgets, surge, changed templates, undo.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::world::{World, eventually};
 
 const ONE_POD_PER_NODE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
 
-/// C51, C52: two down at once are allowed, so never three are
+/// C51, C52: with maxUnavailable 2, at most two nodes have no available pod
 #[tokio::test]
 async fn a_rollout_keeps_to_max_unavailable() -> Result<()> {
     let world = World::cluster(6).await?;
@@ -20,11 +20,11 @@ async fn a_rollout_keeps_to_max_unavailable() -> Result<()> {
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     world.settled("a").await?;
     let report = observer.finish().await?;
-    ensure!(report.nodes_down_most > 0, "nothing was rolled");
+    ensure!(report.nodes_down_most > 0, "nothing was rolled out");
     Ok(())
 }
 
-/// C51: a percentage is rounded up, and 100% replaces all at once
+/// C51: a percentage is rounded up, and 100% replaces all pods at once
 #[tokio::test]
 async fn all_may_be_unavailable_at_once() -> Result<()> {
     let world = World::cluster(6).await?;
@@ -67,12 +67,12 @@ async fn a_bad_rollout_stops_at_its_budget_and_undo_repairs_it() -> Result<()> {
     world.kubectl(&["rollout", "undo", "ds/a"]).await?;
     world.settled("a").await?;
     let report = observer.finish().await?;
-    // The one bad pod came and went, and so did the one that it replaced: nobody else noticed.
+    // Only the failing pod and the one that it replaced changed.
     ensure!(report.created.len() == 2 && report.deleted.len() == 2, "{report:?}");
     Ok(())
 }
 
-/// C26, C53: while the surge pods are not ready, the old ones stay
+/// C26, C53: the old pods stay while the surge pods are not ready
 #[tokio::test]
 async fn a_surge_with_pods_that_are_never_ready_keeps_the_old_ones() -> Result<()> {
     let world = World::cluster(4).await?;
@@ -106,9 +106,10 @@ async fn a_surge_with_pods_that_are_never_ready_keeps_the_old_ones() -> Result<(
     Ok(())
 }
 
-/// C42, C52, C55: a template flipped back and forth in mid-rollout ends where it was last, within budget all along
+/// C42, C52, C55: a template that changes repeatedly during a rollout ends as last set, always
+/// within budget
 #[tokio::test]
-async fn a_template_flipped_in_mid_rollout_ends_where_it_was_last() -> Result<()> {
+async fn a_template_changed_during_a_rollout_ends_as_last_set() -> Result<()> {
     let world = World::cluster(6).await?;
     world.roll_out(&daemon_set("a")).await?;
     let observer = Observer::start(&world, "a", ONE_POD_PER_NODE).await?;
@@ -133,7 +134,7 @@ async fn a_template_flipped_in_mid_rollout_ends_where_it_was_last() -> Result<()
     Ok(())
 }
 
-/// C42: going back to a template that pods still have restarts none of them
+/// C42: restoring a template restarts no pod that still has it
 #[tokio::test]
 async fn undo_keeps_the_pods_that_still_have_the_template() -> Result<()> {
     let world = World::cluster(4).await?;
@@ -181,14 +182,14 @@ async fn on_delete_waits_for_the_operator() -> Result<()> {
         Ok(())
     })
     .await?;
-    ensure!(uids(&world, "a").await? == before, "OnDelete replaced pods by itself");
+    ensure!(uids(&world, "a").await? == before, "OnDelete replaced pods without a deletion");
     world.kubectl(&["delete", "pods", "-l", "app=a"]).await?;
     world.settled("a").await?;
     ensure!(uids(&world, "a").await?.is_disjoint(&before), "an old pod is left");
     Ok(())
 }
 
-/// C54: with minReadySeconds a new pod counts only after it has been ready that long
+/// C54: with minReadySeconds a new pod counts only after it has been ready for that time
 #[tokio::test]
 async fn min_ready_seconds_delay_availability() -> Result<()> {
     let world = World::cluster(2).await?;

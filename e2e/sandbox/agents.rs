@@ -1,4 +1,5 @@
-//! The node agents that people run, as their manifests stand: applied with kubectl, settled by the controller.
+//! The manifests of popular node agents, unmodified: applied with kubectl, rolled out by the
+//! controller.
 
 use std::path::Path;
 
@@ -10,7 +11,8 @@ use crate::world::{Setup, World, command, eventually};
 
 const AGENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/agents");
 
-/// S3, S9, S12, S22: kubectl applies what the sandbox keeps, names what it does not, and all agents come up
+/// S3, S9, S12, S22: kubectl applies the kinds that the sandbox serves, the error names the others,
+/// and all agents become available
 #[tokio::test]
 async fn popular_node_agents_are_applied_and_settle() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
@@ -23,7 +25,7 @@ async fn popular_node_agents_are_applied_and_settle() -> Result<()> {
         "poddisruptionbudgets.policy \"calico-kube-controllers\" is forbidden",
         "services \"node-exporter\" is forbidden",
     ] {
-        ensure!(output.stderr.contains(refusal), "it lacks {refusal:?}: {}", output.stderr);
+        ensure!(output.stderr.contains(refusal), "{refusal:?} is missing: {}", output.stderr);
     }
     let created = output.stdout.lines().filter(|line| line.starts_with("daemonset.apps/")).count();
     ensure!(created == 10, "{created} DaemonSets: {}", output.stdout);
@@ -46,7 +48,7 @@ async fn popular_node_agents_are_applied_and_settle() -> Result<()> {
     Ok(())
 }
 
-/// S12, S20: --apply passes over what is not served, and the rest settles
+/// S12, S20: --apply skips kinds that are not served, and the other objects settle
 #[tokio::test]
 async fn a_sandbox_that_applies_the_agents_itself_settles() -> Result<()> {
     let directory = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! What a user gets wrong: one clear line that names the thing, an exit code, nothing left running.
+//! User errors: one clear line that names the cause, an exit code, and no process left running.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tokio::process::Command;
 use crate::world::command::{Output, finish};
 use crate::world::process::EVERYNODE;
 
-/// Runs `everynode` without a cluster. `{dir}` in an argument is the directory.
+/// Runs `everynode` without a cluster. `{dir}` in an argument stands for the directory.
 async fn everynode(directory: &Path, arguments: &[&str], input: &str) -> Result<Output> {
     let directory_name = directory.to_string_lossy();
     let mut command = Command::new(EVERYNODE);
@@ -45,9 +45,9 @@ faults:
 ";
 const NO_NODES: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
 
-/// S1, S17, S20: each mistake is named in one line, and nothing keeps running
+/// S1, S17, S20: each error is reported in one line, and no process keeps running
 #[tokio::test]
-async fn each_mistake_is_named_in_one_line() -> Result<()> {
+async fn each_user_error_is_reported_in_one_line() -> Result<()> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let taken = listener.local_addr()?.to_string();
     let directory = tempfile::tempdir()?;
@@ -99,10 +99,10 @@ async fn each_mistake_is_named_in_one_line() -> Result<()> {
     Ok(())
 }
 
-/// One line, an exit code; `finish` has seen the process end.
+/// Checks for one line and an exit code; `finish` has seen the process end.
 fn check(output: &Output, named: &str) -> Result<()> {
     let lines: Vec<&str> = output.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-    ensure!(output.code != 0, "exit code 0, and said {lines:?}");
+    ensure!(output.code != 0, "exit code 0, and printed {lines:?}");
     ensure!(output.code != 101, "a panic: {lines:?}");
     ensure!(lines.len() == 1, "not one line: {lines:#?}");
     ensure!(lines[0].starts_with("error: "), "{:?}", lines[0]);
@@ -110,9 +110,9 @@ fn check(output: &Output, named: &str) -> Result<()> {
     Ok(())
 }
 
-/// S20: what can't settle says what it waits for
+/// S20: the error about a cluster that does not settle names what is missing
 #[tokio::test]
-async fn a_sandbox_that_cannot_settle_says_why() -> Result<()> {
+async fn a_sandbox_that_does_not_settle_reports_the_reason() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let manifest = crate::world::manifest::daemon_set("stuck");
     let manifest =
@@ -128,7 +128,7 @@ async fn a_sandbox_that_cannot_settle_says_why() -> Result<()> {
     Ok(())
 }
 
-/// C23, S20, S25: the demo settles by itself and exits 0, leaving no file behind
+/// C23, S20, S25: the demo settles, exits with 0, and leaves no file behind
 #[tokio::test]
 async fn the_demo_settles_and_exits() -> Result<()> {
     let directory = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! Shell completion as people have it: in the shells themselves, at a prompt, with the Tab key.
+//! Shell completion in real shells, at a prompt, with the Tab key.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::world::{Setup, World};
 
 const SIZE: (u16, u16) = (120, 30);
 
-/// How a shell is started without its user's settings, and what its user has in them.
+/// How to start a shell without the user's settings, and the line that enables completion.
 struct Shell {
     program: &'static str,
     arguments: &'static [&'static str],
@@ -36,7 +36,7 @@ const SHELLS: [Shell; 3] = [
     },
 ];
 
-/// Names of DaemonSets and nodes come from the cluster, and the line that Tab completed is one that runs.
+/// Names of DaemonSets and nodes come from the cluster, and the completed line can be executed.
 #[tokio::test]
 async fn every_shell_completes_names_of_the_cluster_on_tab() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 1, ..Setup::default() }).await? else {
@@ -60,7 +60,7 @@ async fn completes(world: &World, shell: &Shell) -> Result<()> {
     let mut terminal = Terminal::with(world, shell.program, shell.arguments, SIZE)?;
     let directory = Path::new(EVERYNODE).parent().context("a program is in a directory")?;
     let path = format!("export PATH={}:$PATH", directory.display());
-    // The quotes keep what is typed from being what is waited for.
+    // The quotes distinguish the typed text from the expected output.
     terminal.press(&format!("{path}; {}; echo 're'ady\r", shell.settings))?;
     terminal.shows("ready").await?;
     let namespace = &world.namespace;

@@ -1,10 +1,12 @@
-//! A conversation with the real kubectl, and with everynode's commands: what a person types, and what is answered, word for word.
+//! Transcripts of sessions with kubectl and the commands of everynode, compared word for word.
 //!
-//! Each file of e2e/conversation is one conversation with a sandbox of its own. A line that starts with `$ ` is run by a
-//! shell (kubectl and everynode are on its path), `< ` lines are its standard input, and what follows is what it prints, on either
-//! stream, and `! CODE` if it fails. `-- or --` separates answers that depend on kubectl's version, and `[1.28..]` or
-//! `[..1.27]` after the `$` says which versions are asked at all. Ages, UIDs, ports and the like are told by their sort:
-//! `<age>`. `EVERYNODE_UPDATE=replace` writes down what was answered; `=append` adds it as one more answer.
+//! Each file of e2e/sandbox/conversation is one session with its own sandbox. A shell runs each
+//! line that starts with `$ ` (kubectl and everynode are in its path). `< ` lines are standard
+//! input. The following lines are the output of both streams, and `! CODE` a nonzero exit code. `--
+//! or --` separates outputs that depend on kubectl's version; `[1.28..]` or `[..1.27]` after the
+//! `$` limits a command to versions of kubectl. Ages, UIDs, ports and the like are replaced by
+//! their kind: `<age>`. `EVERYNODE_UPDATE=replace` writes the actual output to the file; `=append`
+//! adds it as an alternative.
 
 pub mod normalize;
 mod script;
@@ -20,13 +22,13 @@ use crate::world::process::EVERYNODE;
 use crate::world::{Setup, World};
 use script::{Entry, Script};
 
-/// How long a look at the cluster is repeated until it shows what it should.
+/// Maximum time for which a read command is repeated until its output is as expected.
 const LOOK_DEADLINE: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// S8: watch where it prints lines, what it refuses, and which right it lacks
+/// S8: watch without a terminal, its errors, and missing permissions
 #[tokio::test]
-async fn watch_tells_changes_in_lines_where_there_is_no_terminal() -> Result<()> {
+async fn watch_prints_changes_as_lines_without_a_terminal() -> Result<()> {
     hold("watch").await
 }
 
@@ -36,7 +38,7 @@ async fn objects_are_applied_edited_and_compared() -> Result<()> {
     hold("apply").await
 }
 
-/// S4, S6, S7: get, in all its forms, on list and on watch
+/// S4, S6, S7: get, in all its forms, with list and watch
 #[tokio::test]
 async fn objects_are_shown_in_every_form() -> Result<()> {
     hold("get").await
@@ -72,21 +74,22 @@ async fn roles_decide_who_may_do_what() -> Result<()> {
     hold("authorize").await
 }
 
-/// C41, C46: top, status, history, diff, undo and restart, on a terminal and piped, with the exit code of each
+/// C41, C46: top, status, history, diff, undo and restart, on a terminal and piped, with the exit
+/// code of each
 #[tokio::test]
-async fn operators_are_told_what_holds_up_a_rollout_and_bring_templates_back() -> Result<()> {
+async fn operators_see_what_holds_up_a_rollout_and_restore_templates() -> Result<()> {
     hold("operate").await
 }
 
-/// S8: without a right it is named which one, for whom, and what can be told without is told
+/// S8: errors name the missing permission and the user, and the commands print what they can
 #[tokio::test]
-async fn operators_without_a_right_are_told_which_one() -> Result<()> {
+async fn operators_without_a_permission_are_told_which_one() -> Result<()> {
     hold("rights").await
 }
 
-/// S8, S9, S12: what a real cluster refuses is refused in the same words
+/// S8, S9, S12: the sandbox rejects what a real cluster rejects, with the same messages
 #[tokio::test]
-async fn what_is_wrong_is_refused_in_upstreams_words() -> Result<()> {
+async fn invalid_requests_are_rejected_with_upstreams_messages() -> Result<()> {
     hold("refuse").await
 }
 
@@ -122,11 +125,11 @@ async fn hold(name: &str) -> Result<()> {
     bail!("{}: {} answers are not as expected\n\n{}", path.display(), wrong.len(), wrong.join("\n"))
 }
 
-/// A shell with kubectl in its path, in a directory of its own.
+/// A shell with kubectl in its path, in its own directory.
 struct Shell {
     path: String,
     home: PathBuf,
-    /// kubectl's own: (1, 32).
+    /// The version of kubectl: (1, 32).
     version: (u32, u32),
 }
 
@@ -148,8 +151,8 @@ impl Shell {
         Ok(Shell { path, home, version })
     }
 
-    /// Runs one line. A look at the cluster is repeated until it shows what is expected: what it shows may still be on
-    /// its way.
+    /// Runs one line. A command that reads the cluster is repeated until its output is as expected,
+    /// since the state may still be changing.
     async fn ask(&self, world: &World, entry: &Entry) -> Result<String> {
         let started = Instant::now();
         let mut looks = tokio::time::interval(LOOK_INTERVAL);

@@ -1,4 +1,5 @@
-//! The manifests under deploy/: they are what their kinds say, and grant no right beyond those that the controller uses.
+//! The manifests under deploy/: they are valid, and grant only the permissions that the controller
+//! uses.
 
 mod priority;
 
@@ -26,7 +27,7 @@ fn documents(text: &str) -> Result<Vec<Value>> {
     text.split("\n---\n").map(|text| Ok(serde_saphyr::from_str(text)?)).collect()
 }
 
-/// A copy of deploy/, with a directory beside it to render.
+/// A copy of deploy/, with a directory for overlays beside it.
 struct Overlay(tempfile::TempDir);
 
 impl Overlay {
@@ -34,7 +35,7 @@ impl Overlay {
         self.0.path().join(path)
     }
 
-    /// The base with these components, as a user's own kustomization has them.
+    /// The base with these components, as in a user's kustomization.
     async fn of(components: &[&str]) -> Result<Vec<Value>> {
         let overlay = Overlay(tempfile::tempdir()?);
         overlay.copy()?;
@@ -66,7 +67,7 @@ impl Overlay {
         Ok(directory)
     }
 
-    /// The component as an overlay in the words of kustomize 2.
+    /// The component as an overlay for kustomize 2.
     fn old_style(&self, component: &str) -> Result<PathBuf> {
         let file = self.path(component).join("kustomization.yaml");
         let mut content: Value = serde_saphyr::from_str(&std::fs::read_to_string(&file)?)?;
@@ -81,7 +82,7 @@ impl Overlay {
     }
 }
 
-/// kubectl has kustomize 2 before 1.21, which knows no components.
+/// Whether kubectl contains kustomize 2 (before 1.21), which does not support components.
 async fn knows_components(home: &Path) -> Result<bool> {
     Ok(minor_version(home).await? >= 21)
 }
@@ -94,7 +95,8 @@ async fn minor_version(home: &Path) -> Result<u32> {
     Ok(minor.trim_end_matches('+').parse()?)
 }
 
-/// The base in another namespace, as the component for that says; kube-system with a kubectl that can't.
+/// The base in another namespace, as the component for that describes; in kube-system if kubectl
+/// does not support components.
 async fn in_own_namespace() -> Result<(&'static str, Vec<Value>)> {
     let overlay = Overlay(tempfile::tempdir()?);
     if minor_version(overlay.0.path()).await? < 22 {
@@ -149,7 +151,7 @@ fn pod(documents: &[Value]) -> Result<PodSpec> {
     deployment.spec.and_then(|spec| spec.template.spec).context("no pod spec")
 }
 
-/// The arguments as the kubelet hands them over, with `$(NAME)` replaced.
+/// The arguments as the kubelet passes them, with `$(NAME)` replaced.
 fn arguments(container: &Container) -> Vec<String> {
     let mut arguments = container.args.clone().unwrap_or_default();
     for variable in container.env.iter().flatten() {
@@ -181,16 +183,16 @@ fn starts_with_known_options(container: &Container) -> Result<()> {
     Ok(())
 }
 
-/// A field that no type has would be gone.
+/// Fails if a field is unknown to its type, and so would be lost.
 fn round_trip<K: DeserializeOwned + serde::Serialize>(document: &Value) -> Result<()> {
     let typed: K = serde_json::from_value(document.clone())?;
     let back = serde_json::to_value(typed)?;
-    ensure!(back == *document, "of {document} the API knows {back}");
+    ensure!(back == *document, "{document} is {back} for the API");
     Ok(())
 }
 
 #[tokio::test]
-async fn every_field_is_one_that_its_kind_has() -> Result<()> {
+async fn every_field_is_known_to_its_kind() -> Result<()> {
     let mut documents = base().await?;
     for component in COMPONENTS {
         documents.extend(Overlay::of(&[component]).await?);
@@ -208,7 +210,7 @@ async fn every_field_is_one_that_its_kind_has() -> Result<()> {
             "Role" => round_trip::<Role>(document)?,
             "RoleBinding" => round_trip::<RoleBinding>(document)?,
             "FlowSchema" => round_trip::<FlowSchema>(document)?,
-            // Custom resources, whose types are prometheus-operator's.
+            // Custom resources, whose types belong to prometheus-operator.
             "ServiceMonitor" | "PrometheusRule" => {}
             other => anyhow::bail!("no type for {other}"),
         }
@@ -216,7 +218,8 @@ async fn every_field_is_one_that_its_kind_has() -> Result<()> {
     Ok(())
 }
 
-/// A control-plane node that is to run nothing else, that its cloud has not greeted, and that has no network yet.
+/// A control-plane node with its taint, not initialized by its cloud provider yet, and without
+/// network.
 async fn take_the_network_away(world: &World) -> Result<()> {
     let node = World::node_names(&world.list_nodes().await?).pop().context("no node")?;
     world.kubectl(&["taint", "node", &node, "CriticalAddonsOnly=true:NoExecute"]).await?;
@@ -226,7 +229,7 @@ async fn take_the_network_away(world: &World) -> Result<()> {
     {
         world.kubectl(&["taint", "node", &node, &format!("{key}{effect}")]).await?;
     }
-    // The taint of this one follows the condition.
+    // The sandbox derives this node's taint from the condition.
     let condition =
         json!({"type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated"});
     let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
@@ -240,10 +243,10 @@ async fn take_the_network_away(world: &World) -> Result<()> {
     .await
 }
 
-/// All but custom resources, whose definitions are prometheus-operator's to bring, and FlowSchemas, which the sandbox does not
-/// serve.
+/// All objects except custom resources, whose definitions prometheus-operator installs, and
+/// FlowSchemas, which the sandbox does not serve.
 #[tokio::test]
-async fn the_api_server_takes_every_manifest_in_a_dry_run() -> Result<()> {
+async fn the_api_server_accepts_every_manifest_in_a_dry_run() -> Result<()> {
     let setup = Setup { nodes: 1, controller: false, ..Setup::default() };
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
     let dry_run = async |documents: &[Value]| {
@@ -262,9 +265,9 @@ async fn the_api_server_takes_every_manifest_in_a_dry_run() -> Result<()> {
     for mut documents in rendered {
         documents
             .retain(|document| !unserved.iter().any(|version| document["apiVersion"] == **version));
-        let said = dry_run(&documents).await?.ok()?;
-        ensure!(said.lines().count() == documents.len(), "of {documents:?} it said {said}");
-        ensure!(said.lines().all(|line| line.ends_with(" created (server dry run)")), "{said}");
+        let output = dry_run(&documents).await?.ok()?;
+        ensure!(output.lines().count() == documents.len(), "{output} for {documents:?}");
+        ensure!(output.lines().all(|line| line.ends_with(" created (server dry run)")), "{output}");
     }
     let mut wrong = base().await?;
     for document in &mut wrong {
@@ -281,9 +284,9 @@ async fn the_api_server_takes_every_manifest_in_a_dry_run() -> Result<()> {
     Ok(())
 }
 
-/// The sandbox runs no Deployments: their pod stands for them, and is held to all rules of pods.
+/// The sandbox runs no Deployments, so their pod template is created as a pod, and validated.
 #[tokio::test]
-async fn the_api_server_takes_it_and_its_pod_runs_where_there_is_no_network_yet() -> Result<()> {
+async fn the_pod_runs_on_a_node_without_network() -> Result<()> {
     let setup = Setup { nodes: 1, controller: false, ..Setup::default() };
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
     let documents = base().await?;
@@ -300,8 +303,8 @@ async fn the_api_server_takes_it_and_its_pod_runs_where_there_is_no_network_yet(
     for (what, item) in [("account", json!(account)), ("pod", json!([pod]))] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": item}).to_string();
         let arguments = ["--namespace=", "apply", "-f", "-"];
-        let said = world.kubectl_with_input(&arguments, &list).await?.ok().context(what)?;
-        ensure!(!said.is_empty(), "kubectl did nothing");
+        let output = world.kubectl_with_input(&arguments, &list).await?.ok().context(what)?;
+        ensure!(!output.is_empty(), "kubectl did nothing");
     }
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), "kube-system");
     eventually("the pod runs", async || {
@@ -313,12 +316,12 @@ async fn the_api_server_takes_it_and_its_pod_runs_where_there_is_no_network_yet(
 }
 
 #[tokio::test]
-async fn the_deployment_starts_the_program_with_options_that_it_knows() -> Result<()> {
+async fn the_deployment_uses_valid_options() -> Result<()> {
     starts_with_known_options(&container(&base().await?)?)
 }
 
 #[tokio::test]
-async fn on_the_control_plane_it_asks_the_nodes_own_api_server() -> Result<()> {
+async fn on_the_control_plane_it_uses_the_nodes_own_api_server() -> Result<()> {
     let documents = Overlay::of(&["control-plane"]).await?;
     let pod = pod(&documents)?;
     let affinity = pod.affinity.clone().context("no affinity")?;
@@ -330,9 +333,9 @@ async fn on_the_control_plane_it_asks_the_nodes_own_api_server() -> Result<()> {
     starts_with_known_options(&container(&documents)?)
 }
 
-/// What both forms say of the container itself must not drift apart.
+/// The container settings of both forms must be equal.
 #[tokio::test]
-async fn the_static_pod_is_as_confined_as_the_deployments() -> Result<()> {
+async fn the_static_pod_has_the_security_settings_of_the_deployment() -> Result<()> {
     let file = std::fs::read_to_string(Path::new(DEPLOY).join("static-pod.yaml"))?;
     let alone: Pod = serde_saphyr::from_str(&file)?;
     let alone = alone.spec.context("no spec")?;
@@ -348,9 +351,9 @@ async fn the_static_pod_is_as_confined_as_the_deployments() -> Result<()> {
     Ok(())
 }
 
-/// In another namespace the lease is where the role lets it be, and nothing else changes.
+/// In another namespace, the lease is where the role permits it, and nothing else changes.
 #[tokio::test]
-async fn in_a_namespace_of_its_own_the_lease_is_there_too() -> Result<()> {
+async fn in_another_namespace_the_lease_moves_too() -> Result<()> {
     let (namespace, moved) = in_own_namespace().await?;
     let role: Role = one(&moved, "Role")?;
     ensure!(role.metadata.namespace.as_deref() == Some(namespace), "{role:?}");
@@ -378,7 +381,7 @@ async fn the_image_is_built_with_the_workspaces_rust_and_runs_as_the_manifests_u
     ensure!(dockerfile.contains(&format!("FROM rust:{rust}-")), "Cargo.toml asks for {rust}");
     let pod = pod(&base().await?)?;
     let user = pod.security_context.and_then(|context| context.run_as_user).context("no user")?;
-    ensure!(dockerfile.contains(&format!("USER {user}:")), "the manifest says {user}");
+    ensure!(dockerfile.contains(&format!("USER {user}:")), "the manifest has {user}");
     let version = format!("everynode:{}", env!("CARGO_PKG_VERSION"));
     ensure!(pod.containers[0].image.as_deref() == Some(&*version), "the version is {version}");
     Ok(())
@@ -391,9 +394,10 @@ async fn a_cluster_of_one_node_gets_one_replica() -> Result<()> {
     Ok(())
 }
 
-/// The option and the right that it needs come together, and nothing else of the arguments differs.
+/// The component adds the option and the permission that it requires, and changes no other
+/// argument.
 #[tokio::test]
-async fn where_namespaces_have_node_selectors_it_heeds_them_and_may_read_them() -> Result<()> {
+async fn the_component_for_node_selectors_adds_option_and_permission() -> Result<()> {
     let (base, documents) = (base().await?, Overlay::of(&["namespace-node-selectors"]).await?);
     starts_with_known_options(&container(&documents)?)?;
     let mut expected = arguments(&container(&base)?);

@@ -1,4 +1,4 @@
-//! A leader that stops for longer than its lease lasts, and wakes up with writes still to send.
+//! A leader that is stopped for longer than its lease, and resumes with writes still to send.
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ const FLAGS: [&str; 4] = [
     "--leader-elect-retry-period=200ms",
 ];
 
-/// So slow that there is always a write waiting for its turn.
+/// A low rate, so that a write is always waiting.
 const SLOW: [&str; 2] = ["--kube-api-qps=5", "--kube-api-burst=1"];
 
-/// C63: a leader that was stopped (SIGSTOP) while another took over writes nothing when it goes on, although it has
-/// writes to send, and ends with an error that names the lease
+/// C63: a leader that was stopped (SIGSTOP) while another replica took over writes nothing after it
+/// resumes, although it has writes to send, and ends with an error that names the lease
 #[tokio::test]
-async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() -> Result<()> {
+async fn a_leader_that_was_stopped_does_not_act_when_it_resumes() -> Result<()> {
     let arguments = ["--log-level=debug", "--log-format=json"];
     let setup = Setup { nodes: 40, controller: false, arguments: &arguments };
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
@@ -36,7 +36,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() -> Result<()> 
     let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
     let observer = Observer::start(&world, "a", limits).await?;
     world.create_daemon_set(&daemon_set("a")).await?;
-    eventually("the first replica is at work", async || {
+    eventually("the first replica is writing", async || {
         let pods = world.pods_of("a").await?.len();
         ensure!(pods > 7, "{pods} pods");
         Ok(())
@@ -55,16 +55,21 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_goes_on() -> Result<()> 
     observer.finish().await?;
     second.check_running()?;
 
-    let took_over = world.asked_by(&world.namespace, "second")?;
-    let took_over = took_over.iter().find(|asked| asked.verb == "update");
+    let took_over = world.requests_of(&world.namespace, "second")?;
+    let took_over = took_over.iter().find(|request| request.verb == "update");
     let took_over = took_over.context("the second replica never took the lease")?.number;
-    let mut late = world.asked_by(&world.namespace, "first")?;
-    // An event tells of what was done before.
+    let mut late = world.requests_of(&world.namespace, "first")?;
+    // An event may report what was done before.
     let is_event = |resource: &str| resource == "events.events.k8s.io";
-    late.retain(|asked| asked.number > took_over && asked.is_write() && !is_event(&asked.resource));
+    late.retain(|request| {
+        request.number > took_over && request.is_write() && !is_event(&request.resource)
+    });
     ensure!(late.is_empty(), "the first replica wrote after it was succeeded: {late:?}");
     let events = world.events().list(&Default::default()).await?.items;
     let failed = events.iter().find(|event| event.reason.as_deref() == Some("FailedCreate"));
-    ensure!(failed.is_none(), "what was left to the second replica is told as failed: {failed:?}");
+    ensure!(
+        failed.is_none(),
+        "what was left to the second replica is reported as failed: {failed:?}"
+    );
     Ok(())
 }

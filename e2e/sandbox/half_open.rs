@@ -1,4 +1,5 @@
-//! A connection that is open and carries nothing any more, as a firewall leaves it that has forgotten it.
+//! Connections that are open but transfer nothing any more, as after a firewall has dropped their
+//! state.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -6,9 +7,9 @@ use kube::api::Api;
 
 use super::leader::holder;
 use super::separate_process::bare;
-use crate::world::cable::{Cable, Condition};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::Process;
+use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{World, eventually};
 
 async fn renewals(world: &World) -> Result<Option<jiff::Timestamp>> {
@@ -17,12 +18,13 @@ async fn renewals(world: &World) -> Result<Option<jiff::Timestamp>> {
     Ok(spec.and_then(|spec| spec.renew_time).map(|time| time.0))
 }
 
-/// C64: connections that carry nothing any more cost neither the lease nor the rollout: both go on by new ones
+/// C64: connections that transfer nothing cost neither the lease nor the rollout: both continue on
+/// new connections
 #[tokio::test]
-async fn a_leader_keeps_its_lease_over_a_dead_connection() -> Result<()> {
+async fn a_leader_keeps_its_lease_when_a_connection_stalls() -> Result<()> {
     let Some(world) = bare(3).await? else { return Ok(()) };
-    let cable = Cable::to(&world.kubeconfig).await?;
-    let kubeconfig = cable.kubeconfig(&world.kubeconfig)?;
+    let proxy = TcpProxy::to(&world.kubeconfig).await?;
+    let kubeconfig = proxy.kubeconfig(&world.kubeconfig)?;
     let arguments = [
         "run",
         "--leader-elect-lease-duration=6s",
@@ -35,17 +37,17 @@ async fn a_leader_keeps_its_lease_over_a_dead_connection() -> Result<()> {
     let mut controller = Process::everynode_with(directory, "run", &arguments, Some(&kubeconfig))?;
     let leader = holder(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
-    cable.strike(Condition::Clamped);
-    let struck = renewals(&world).await?;
+    proxy.break_existing(Condition::Stalled);
+    let existing = renewals(&world).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
-    // Longer than the deadline after which it would have given up.
-    let later = struck.context("no renewal")? + jiff::SignedDuration::from_secs(5);
+    // Longer than the renew deadline.
+    let later = existing.context("no renewal")? + jiff::SignedDuration::from_secs(5);
     eventually("the lease is renewed", async || {
         controller.check_running()?;
         let renewed = renewals(&world).await?;
         ensure!(
             renewed > Some(later),
-            "{renewed:?}, and was at {struck:?}\n{}",
+            "{renewed:?}, and was at {existing:?}\n{}",
             controller.output()
         );
         Ok(())

@@ -1,5 +1,5 @@
-//! Taking over from kube-controller-manager: what Go wrote is kept, and no pod restarts. Needs a cluster whose controller starts
-//! later.
+//! Taking over from kube-controller-manager: revisions written by Go are kept, and no pod restarts.
+//! Requires a cluster whose controller starts later.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
@@ -13,10 +13,10 @@ use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 
-/// A hash as upstream's FNV makes them: nothing that we would compute.
+/// A hash computed by upstream's FNV, which differs from ours.
 const THEIR_HASH: &str = "7d9f8c6b54";
 
-/// C41, C42, C45: revisions and pods as another controller left them are kept, each pod and each name
+/// C41, C42, C45: revisions and pods of another controller are kept, with their names
 #[tokio::test]
 async fn a_daemon_set_is_taken_over_without_a_restart() -> Result<()> {
     for (what, change) in [
@@ -61,7 +61,7 @@ async fn take_over(world: &World, change: &Value) -> Result<()> {
     Ok(())
 }
 
-/// C41, C46: a current revision that is deleted comes back under the name and hash that it had.
+/// C41, C46: a deleted current revision is created again with the same name and hash.
 async fn loses_its_revision(world: &World, name: &str) -> Result<()> {
     world.revisions().delete(name, &Default::default()).await?;
     let found = eventually("the revision is made again", async || {
@@ -78,7 +78,8 @@ async fn loses_its_revision(world: &World, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The template as the server serves it, in the form that upstream stores, with a difference that means nothing.
+/// The template as the server serves it, in the form that upstream stores, with a difference
+/// without meaning.
 fn their_revision(ds: &DaemonSet, change: &Value) -> Result<ControllerRevision> {
     let template = ds.spec.as_ref().map(|spec| serde_json::to_value(&spec.template)).transpose()?;
     let mut template = with(template.unwrap_or_default(), json!({"$patch": "replace"}));
@@ -109,7 +110,8 @@ fn their_pod(ds: &DaemonSet, node: &str) -> Result<Pod> {
     Ok(serde_json::from_value(json!({
         "metadata": {
             "generateName": "a-",
-            "labels": {"app": "a", "controller-revision-hash": THEIR_HASH, "pod-template-generation": "1"},
+            "labels": {"app": "a", "controller-revision-hash": THEIR_HASH,
+                       "pod-template-generation": "1"},
             "ownerReferences": [owner(ds)],
         },
         "spec": spec,

@@ -1,9 +1,9 @@
-//! `explain` and `plan` as people use them, word for word.
+//! The output of `explain` and `plan`, word for word.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use expect_test::expect;
+use expect_test::{expect, expect_file};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
@@ -22,14 +22,15 @@ async fn everynode(world: &World, arguments: &[&str], input: &str) -> Result<Out
     world.finish(command, input).await
 }
 
-async fn told(world: &World, arguments: &[&str]) -> Result<String> {
+async fn output_of(world: &World, arguments: &[&str]) -> Result<String> {
     let text = everynode(world, arguments, "").await?.ok()?;
     Ok(answer(&text, &world.namespace))
 }
 
-/// C12, C13, C52: what keeps pods away and what holds the rollout up has a name, and what needs attention comes first.
+/// C12, C13, C52: explain names the reasons against pods and what holds up the rollout; nodes that
+/// need attention come first.
 #[tokio::test(flavor = "multi_thread")]
-async fn explain_names_what_holds_a_rollout_up_and_why_nodes_have_no_pod() -> Result<()> {
+async fn explain_names_the_reasons_for_delays_and_for_nodes_without_a_pod() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 6, ..Setup::default() }).await? else {
         return Ok(());
     };
@@ -45,40 +46,19 @@ async fn explain_names_what_holds_a_rollout_up_and_why_nodes_have_no_pod() -> Re
     let unpullable = json!({"spec": {"template": {"metadata": {"annotations": lifecycle}}}});
     world.patch_daemon_set("agent", with(image_patch(NEXT_IMAGE), unpullable)).await?;
     let text = eventually("the new pod's image can't be pulled", async || {
-        let text = told(&world, &["explain", "ds/agent"]).await?;
+        let text = output_of(&world, &["explain", "ds/agent"]).await?;
         ensure!(text.contains("ImagePullBackOff") && text.contains("held up"), "{text}");
         Ok(text)
     })
     .await?;
-    expect![[r#"
-        daemonset NAMESPACE/agent: 4 of 6 nodes should run it, 3 ready, 3 available, 1 up to date
-        RollingUpdate, maxUnavailable 1; 1 of 4 nodes have the current revision; held up: 1 of maxUnavailable 1 used up by node-0001 (ImagePullBackOff of container main, current revision)
-
-            1  failing  ImagePullBackOff of container main, current revision
-                                  node-0001
-                                  Back-off pulling image "registry.k8s.io/pause:3.9": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image "registry.k8s.io/pause:3.9": failed to resolve reference "registry.k8s.io/pause:3.9": registry.k8s.io/pause:3.9: not found
-                                  try: kubectl -n NAMESPACE describe pod agent-<name>
-            3  outdated  ready, older revision: it waits for its turn
-                                  node-0002..0004
-            1  no pod here  nodeSelector wants kubernetes.io/os=linux, the node has another value
-                                  node-0006
-            1  no pod here  taint gpu=true:NoSchedule is not tolerated
-                                  node-0005
-    "#]].assert_eq(&text);
-    let names = told(&world, &["explain", "ds/agent", "-o", "name"]).await?;
+    expect_file!["insight/explain.txt"].assert_eq(&text);
+    let names = output_of(&world, &["explain", "ds/agent", "-o", "name"]).await?;
     expect![[r#"
         node/node-0001
     "#]]
     .assert_eq(&names);
-    let story = told(&world, &["explain", "ds/agent", "--node", "node-0006"]).await?;
-    expect![[r#"
-        node node-0006 (zone zone-a) should not run a pod of daemonset NAMESPACE/agent
-
-        because nodeSelector wants label kubernetes.io/os=linux, the node has plan9
-
-        no pod is there
-        rollout: 1 of 4 nodes have the current revision; held up: 1 of maxUnavailable 1 used up by node-0001 (ImagePullBackOff of container main, current revision)
-    "#]].assert_eq(&story);
+    let node = output_of(&world, &["explain", "ds/agent", "--node", "node-0006"]).await?;
+    expect_file!["insight/explain_node.txt"].assert_eq(&node);
     let json: Value = serde_json::from_str(
         &everynode(&world, &["explain", "agent", "-o", "json"], "").await?.ok()?,
     )?;
@@ -86,32 +66,23 @@ async fn explain_names_what_holds_a_rollout_up_and_why_nodes_have_no_pod() -> Re
     ensure!(json["groups"][0]["nodes"] == json!(["node-0001"]), "{json}");
     let missing = everynode(&world, &["explain", "ds/agent", "--node", "node-9"], "").await?;
     ensure!(
-        missing.code == 1 && missing.stderr.contains("there is no node node-9 among the 6"),
+        missing.code == 1 && missing.stderr.contains("none of the 6 nodes has the name node-9"),
         "{missing:?}"
     );
     Ok(())
 }
 
-/// C50, C52, C55: a plan tells the waves, changes nothing, and its exit code says whether there is something to do.
+/// C50, C52, C55: a plan lists the waves and changes nothing, and its exit code shows whether there
+/// is something to do.
 #[tokio::test(flavor = "multi_thread")]
-async fn plan_tells_what_applying_does_and_changes_nothing() -> Result<()> {
+async fn plan_shows_what_applying_does_and_changes_nothing() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 5, ..Setup::default() }).await? else {
         return Ok(());
     };
     let budget = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}});
     let manifest = with(daemon_set("agent"), budget);
     let created = plan(&world, &manifest, &[]).await?;
-    expect![[r#"
-        daemonset NAMESPACE/agent would be created (RollingUpdate, maxUnavailable 2)
-
-        NODES  WHAT  WHICH
-        5  gain a pod  node-0001..0005
-
-        how long it takes can't be told: no pod of it was seen starting; see --start-up
-
-        * no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted
-        exit code 2
-    "#]].assert_eq(&shown(&world, &created));
+    expect_file!["insight/plan_create.txt"].assert_eq(&shown(&world, &created));
     world.kubectl_with_input(&["apply", "-f", "-"], &manifest.to_string()).await?.ok()?;
     world.settled("agent").await?;
     let same = plan(&world, &manifest, &[]).await?;
@@ -123,26 +94,7 @@ async fn plan_tells_what_applying_does_and_changes_nothing() -> Result<()> {
     let before = world.daemon_sets().get("agent").await?;
     let changed = with(manifest.clone(), image_patch(NEXT_IMAGE));
     let next = plan(&world, &changed, &["--start-up", "20s"]).await?;
-    expect![[r#"
-        daemonset NAMESPACE/agent would change (RollingUpdate, maxUnavailable 2)
-
-        FIELD  FROM  TO
-        spec.template.spec.containers[main].image  registry.k8s.io/pause:3.10  registry.k8s.io/pause:3.9
-
-        NODES  WHAT  WHICH
-        5  get a new pod for theirs  node-0001..0005
-
-        WAVE  STARTS  NODES  WHICH
-        1  +<age>  2  node-0001, node-0002
-        2  +<age>  2  node-0003, node-0004
-        3  +<age>  1  node-0005
-
-        done after <age> if pods take <age> to be ready; <age> if each also takes its grace period of <age> to stop
-
-        * without readinessProbe and minReadySeconds a pod counts as available as soon as it runs: a version that breaks later goes through all nodes
-        * no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted
-        exit code 2
-    "#]].assert_eq(&shown(&world, &next));
+    expect_file!["insight/plan_change.txt"].assert_eq(&shown(&world, &next));
     let json = plan(&world, &changed, &["-o", "json"]).await?;
     let json: Value = serde_json::from_str(&json.stdout)?;
     ensure!(json[0]["nodes"]["replace"].as_array().is_some_and(|nodes| nodes.len() == 5), "{json}");
@@ -151,11 +103,8 @@ async fn plan_tells_what_applying_does_and_changes_nothing() -> Result<()> {
     ensure!(before.metadata.resource_version == after.metadata.resource_version, "it was changed");
     let selector = json!({"spec": {"selector": {"matchLabels": {"app": "agent", "x": "y"}},
                                    "template": {"metadata": {"labels": {"x": "y"}}}}});
-    let refused = plan(&world, &with(manifest, selector), &[]).await?;
-    expect![[r#"
-        error: the server refuses it: DaemonSet.apps "agent" is invalid: spec.selector: Invalid value: {"matchLabels":{"app":"agent","x":"y"}}: field is immutable
-        exit code 1
-    "#]].assert_eq(&shown(&world, &refused));
+    let rejected = plan(&world, &with(manifest, selector), &[]).await?;
+    expect_file!["insight/plan_rejected.txt"].assert_eq(&shown(&world, &rejected));
     Ok(())
 }
 
@@ -169,9 +118,9 @@ fn shown(world: &World, output: &Output) -> String {
     answer(&text, &world.namespace)
 }
 
-/// What may not be read is named as the right that is missing, and the rest is answered.
+/// Missing permissions are named, and the rest is answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_some_rights_the_rest_is_answered() -> Result<()> {
+async fn without_some_permissions_the_rest_is_answered() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await? else {
         return Ok(());
     };
@@ -186,28 +135,14 @@ async fn without_some_rights_the_rest_is_answered() -> Result<()> {
         finish(command, world.directory.path(), input).await
     };
     let explained = run(&["explain", "ds/agent"], "").await?;
-    expect![[r#"
-        daemonset NAMESPACE/agent: 2 of 2 nodes should run it
-        RollingUpdate, maxUnavailable 1; how far a rollout is can't be told: pods or revisions were not read
-        ! whether the namespace has a node selector is not known: user "system:serviceaccount:NAMESPACE:reader" may not get namespaces in the whole cluster: ask for a ClusterRole with apiGroups [""], resources ["namespaces"], verbs ["get"]
-        ! which pods are up to date is not known: user "system:serviceaccount:NAMESPACE:reader" may not list controllerrevisions in namespace NAMESPACE: ask for a Role with apiGroups ["apps"], resources ["controllerrevisions"], verbs ["list"]
-        ! what pods are doing is not known: user "system:serviceaccount:NAMESPACE:reader" may not list pods in namespace NAMESPACE: ask for a Role with apiGroups [""], resources ["pods"], verbs ["list"]
-
-            2  should run  should run a pod
-                                  node-0001, node-0002
-        exit code 0
-    "#]].assert_eq(&shown(&world, &explained));
+    expect_file!["insight/explain_restricted.txt"].assert_eq(&shown(&world, &explained));
     let changed = with(daemon_set("agent"), image_patch(NEXT_IMAGE)).to_string();
     let planned = run(&["plan", "-f", "-"], &changed).await?;
-    expect![[r#"
-        error: user "system:serviceaccount:NAMESPACE:reader" may not list controllerrevisions in namespace NAMESPACE: ask for a Role with apiGroups ["apps"], resources ["controllerrevisions"], verbs ["list"]
-        exit code 1
-    "#]]
-    .assert_eq(&shown(&world, &planned));
+    expect_file!["insight/plan_restricted.txt"].assert_eq(&shown(&world, &planned));
     Ok(())
 }
 
-/// The kubeconfig of somebody who may read DaemonSets and nodes, and nothing else.
+/// The kubeconfig of a user who may read only DaemonSets and nodes.
 async fn restricted(world: &World) -> Result<std::path::PathBuf> {
     let namespace = &world.namespace;
     let rules = json!([
@@ -217,9 +152,12 @@ async fn restricted(world: &World) -> Result<std::path::PathBuf> {
     let kind = "ClusterRole";
     let group = "rbac.authorization.k8s.io";
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": namespace}},
-        {"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "reader"}, "rules": rules},
-        {"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "reader"},
+        {"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "reader", "namespace": namespace}},
+        {"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "reader"},
+            "rules": rules},
+        {"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": "reader"},
             "roleRef": {"apiGroup": group, "kind": kind, "name": "reader"},
             "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}]},
     ]});
@@ -237,12 +175,13 @@ async fn restricted(world: &World) -> Result<std::path::PathBuf> {
     Ok(path)
 }
 
-/// C12, C13: both work on files, without a cluster.
+/// C12, C13: both commands work on files, without a cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let node = |name: &str, taints: Value| {
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": taints},
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+               "spec": {"taints": taints},
                "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}}})
     };
     let gpu = json!([{"key": "gpu", "effect": "NoSchedule"}]);
@@ -251,7 +190,8 @@ async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
     let request = json!({"spec": {"template": {"spec": {"containers":
         [{"name": "main", "image": NEXT_IMAGE, "resources": {"requests": {"cpu": "1500m"}}}]}}}});
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}});
-    let manifest = json!({"apiVersion": "v1", "kind": "List", "items": [with(daemon_set("agent"), request), service]});
+    let agent = with(daemon_set("agent"), request);
+    let manifest = json!({"apiVersion": "v1", "kind": "List", "items": [agent, service]});
     let write = |name: &str, value: &Value| -> Result<String> {
         let path = directory.path().join(name);
         std::fs::write(&path, value.to_string())?;
@@ -271,23 +211,7 @@ async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
     "#]]
     .assert_eq(&explained);
     let planned = offline(directory.path(), "plan", &manifest, &nodes).await?;
-    expect![[r#"
-        daemonset default/agent would be created (RollingUpdate, maxUnavailable 1)
-
-        NODES   WHAT                          WHICH
-        2       gain a pod                    node-1, node-2
-        1       have none, before and after
-
-        how long it takes can't be told: no pod of it was seen starting; see --start-up
-
-        NODES   NEVER FINISHED, BECAUSE                      WHICH
-        2       the new pod does not fit: Insufficient cpu   node-1, node-2
-
-        * no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted
-        not planned, for they are no DaemonSets: Service web
-        exit code 2
-    "#]]
-    .assert_eq(&planned);
+    expect_file!["insight/plan_files.txt"].assert_eq(&planned);
     Ok(())
 }
 

@@ -15,16 +15,17 @@ use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::Process;
 use crate::world::{World, eventually, within};
 
-/// Long enough to tell "released" from "expired": see the deadline below.
+/// Long enough to distinguish a released lease from an expired one; see the deadline below.
 const FLAGS: [&str; 3] = [
     "--leader-elect-lease-duration=15s",
     "--leader-elect-renew-deadline=10s",
     "--leader-elect-retry-period=200ms",
 ];
 
-/// C63: of two replicas one acts; on SIGTERM it hands over at once, and the rollout goes on
+/// C63: of two replicas one acts; on SIGTERM it releases the lease at once, and the rollout
+/// continues
 #[tokio::test]
-async fn the_second_replica_takes_over_when_the_first_is_told_to_stop() -> Result<()> {
+async fn the_second_replica_takes_over_when_the_first_stops() -> Result<()> {
     let Some(world) = bare(4).await? else { return Ok(()) };
     let mut first = run(&world, &FLAGS)?;
     let leader = holder(&world).await?;
@@ -35,7 +36,7 @@ async fn the_second_replica_takes_over_when_the_first_is_told_to_stop() -> Resul
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let (status, time) = first.terminate().await?;
     ensure!(status.success() && time < Duration::from_secs(5), "{status} after {time:?}");
-    // A third of the lease's duration: nobody waited for it to expire.
+    // A third of the lease's duration: the lease was released, and did not expire.
     within(Duration::from_secs(5), "the second replica leads", async || {
         let now = holder(&world).await?;
         ensure!(now != leader, "still {now}");
@@ -48,9 +49,10 @@ async fn the_second_replica_takes_over_when_the_first_is_told_to_stop() -> Resul
     second.check_running()
 }
 
-/// C62, C63: a replica that is killed is succeeded when its lease expires, with no duplicate pod
+/// C62, C63: when a replica is killed, the other one takes over after the lease has expired,
+/// without duplicate pods
 #[tokio::test]
-async fn a_killed_leader_is_succeeded_when_its_lease_expires() -> Result<()> {
+async fn a_standby_takes_over_when_the_lease_of_a_killed_leader_expires() -> Result<()> {
     let Some(world) = bare(4).await? else { return Ok(()) };
     let flags = [
         "--leader-elect-lease-duration=2s",
@@ -72,9 +74,9 @@ async fn a_killed_leader_is_succeeded_when_its_lease_expires() -> Result<()> {
     Ok(())
 }
 
-/// C1, C60, C63, C70: /livez, /readyz and /metrics tell the truth about a leader and a standby
+/// C1, C60, C63, C70: /livez, /readyz and /metrics report the state of a leader and of a standby
 #[tokio::test]
-async fn health_and_metrics_tell_the_truth() -> Result<()> {
+async fn health_and_metrics_report_the_state_of_each_replica() -> Result<()> {
     let Some(world) = bare(2).await? else { return Ok(()) };
     let (leader, leader_address) = serving(&world).await?;
     holder(&world).await?;
@@ -119,10 +121,10 @@ pub async fn another_leads(world: &World, leader: &str) -> Result<()> {
     .await
 }
 
-/// Who holds the lease.
+/// The holder of the lease.
 pub async fn holder(world: &World) -> Result<String> {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), "kube-system");
-    eventually("somebody leads", async || {
+    eventually("a replica leads", async || {
         let lease = leases.get("everynode").await?;
         let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
         ensure!(!holder.is_empty(), "nobody");
@@ -131,7 +133,7 @@ pub async fn holder(world: &World) -> Result<String> {
     .await
 }
 
-/// A request as simple as they come: the code, and all of the answer.
+/// Sends a minimal GET request; returns the code and the complete answer.
 pub async fn get(address: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

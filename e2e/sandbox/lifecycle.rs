@@ -1,4 +1,4 @@
-//! `everynode sandbox` as its user meets it: what it says, what it reads, and how it ends.
+//! The behaviour of `everynode sandbox` for its user: output, input, and exit.
 
 use std::path::Path;
 
@@ -9,9 +9,10 @@ use crate::world::command::finish;
 use crate::world::process::{EVERYNODE, Process};
 use crate::world::{Setup, World, eventually};
 
-/// S1: it says where its kubeconfig is, which is its owner's alone; Ctrl-C ends it, and the file with it
+/// S1: the path of the kubeconfig is printed, only its owner may read it, and Ctrl-C ends the
+/// sandbox and removes the file
 #[tokio::test]
-async fn the_kubeconfig_is_named_and_gone_at_the_end() -> Result<()> {
+async fn the_kubeconfig_is_printed_and_removed_at_the_end() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let mut sandbox = Process::everynode(directory.path(), "sandbox", &["sandbox"])?;
     let named = eventually("the kubeconfig is named", async || {
@@ -31,7 +32,7 @@ async fn the_kubeconfig_is_named_and_gone_at_the_end() -> Result<()> {
     Ok(())
 }
 
-/// S20: the nodes of a real cluster come from standard input as well as from a file
+/// S20: the nodes of a real cluster can be read from standard input or a file
 #[tokio::test]
 async fn nodes_are_read_from_standard_input() -> Result<()> {
     let directory = tempfile::tempdir()?;
@@ -41,8 +42,12 @@ async fn nodes_are_read_from_standard_input() -> Result<()> {
 apiVersion: v1
 kind: List
 items:
-- {apiVersion: v1, kind: Node, metadata: {name: ip-10-0-1-7, labels: {topology.kubernetes.io/zone: eu-1a}}}
-- {apiVersion: v1, kind: Node, metadata: {name: ip-10-0-2-9, labels: {topology.kubernetes.io/zone: eu-1b}}}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: ip-10-0-1-7, labels: {topology.kubernetes.io/zone: eu-1a}}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: ip-10-0-2-9, labels: {topology.kubernetes.io/zone: eu-1b}}
 ";
     let output = finish(command, directory.path(), listed).await?;
     ensure!(output.code == 0, "{output:?}");
@@ -60,9 +65,9 @@ faults:
   fault: {error: {code: 422, reason: Invalid, message: not today}}
 ";
 
-/// S17: rules of faults are read at the start, shown with what they have done, replaced, added to and cleared by kubectl
+/// S17: fault rules are read at the start, and kubectl shows, replaces, extends and clears them
 #[tokio::test]
-async fn faults_are_rehearsed_with_kubectl() -> Result<()> {
+async fn fault_rules_are_managed_with_kubectl() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("faults.yaml").to_string_lossy().into_owned();
     std::fs::write(&file, FAULTS)?;
@@ -93,12 +98,13 @@ async fn faults_are_rehearsed_with_kubectl() -> Result<()> {
     Ok(())
 }
 
-/// S17: an outage while the sandbox waits for its DaemonSets to roll out is sat out
+/// S17: the sandbox tolerates an outage while it waits for its DaemonSets
 #[tokio::test]
 async fn a_sandbox_settles_in_spite_of_an_outage() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("faults.yaml").to_string_lossy().into_owned();
-    let rule = "{match: {verbs: [watch], resources: [nodes]}, when: {times: 1}, fault: {restart: {down: 1s, forbidden: 500ms}}}";
+    let rule = "{match: {verbs: [watch], resources: [nodes]}, when: {times: 1}, \
+                fault: {restart: {down: 1s, forbidden: 500ms}}}";
     std::fs::write(&file, format!("faults: [{rule}]"))?;
     let manifest = crate::world::manifest::daemon_set("a").to_string();
     let mut command = Command::new(EVERYNODE);

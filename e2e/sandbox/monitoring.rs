@@ -1,5 +1,5 @@
-//! The alerts, the dashboard and the page about metrics name only what a running controller serves, and the page names all
-//! of it.
+//! Alerts, dashboard and docs/metrics.md refer only to metrics that a running controller serves,
+//! and the page lists all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const ALERTS: &str = include_str!("../../deploy/components/monitoring/alerts.yam
 const DASHBOARD: &str = include_str!("../../deploy/components/monitoring/dashboard.json");
 const PAGE: &str = include_str!("../../docs/metrics.md");
 
-/// The names of labels, by the name of the sample.
+/// The names of the labels of each sample.
 type Samples = BTreeMap<String, BTreeSet<String>>;
 
 #[tokio::test]
@@ -27,7 +27,10 @@ async fn alerts_dashboard_and_page_name_what_a_controller_serves() -> Result<()>
     let alerts = alerts()?;
     let expressions: Vec<Expression> = alerts
         .iter()
-        .map(|rule| Expression { text: text(rule, "expr"), told: rule["annotations"].to_string() })
+        .map(|rule| Expression {
+            text: text(rule, "expr"),
+            annotations: rule["annotations"].to_string(),
+        })
         .chain(panels()?)
         .collect();
     ensure!(expressions.len() > alerts.len(), "the dashboard has no expressions");
@@ -43,10 +46,10 @@ async fn alerts_dashboard_and_page_name_what_a_controller_serves() -> Result<()>
 }
 
 #[test]
-fn every_alert_is_told_of_on_the_page_about_metrics() -> Result<()> {
+fn the_page_about_metrics_lists_every_alert() -> Result<()> {
     let names: BTreeSet<String> = alerts()?.iter().map(|rule| text(rule, "alert")).collect();
-    let told: BTreeSet<String> = matches(r"`(Everynode[A-Za-z]+)`", PAGE).collect();
-    ensure!(names == told, "the rules have {names:?}, docs/metrics.md {told:?}");
+    let listed: BTreeSet<String> = matches(r"`(Everynode[A-Za-z]+)`", PAGE).collect();
+    ensure!(names == listed, "the rules have {names:?}, docs/metrics.md {listed:?}");
     Ok(())
 }
 
@@ -62,7 +65,7 @@ fn panels() -> Result<Vec<Expression>> {
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
     let expression = |target: &Value| Expression {
         text: text(target, "expr"),
-        told: text(target, "legendFormat"),
+        annotations: text(target, "legendFormat"),
     };
     Ok(targets.map(expression).collect())
 }
@@ -71,16 +74,16 @@ fn text(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_default().to_owned()
 }
 
-/// PromQL, and the template that shows its result.
+/// A PromQL expression, and the template that displays its result.
 #[derive(Debug)]
 struct Expression {
     text: String,
-    told: String,
+    annotations: String,
 }
 
 impl Expression {
     fn check(&self, samples: &Samples) -> Result<()> {
-        // What Prometheus adds to every sample.
+        // The labels that Prometheus adds to every sample.
         let mut known: BTreeSet<String> = ["job", "instance", "le"].map(str::to_owned).into();
         let named = Regex::new(r"\b((?:everynode|workqueue)_[a-z_]+)(?:\{([^}]*)\})?")?;
         let mut is_about_us = false;
@@ -104,7 +107,7 @@ impl Expression {
         let grouped = matches(r"\bby \(([^)]*)\)", &self.text);
         let grouped =
             grouped.flat_map(|list| list.split(", ").map(str::to_owned).collect::<Vec<_>>());
-        let shown = matches(r"\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}", &self.told);
+        let shown = matches(r"\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}", &self.annotations);
         for label in grouped.chain(shown) {
             ensure!(known.contains(&label), "no metric has the label {label}: {self:?}");
         }
@@ -119,19 +122,20 @@ fn matches<'a>(pattern: &str, text: &'a str) -> impl Iterator<Item = String> + '
     found.into_iter()
 }
 
-/// A histogram goes by one name on the page.
+/// The page lists a histogram under one name.
 fn family(sample: &str) -> &str {
     ["_bucket", "_sum", "_count"].iter().find_map(|end| sample.strip_suffix(end)).unwrap_or(sample)
 }
 
-/// What a controller serves once it has rolled something out, and found something that it doesn't understand.
+/// The metrics that a controller serves after a rollout, and after it has read a malformed object.
 async fn scrape(world: &World) -> Result<Samples> {
-    // An orphan that the DaemonSet adopts, and in which no template is.
-    let malformed = json!({"metadata": {"name": "a-malformed", "labels": {"app": "a"}}, "data": {}, "revision": 1});
+    // An orphan that the DaemonSet adopts, and that contains no template.
+    let metadata = json!({"name": "a-malformed", "labels": {"app": "a"}});
+    let malformed = json!({"metadata": metadata, "data": {}, "revision": 1});
     world.revisions().create(&PostParams::default(), &serde_json::from_value(malformed)?).await?;
     let (_controller, address) = leader::serving(world).await?;
     world.create_daemon_set(&daemon_set("a")).await?;
-    eventually("the controller has something to tell", async || {
+    eventually("the controller has reported problems", async || {
         let (_, answer) = leader::get(&address, "/metrics").await?;
         for expected in
             ["everynode_problems_total{", "everynode_daemonset_updated{", "everynode_writes_total{"]

@@ -1,4 +1,4 @@
-//! Nodes that go down, go, and come back. Needs nodes that the test may take down.
+//! Nodes that go down, are deleted, and return. Requires nodes that the test may stop.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -10,13 +10,14 @@ use crate::observe::{Limits, Observer, node_of, same_pods, uids};
 use crate::world::manifest::daemon_set;
 use crate::world::{Setup, World, eventually};
 
-/// C16, C20, C27, S23: a node deleted and recreated under the same name gets a pod of its own
+/// C16, C20, C27, S23: a node that is deleted and recreated with the same name gets a new pod
 #[tokio::test]
 async fn a_node_recreated_under_its_name_gets_a_new_pod() -> Result<()> {
     recreate_a_node(true).await
 }
 
-/// C16, C34, S23: recreated before anyone has missed it, it has one pod, old or new, and that is available
+/// C16, C34, S23: a node that is recreated before its deletion was processed has one available pod,
+/// old or new
 #[tokio::test]
 async fn a_node_recreated_at_once_has_one_pod() -> Result<()> {
     recreate_a_node(false).await
@@ -58,7 +59,8 @@ async fn recreate_a_node(wait: bool) -> Result<()> {
     Ok(())
 }
 
-/// S23, C16, C70: a node that goes down keeps its pod, not ready; back up, all is available again
+/// S23, C16, C70: a node that is down keeps its pod, not ready; when it recovers, all pods are
+/// available again
 #[tokio::test]
 async fn a_node_that_goes_down_comes_back_with_its_pod() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {

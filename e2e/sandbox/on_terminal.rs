@@ -1,5 +1,5 @@
-//! What the operator's commands print on a terminal: columns within its width, and colours. What they print into a pipe is in the
-//! conversations and in `insight.rs`; `watch` has tests of its own.
+//! The output of the operators' commands on a terminal: columns within its width, and colours. The
+//! output into a pipe is covered by the transcripts and by `insight.rs`; `watch` has its own tests.
 
 use anyhow::{Context, Result, ensure};
 use expect_test::expect_file;
@@ -13,14 +13,14 @@ use crate::world::{Setup, World, eventually};
 
 const SIZE: (u16, u16) = (80, 40);
 
-/// C41, C46: a rollout that waits for somebody to delete the old pods, asked about by every command.
+/// C41, C46: every command on a rollout that waits until somebody deletes the old pods.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_each_command_shows_on_a_terminal() -> Result<()> {
+async fn each_command_prints_colours_and_fits_the_terminal() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
         return Ok(());
     };
     let manifest = awaits_deletion(&world).await?;
-    let mut told = String::new();
+    let mut transcript = String::new();
     for arguments in [
         &["top"][..],
         &["status", "agent", "--no-wait"],
@@ -38,9 +38,9 @@ async fn what_each_command_shows_on_a_terminal() -> Result<()> {
         let colours = if terminal.has_colours() { "colours" } else { "no colours" };
         let line = arguments.join(" ").replace(&manifest, "agent.json");
         let text = answer(&terminal.text(), &world.namespace);
-        told += &format!("$ everynode {line}\n{text}({colours}, exit code {code})\n\n");
+        transcript += &format!("$ everynode {line}\n{text}({colours}, exit code {code})\n\n");
     }
-    expect_file!["on_terminal.txt"].assert_eq(&told);
+    expect_file!["on_terminal.txt"].assert_eq(&transcript);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Options of `everynode run` that change what it does.
+//! Options of `everynode run` that change its behaviour.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -10,9 +10,9 @@ use crate::world::eventually;
 use crate::world::manifest::daemon_set;
 use crate::world::process::unique;
 
-/// C1: with --namespace the DaemonSets of others are left alone
+/// C1: with --namespace the DaemonSets of other namespaces are ignored
 #[tokio::test]
-async fn one_namespace_can_be_served_alone() -> Result<()> {
+async fn the_controller_can_be_limited_to_one_namespace() -> Result<()> {
     let Some(world) = bare(2).await? else { return Ok(()) };
     let other = unique("other");
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
@@ -26,13 +26,13 @@ async fn one_namespace_can_be_served_alone() -> Result<()> {
     world.roll_out(&daemon_set("a")).await?;
     let ds = elsewhere.get("b").await?;
     let observed = ds.status.and_then(|status| status.observed_generation);
-    ensure!(observed.unwrap_or(0) == 0, "the other namespace's was served");
+    ensure!(observed.unwrap_or(0) == 0, "the DaemonSet of the other namespace was managed");
     Ok(())
 }
 
-/// C28: a small burst and a request limit only make it slower
+/// C28: a small burst and a request limit only slow the controller down
 #[tokio::test]
-async fn small_bursts_and_few_requests_still_arrive() -> Result<()> {
+async fn a_rollout_completes_with_small_bursts_and_a_request_limit() -> Result<()> {
     let Some(world) = bare(8).await? else { return Ok(()) };
     let arguments =
         ["--leader-elect=false", "--burst-replicas=3", "--kube-api-qps=50", "--kube-api-burst=5"];
@@ -41,18 +41,18 @@ async fn small_bursts_and_few_requests_still_arrive() -> Result<()> {
     Ok(())
 }
 
-/// C71, C72: log lines are JSON if asked to be, and events tell what was done
+/// C71, C72: log lines are JSON on request, and events report the actions
 #[tokio::test]
-async fn logs_are_json_and_events_are_told() -> Result<()> {
+async fn logs_are_json_and_events_are_created() -> Result<()> {
     let Some(world) = bare(3).await? else { return Ok(()) };
     let controller =
         run(&world, &["--leader-elect=false", "--log-format=json", "--log-level=debug"])?;
     world.roll_out(&daemon_set("a")).await?;
-    eventually("the creations are told", async || {
+    eventually("the creations have events", async || {
         let events = world.events().list(&Default::default()).await?.items;
-        let told = events.iter().find(|event| event.reason.as_deref() == Some("SuccessfulCreate"));
-        let told = told.context("no SuccessfulCreate")?;
-        let regarding = told.regarding.clone().unwrap_or_default();
+        let event = events.iter().find(|event| event.reason.as_deref() == Some("SuccessfulCreate"));
+        let event = event.context("no SuccessfulCreate")?;
+        let regarding = event.regarding.clone().unwrap_or_default();
         ensure!(regarding.kind.as_deref() == Some("DaemonSet"), "{regarding:?}");
         ensure!(regarding.name.as_deref() == Some("a"), "{regarding:?}");
         Ok(())

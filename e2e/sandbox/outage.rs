@@ -1,5 +1,5 @@
-//! Connections that break, hang and go half silent in the middle of a rollout, and a server that has forgotten what happened
-//! meanwhile: nothing is missed, nothing is done twice.
+//! Connections that break, hang and are half closed during a rollout, and a server that no longer
+//! has the changes of that time: nothing is missed, and nothing is done twice.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use super::leader::{another_leads, holder};
 use super::separate_process::run;
 use crate::observe::{Limits, Observer, node_of};
-use crate::world::cable::{Cable, Condition};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::Process;
+use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{Setup, World, eventually};
 
 const ONE_BY_ONE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
 
-/// A cluster without a controller, and a cable to it.
-async fn wired(nodes: usize, arguments: &[&str]) -> Result<Option<(World, Cable)>> {
+/// A cluster without a controller, and a TCP proxy to it.
+async fn wired(nodes: usize, arguments: &[&str]) -> Result<Option<(World, TcpProxy)>> {
     let setup = Setup { nodes, controller: false, arguments };
     let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
-    let cable = Cable::to(&world.kubeconfig).await?;
-    Ok(Some((world, cable)))
+    let proxy = TcpProxy::to(&world.kubeconfig).await?;
+    Ok(Some((world, proxy)))
 }
 
-/// A controller at the other end of the cable.
-fn run_over(cable: &Cable, world: &World, arguments: &[&str]) -> Result<Process> {
-    let kubeconfig = cable.kubeconfig(&world.kubeconfig)?;
+/// A controller behind the proxy.
+fn run_over(proxy: &TcpProxy, world: &World, arguments: &[&str]) -> Result<Process> {
+    let kubeconfig = proxy.kubeconfig(&world.kubeconfig)?;
     let arguments: Vec<&str> = ["run"].into_iter().chain(arguments.iter().copied()).collect();
     Process::everynode_with(world.directory.path(), "run", &arguments, Some(&kubeconfig))
 }
@@ -36,27 +36,27 @@ async fn updated(world: &World) -> Result<i32> {
     Ok(status.updated_number_scheduled.unwrap_or(0))
 }
 
-/// C1, C34, C60, C62: connections that are reset, or half closed, again and again during a rollout cost neither a pod nor
-/// a second one
+/// C1, C34, C60, C62: connections that are reset or half closed repeatedly during a rollout cause
+/// neither missing nor duplicate pods
 #[tokio::test]
-async fn a_rollout_survives_connections_that_break_again_and_again() -> Result<()> {
-    let Some((world, cable)) = wired(8, &[]).await? else { return Ok(()) };
-    let mut controller = run_over(&cable, &world, &["--leader-elect=false"])?;
+async fn a_rollout_survives_connections_that_break_repeatedly() -> Result<()> {
+    let Some((world, proxy)) = wired(8, &[]).await? else { return Ok(()) };
+    let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
     let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     for (index, condition) in
-        [Condition::Cut, Condition::HalfClosed].into_iter().cycle().take(6).enumerate()
+        [Condition::Reset, Condition::HalfClosed].into_iter().cycle().take(6).enumerate()
     {
         let progress = i32::try_from(index)? + 1;
-        eventually("the rollout goes on", async || {
+        eventually("the rollout continues", async || {
             let updated = updated(&world).await?;
             ensure!(updated >= progress, "{updated} pods are new");
             Ok(())
         })
         .await
         .with_context(|| controller.output())?;
-        cable.strike(condition);
+        proxy.break_existing(condition);
     }
     world.settled("a").await?;
     let report = observer.finish().await?;
@@ -64,19 +64,19 @@ async fn a_rollout_survives_connections_that_break_again_and_again() -> Result<(
     controller.check_running()
 }
 
-/// C1, C16, C23, C60: what happens while the server can't be reached is made up for: nodes gone and new, pods deleted,
-/// DaemonSets made, even if it is more than the server remembers (410 Gone)
+/// C1, C16, C23, C60: the controller catches up on changes during an outage (nodes deleted and
+/// created, pods deleted, DaemonSets created), even if they exceed the server's history (410 Gone)
 #[tokio::test]
-async fn what_happened_during_an_outage_is_made_up_for() -> Result<()> {
+async fn changes_during_an_outage_are_caught_up() -> Result<()> {
     let window = ["--watch-window=30"];
     for (arguments, forgets) in [(&[][..], false), (&window[..], true)] {
-        let Some((world, cable)) = wired(5, arguments).await? else { return Ok(()) };
+        let Some((world, proxy)) = wired(5, arguments).await? else { return Ok(()) };
         let flags = ["--leader-elect=false", "--log-level=debug"];
-        let mut controller = run_over(&cable, &world, &flags)?;
+        let mut controller = run_over(&proxy, &world, &flags)?;
         world.roll_out(&daemon_set("a")).await?;
-        cable.break_for_now(Condition::Cut);
+        proxy.break_all(Condition::Reset);
         meanwhile(&world, if forgets { 40 } else { 1 }).await?;
-        cable.mend();
+        proxy.restore();
         world.settled("a").await.with_context(|| controller.output())?;
         world.settled("b").await.with_context(|| controller.output())?;
         one_pod_on_each_node(&world, "a").await?;
@@ -88,7 +88,7 @@ async fn what_happened_during_an_outage_is_made_up_for() -> Result<()> {
     Ok(())
 }
 
-/// Changes of all four kinds, so many times that the window of each has passed.
+/// Changes all four kinds until the history of each no longer has the first change.
 async fn meanwhile(world: &World, times: usize) -> Result<()> {
     let nodes = World::node_names(&world.list_nodes().await?);
     let pods = world.pods_of("a").await?;
@@ -127,22 +127,23 @@ async fn one_pod_on_each_node(world: &World, name: &str) -> Result<()> {
     .await
 }
 
-/// C63: a leader to whom the server does not speak any more gives up; the standby goes on, and the rollout loses nothing
+/// C63: a leader that gets no answers gives up; the standby continues, and the rollout loses
+/// nothing
 #[tokio::test]
 async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
-    let Some((world, cable)) = wired(8, &[]).await? else { return Ok(()) };
+    let Some((world, proxy)) = wired(8, &[]).await? else { return Ok(()) };
     let flags = [
         "--leader-elect-lease-duration=3s",
         "--leader-elect-renew-deadline=2s",
         "--leader-elect-retry-period=300ms",
     ];
-    let mut first = run_over(&cable, &world, &flags)?;
+    let mut first = run_over(&proxy, &world, &flags)?;
     let leader = holder(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
     let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let mut second = run(&world, &flags)?;
-    cable.break_for_now(Condition::Clamped);
+    proxy.break_all(Condition::Stalled);
     let (status, _) = first.ended().await?;
     ensure!(!status.success() && first.output().contains("no longer leading"), "{status}");
     another_leads(&world, &leader).await?;
@@ -151,14 +152,14 @@ async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
     second.check_running()
 }
 
-/// C1, C62: connections that hang for ever are given up for new ones
+/// C1, C62: connections that hang are replaced by new ones
 #[tokio::test]
-async fn connections_that_hang_are_given_up() -> Result<()> {
-    let Some((world, cable)) = wired(3, &[]).await? else { return Ok(()) };
-    let mut controller = run_over(&cable, &world, &["--leader-elect=false"])?;
+async fn connections_that_hang_are_replaced() -> Result<()> {
+    let Some((world, proxy)) = wired(3, &[]).await? else { return Ok(()) };
+    let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
     let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
-    cable.strike(Condition::Clamped);
+    proxy.break_existing(Condition::Stalled);
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     world.settled("a").await.with_context(|| controller.output())?;
     let report = observer.finish().await?;

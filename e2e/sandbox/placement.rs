@@ -1,4 +1,5 @@
-//! Which nodes, seen from outside: affinity, taints, namespaces, and who schedules. Needs nodes that the test may label and taint.
+//! Placement of pods: affinity, taints, namespaces, and `--schedule-by`. Requires nodes that the
+//! test may label and taint.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::observe::node_of;
 use crate::world::manifest::{daemon_set, with};
 use crate::world::{Setup, World, eventually};
 
-/// A sandbox of four nodes, `rank` 1 to 4.
+/// A sandbox of four nodes with the label `rank` from 1 to 4.
 async fn ranked() -> Result<Option<World>> {
     ranked_with(Setup::default()).await
 }
@@ -26,7 +27,7 @@ async fn ranked_with(setup: Setup<'_>) -> Result<Option<World>> {
     Ok(Some(world))
 }
 
-/// The ranks of the nodes that end up with a pod of the DaemonSet.
+/// The ranks of the nodes that have a pod of the DaemonSet at the end.
 async fn placed(world: &World, name: &str, expected: &[&str]) -> Result<()> {
     let expected: BTreeSet<String> = expected.iter().map(|rank| (*rank).to_owned()).collect();
     eventually(&format!("{name} is on {expected:?}"), async || {
@@ -55,7 +56,7 @@ fn with_terms(name: &str, terms: Value) -> Value {
     with_template_spec(name, json!({"affinity": {"nodeAffinity": required}}))
 }
 
-/// C10, C11, C12: selectors, affinity terms and a node's name, each in a DaemonSet of its own
+/// C10, C11, C12: selectors, affinity terms and a node name, each in a separate DaemonSet
 #[tokio::test]
 async fn each_kind_of_affinity_leads_to_its_nodes() -> Result<()> {
     let Some(world) = ranked().await? else { return Ok(()) };
@@ -96,7 +97,7 @@ async fn each_kind_of_affinity_leads_to_its_nodes() -> Result<()> {
     Ok(())
 }
 
-/// C13, C14: numeric tolerations choose nodes by the value of their taint
+/// C13, C14: numeric tolerations select nodes by the value of their taint
 #[tokio::test]
 async fn tolerations_compare_numbers() -> Result<()> {
     let Some(world) = ranked().await? else { return Ok(()) };
@@ -111,7 +112,10 @@ async fn tolerations_compare_numbers() -> Result<()> {
         let taint = format!("load={}:NoSchedule", rank.unwrap_or_default());
         world.kubectl(&["taint", "node", &name, &taint]).await?;
     }
-    let toleration = |operator: &str, value: &str| json!({"tolerations": [{"key": "load", "operator": operator, "value": value, "effect": "NoSchedule"}]});
+    let toleration = |operator: &str, value: &str| {
+        json!({"tolerations": [
+            {"key": "load", "operator": operator, "value": value, "effect": "NoSchedule"}]})
+    };
     for (name, spec, expected) in [
         ("none", json!({}), &[][..]),
         ("equal", toleration("Equal", "2"), &["2"]),
@@ -142,9 +146,10 @@ async fn a_namespaces_node_selector_is_ignored_by_default() -> Result<()> {
     Ok(())
 }
 
-/// C15, C16: asked to, it creates pods where the annotation allows it, follows the annotation, and takes none away
+/// C15, C16: with the option, it creates pods only where the annotation allows it, follows changes
+/// of the annotation, and removes no pods
 #[tokio::test]
-async fn a_namespaces_node_selector_counts_where_it_is_heeded() -> Result<()> {
+async fn a_namespaces_node_selector_applies_with_the_option() -> Result<()> {
     let setup = Setup { controller: false, ..Setup::default() };
     let Some(world) = ranked_with(setup).await? else { return Ok(()) };
     let _controller = run(&world, &["--leader-elect=false", "--namespace-node-selectors"])?;
@@ -181,10 +186,10 @@ async fn select_nodes(world: &World, selector: Value) -> Result<()> {
 
 /// C30, C31: with --schedule-by=controller pods are created on their node, and need no scheduler
 #[tokio::test]
-async fn the_controller_can_schedule_by_itself() -> Result<()> {
+async fn the_controller_can_schedule_pods() -> Result<()> {
     let Some(world) = bare(2).await? else { return Ok(()) };
     let _controller = run(&world, &["--leader-elect=false", "--schedule-by=controller"])?;
-    // Nobody but the controller binds a pod that names a scheduler which does not exist.
+    // The scheduler with this name does not exist, so only the controller can bind the pod.
     let manifest = with_template_spec("a", json!({"schedulerName": "nobody"}));
     world.roll_out(&manifest).await?;
     let pods = world.pods_of("a").await?;
@@ -192,7 +197,7 @@ async fn the_controller_can_schedule_by_itself() -> Result<()> {
     Ok(())
 }
 
-/// The pod's node affinity, with short names.
+/// The pod's node affinity in short form.
 pub fn affinity(pod: &Pod) -> Option<Value> {
     let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.clone()?;
     let affinity = serde_json::to_value(affinity).ok()?;

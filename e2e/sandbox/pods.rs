@@ -1,4 +1,5 @@
-//! Pods that only simulated kubelets and a lenient server make: rejected on admission, with fields of a later Kubernetes.
+//! Pods that only simulated kubelets and a lenient server produce: rejected on admission, or with
+//! fields of a later Kubernetes.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 use crate::world::manifest::{daemon_set, with};
 use crate::world::{Setup, World, eventually};
 
-/// C24, S22: failed pods are replaced with an event each, slower and slower
+/// C24, S22: failed pods are replaced with an event each, with growing delays
 #[tokio::test]
 async fn failed_pods_are_deleted_with_a_back_off() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 1, ..Setup::default() }).await? else {
@@ -27,7 +28,7 @@ async fn failed_pods_are_deleted_with_a_back_off() -> Result<()> {
     Ok(())
 }
 
-/// C2: a field that no client library of ours knows reaches the pod and the revision
+/// C2: a field that our client libraries don't know reaches the pod and the revision
 #[tokio::test]
 async fn an_unknown_field_reaches_pod_and_revision() -> Result<()> {
     let Some(world) = World::sandbox(Setup { nodes: 1, ..Setup::default() }).await? else {

@@ -1,4 +1,4 @@
-//! A cluster that only a proxy can reach, and proxies that are none of the cluster's business.
+//! A cluster that is reachable only through a proxy, and proxies that do not apply to the cluster.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -18,13 +18,13 @@ use crate::world::command::{Output, finish};
 use crate::world::manifest::daemon_set;
 use crate::world::process::{EVERYNODE, Process};
 
-/// No resolver knows it.
+/// A name that no resolver knows.
 const NAME: &str = "cluster.invalid";
-/// What the proxy asks for, and `user:s3cret` as it is sent.
+/// The challenge of the proxy, and `user:s3cret` in encoded form.
 const CREDENTIALS: &str = "user:s3cret";
 const CREDENTIALS_SENT: &str = "dXNlcjpzM2NyZXQ=";
 
-/// Leads to the world's API server whoever asks for `NAME` with the credentials.
+/// Starts a proxy that forwards requests for `NAME` with the right credentials to the API server.
 struct Proxy {
     address: SocketAddr,
     tunnels: Arc<AtomicUsize>,
@@ -79,7 +79,7 @@ fn cluster(kubeconfig: &Value) -> &Value {
     &kubeconfig["clusters"][0]["cluster"]
 }
 
-/// The world's kubeconfig by the name that the proxy knows, with a `proxy-url` if there is one.
+/// The kubeconfig with the name that the proxy knows, and an optional `proxy-url`.
 fn remote(world: &World, proxy_url: Option<&str>) -> Result<PathBuf> {
     let mut document = kubeconfig(&world.kubeconfig)?;
     let cluster = &mut document["clusters"][0]["cluster"];
@@ -104,7 +104,7 @@ async fn everynode(
     finish(command, world.directory.path(), "").await
 }
 
-/// C83: the controller does its work through the proxy of HTTPS_PROXY, whose password is in no line of its log
+/// C83: the controller works through the proxy of HTTPS_PROXY, and does not log its password
 #[tokio::test]
 async fn the_controller_works_through_a_proxy_and_does_not_log_its_password() -> Result<()> {
     let Some(world) = bare(3).await? else { return Ok(()) };
@@ -125,9 +125,10 @@ async fn the_controller_works_through_a_proxy_and_does_not_log_its_password() ->
     Ok(())
 }
 
-/// C83: the commands use the kubeconfig's proxy-url and HTTPS_PROXY; NO_PROXY and this machine's own addresses go without
+/// C83: the commands use the kubeconfig's proxy-url and HTTPS_PROXY; NO_PROXY and loopback
+/// addresses bypass the proxy
 #[tokio::test]
-async fn commands_use_a_proxy_where_one_is_named_and_only_there() -> Result<()> {
+async fn commands_use_a_proxy_only_where_configured() -> Result<()> {
     let Some(world) = bare(1).await? else { return Ok(()) };
     let proxy = Proxy::to(&world).await?;
     let top = async |kubeconfig: &Path, variables: &[(&str, &str)]| {
@@ -141,8 +142,8 @@ async fn commands_use_a_proxy_where_one_is_named_and_only_there() -> Result<()> 
     ensure!(proxy.tunnels() == 2);
     let direct = top(&remote, &[("HTTPS_PROXY", &url), ("NO_PROXY", ".invalid")]).await?;
     ensure!(direct.code != 0 && direct.stderr.contains(NAME), "{}", direct.stderr);
-    ensure!(proxy.tunnels() == 2, "NO_PROXY is not heeded");
-    // The sandbox's own kubeconfig is for an address of this machine.
+    ensure!(proxy.tunnels() == 2, "NO_PROXY is not honored");
+    // The sandbox's own kubeconfig has a loopback address.
     let nobody = ("HTTPS_PROXY", "http://127.0.0.1:1");
     top(&world.kubeconfig, &[nobody]).await?.ok()?;
     let arguments = ["sandbox", "--nodes=1", "--exit-when-settled"];

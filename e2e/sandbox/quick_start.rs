@@ -1,4 +1,4 @@
-//! docs/quick-start.md, word for word: what it tells people to type works.
+//! Executes the commands of docs/quick-start.md.
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
@@ -6,12 +6,12 @@ use tokio::process::Command;
 use crate::world::{Setup, World};
 
 const PAGE: &str = include_str!("../../docs/quick-start.md");
-/// The part that is kubectl alone, after the sandbox was started.
+/// The section with kubectl commands only, after the start of the sandbox.
 const BEGIN: &str = "Everything from here on is kubectl";
 const END: &str = "## Your own nodes";
 
 #[tokio::test]
-async fn each_command_of_the_quick_start_does_what_it_says() -> Result<()> {
+async fn the_commands_of_the_quick_start_work() -> Result<()> {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fluentd-elasticsearch.yaml");
     let arguments = ["--zones", "3", "--apply", example];
     let setup = Setup { nodes: 20, arguments: &arguments, ..Setup::default() };
@@ -31,13 +31,13 @@ async fn each_command_of_the_quick_start_does_what_it_says() -> Result<()> {
     Ok(())
 }
 
-/// The lines of the blocks of shell, but for the one that sets KUBECONFIG, as the test does.
+/// The lines of the shell blocks, except the one that sets KUBECONFIG, which the test does.
 fn commands(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.flat_map(str::lines).filter(|line| line.starts_with("kubectl "))
 }
 
-/// With the kubectl that the tests use.
+/// Runs a line with the kubectl of the tests.
 fn shell(line: &str) -> Command {
     let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
     let mut command = Command::new("sh");

@@ -1,5 +1,6 @@
-//! The rights that deploy/ grants are exactly those that the controller uses: it runs as its ServiceAccount against a sandbox
-//! that enforces them, through all that it ever does, and the sandbox's log tells what it asked for.
+//! The permissions in deploy/ are exactly those that the controller uses: it runs as its
+//! ServiceAccount against a sandbox that enforces them, performs every kind of action, and the
+//! sandbox's log contains its requests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +13,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::world::gateway::{Fate, Gateway};
+use crate::world::http_proxy::{HttpProxy, RequestOutcome};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::process::Process;
 use crate::world::{Setup, World, client, eventually};
@@ -25,20 +26,22 @@ const COMPONENT: &str = concat!(
 const NAMESPACE: &str = "kube-system";
 const ACCOUNT: &str = "everynode";
 
-/// Granted, and used by no request: admission asks for it where OwnerReferencesPermissionEnforcement is on.
+/// Granted, but used by no request: the admission plugin OwnerReferencesPermissionEnforcement
+/// checks it.
 const ASKED_BY_ADMISSION: [&str; 1] = ["update daemonsets/finalizers.apps"];
 
-/// C4, C21, C40, C43, C60, C63, C71, S4: every verb that the controller uses is granted, and every verb granted is used
+/// C4, C21, C40, C43, C60, C63, C71, S4: every permission that the controller uses is granted, and
+/// every granted permission is used
 #[tokio::test]
-async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Result<()> {
+async fn the_controller_uses_exactly_the_permissions_that_it_is_granted() -> Result<()> {
     let arguments = ["--log-level=debug", "--log-format=json"];
     let setup = Setup { nodes: 3, controller: false, arguments: &arguments };
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
     let documents = rights_in(Path::new(MANIFEST))?;
     apply(&world, &documents).await?;
     let account = client(&world.kubeconfig_of(NAMESPACE, ACCOUNT).await?).await?;
-    let gateway = Gateway::start(account, hindrances()).await?;
-    let kubeconfig = gateway.kubeconfig(world.directory.path())?;
+    let proxy = HttpProxy::start(account, hindrances()).await?;
+    let kubeconfig = proxy.kubeconfig(world.directory.path())?;
     let directory = world.directory.path();
     let mut controller = Process::everynode_with(directory, "run", &["run"], Some(&kubeconfig))?;
 
@@ -47,11 +50,11 @@ async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Res
     let (status, _) = controller.terminate().await?;
     ensure!(status.success(), "{status}: {}", controller.output());
 
-    let asked = world.asked_by(NAMESPACE, ACCOUNT)?;
-    let refused: Vec<_> = asked.iter().filter(|request| !request.allowed).collect();
+    let requests = world.requests_of(NAMESPACE, ACCOUNT)?;
+    let refused: Vec<_> = requests.iter().filter(|request| !request.allowed).collect();
     ensure!(refused.is_empty(), "refused: {refused:?}");
     let used: BTreeSet<String> =
-        asked.iter().map(|request| format!("{} {}", request.verb, request.resource)).collect();
+        requests.iter().map(|request| format!("{} {}", request.verb, request.resource)).collect();
     let mut granted = granted(&documents)?;
     for right in ASKED_BY_ADMISSION {
         ensure!(granted.remove(right), "{right} is not granted");
@@ -62,10 +65,10 @@ async fn the_controller_uses_the_rights_that_it_is_granted_and_no_other() -> Res
     Ok(())
 }
 
-/// C1, C15: asked to heed the node selectors of namespaces, the controller does nothing before it may read them, and says so;
-/// the component grants exactly that
+/// C1, C15: with --namespace-node-selectors, the controller acts only after it may read namespaces,
+/// and logs the missing permission; the component grants exactly that permission
 #[tokio::test]
-async fn a_controller_that_may_not_read_namespaces_says_so_and_waits() -> Result<()> {
+async fn a_controller_that_may_not_read_namespaces_logs_that_and_waits() -> Result<()> {
     let arguments = ["--log-level=debug", "--log-format=json"];
     let setup = Setup { nodes: 2, controller: false, arguments: &arguments };
     let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
@@ -75,7 +78,7 @@ async fn a_controller_that_may_not_read_namespaces_says_so_and_waits() -> Result
     let mut controller =
         Process::everynode_with(world.directory.path(), "run", &options, Some(&kubeconfig))?;
     world.create_daemon_set(&daemon_set("a")).await?;
-    eventually("the log says what it waits for", async || {
+    eventually("the log names the missing permission", async || {
         let log = controller.output();
         let reason = "nothing is done before namespaces are listed";
         ensure!(log.contains(reason) && log.contains("namespaces is forbidden"), "{log}");
@@ -95,28 +98,28 @@ async fn a_controller_that_may_not_read_namespaces_says_so_and_waits() -> Result
     Ok(())
 }
 
-/// What an older or a troubled server does: it knows no streaming lists, one deletion of a pod goes unanswered, and the name of one
-/// new pod is taken.
-fn hindrances() -> impl Fn(&Parts) -> Fate + Send + Sync {
+/// Faults of an older or failing server: it does not support streaming lists, one deletion of a pod
+/// gets no answer, and the name of one new pod is taken.
+fn hindrances() -> impl Fn(&Parts) -> RequestOutcome + Send + Sync {
     let (has_withheld, was_taken) = (AtomicBool::new(false), AtomicBool::new(false));
     move |request| {
         let query = request.uri.query().unwrap_or_default();
         if query.contains("sendInitialEvents") {
-            return Fate::Refused(422);
+            return RequestOutcome::Refused(422);
         }
         let is_deletion = request.method == Method::DELETE && request.uri.path().contains("/pods/");
         if is_deletion && !has_withheld.swap(true, Ordering::Relaxed) {
-            return Fate::Unanswered;
+            return RequestOutcome::Unanswered;
         }
         let is_creation = request.method == Method::POST && request.uri.path().ends_with("/pods");
         if is_creation && !was_taken.swap(true, Ordering::Relaxed) {
-            return Fate::Refused(409);
+            return RequestOutcome::Refused(409);
         }
-        Fate::Answered
+        RequestOutcome::Answered
     }
 }
 
-/// All that the controller ever does, in short.
+/// Every kind of action of the controller.
 async fn everything(world: &World) -> Result<()> {
     world.roll_out(&daemon_set("a")).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
@@ -132,7 +135,7 @@ async fn everything(world: &World) -> Result<()> {
     fail_again_and_again(world).await
 }
 
-/// What a deleted DaemonSet left behind is taken over by the next one, and its history cut.
+/// The next DaemonSet adopts the objects of a deleted one, and its history is limited.
 async fn adopt(world: &World) -> Result<()> {
     let before = crate::observe::uids(world, "a").await?;
     let orphan = DeleteParams {
@@ -158,7 +161,7 @@ async fn adopt(world: &World) -> Result<()> {
     .await
 }
 
-/// The name of a revision is taken by another one.
+/// The name of a revision is taken by another object.
 async fn collide(world: &World) -> Result<()> {
     world.roll_out(&daemon_set("b")).await?;
     let of_b = ListParams::default().labels("app=b");
@@ -168,8 +171,9 @@ async fn collide(world: &World) -> Result<()> {
     let name = revision.metadata.name.clone().context("it has a name")?;
     revision.metadata = serde_json::from_value(json!({"name": name}))?;
     revision.data = serde_json::from_value(json!({"another": "template"}))?;
-    // A controller that has not heard yet that b is gone makes the revision once more, and that one is collected, too.
-    eventually("the name is free, and taken", async || {
+    // A controller that has not observed the deletion of b creates the revision once more, and that
+    // one is collected, too.
+    eventually("the name is free again, and used", async || {
         world.revisions().create(&PostParams::default(), &revision).await?;
         Ok(())
     })
@@ -180,7 +184,7 @@ async fn collide(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same refusal over and over is one event, whose count grows.
+/// The same error repeatedly is one event with a growing count.
 async fn fail_again_and_again(world: &World) -> Result<()> {
     let spec =
         json!({"serviceAccountName": "missing", "containers": [{"name": "main", "image": IMAGE}]});
@@ -196,7 +200,7 @@ async fn fail_again_and_again(world: &World) -> Result<()> {
     .await
 }
 
-/// The account and what it may do, of all that the manifest holds.
+/// The account and its role, of all objects of the manifest.
 fn rights_in(manifest: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(manifest)?;
     let documents = text.split("\n---\n").map(serde_saphyr::from_str);
@@ -214,7 +218,7 @@ async fn apply(world: &World, documents: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// What the rules allow, as `VERB RESOURCE[/SUBRESOURCE][.GROUP]`.
+/// The permissions that the rules grant, as `VERB RESOURCE[/SUBRESOURCE][.GROUP]`.
 fn granted(documents: &[Value]) -> Result<BTreeSet<String>> {
     let mut rights = BTreeSet::new();
     for document in documents {

@@ -1,4 +1,4 @@
-//! `everynode run` as a process of its own, beside a cluster that has no DaemonSet controller.
+//! `everynode run` as a separate process on a cluster without a DaemonSet controller.
 
 use std::process::{Command, Stdio};
 
@@ -9,20 +9,20 @@ use crate::cluster::kubectl;
 use crate::world::process::{EVERYNODE, Process};
 use crate::world::{Setup, World};
 
-/// A cluster without a DaemonSet controller. None when an external one is tested.
+/// A cluster without a DaemonSet controller. `None` if an external one is tested.
 pub async fn bare(nodes: usize) -> Result<Option<World>> {
     World::sandbox(Setup { nodes, controller: false, ..Setup::default() }).await
 }
 
-/// `everynode run` with the world's kubeconfig in the environment.
+/// `everynode run` with the cluster's kubeconfig in the environment.
 pub fn run(world: &World, arguments: &[&str]) -> Result<Process> {
     let arguments: Vec<&str> = ["run"].into_iter().chain(arguments.iter().copied()).collect();
     Process::everynode_with(world.directory.path(), "run", &arguments, Some(&world.kubeconfig))
 }
 
-/// C1, C70: the controller as a process of its own does what the one inside the sandbox does
+/// C1, C70: the controller in a separate process does the same as the one inside the sandbox
 #[tokio::test]
-async fn a_controller_of_its_own_does_the_same() -> Result<()> {
+async fn a_separate_controller_does_the_same() -> Result<()> {
     let Some(world) = bare(4).await? else { return Ok(()) };
     let mut controller = run(&world, &["--leader-elect=false"])?;
     kubectl::main_path(&world).await.with_context(|| controller.output())?;
@@ -33,7 +33,8 @@ async fn a_controller_of_its_own_does_the_same() -> Result<()> {
     Ok(())
 }
 
-/// C83: with `--log-format=json` all of the log is JSON, the error that ends the controller included
+/// C83: with `--log-format=json` the whole log is JSON, including the error that ends the
+/// controller
 #[test]
 fn the_error_that_ends_a_controller_is_a_line_of_its_log() -> Result<()> {
     let run = |format: &str| -> Result<String> {

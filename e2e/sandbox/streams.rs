@@ -1,5 +1,5 @@
-//! Standard output and standard error that are full, closed, or read by nobody: what was promised there fails with an exit
-//! code, and a controller goes on controlling.
+//! Standard output and standard error that are full, closed, or not read: commands fail with an
+//! exit code, and a controller keeps working.
 
 use std::fs::{File, OpenOptions};
 use std::process::{Command, Stdio};
@@ -10,13 +10,13 @@ use super::separate_process::bare;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::{EVERYNODE, Process};
 
-/// Where a stream goes.
+/// The destination of a stream.
 #[derive(Clone, Copy, Debug)]
 enum Stream {
     Null,
-    /// A disk without room.
+    /// A full disk.
     Full,
-    /// A pipe whose reader is gone.
+    /// A pipe whose reader has closed it.
     Unread,
 }
 
@@ -34,9 +34,10 @@ fn full() -> Result<File> {
     OpenOptions::new().write(true).open("/dev/full").context("open /dev/full")
 }
 
-/// C63, S1: output that has no room is an error of the command, never a panic; one that nobody wants is none
+/// C63, S1: output to a full device is an error of the command, never a panic; output to a closed
+/// pipe is no error
 #[test]
-fn a_command_whose_output_has_no_room_fails_in_order() -> Result<()> {
+fn a_command_whose_output_is_full_fails_with_an_error() -> Result<()> {
     use Stream::{Full, Null, Unread};
     let settled = ["sandbox", "--nodes=1", "--exit-when-settled", "--timeout=50s"];
     let no_config = ["run", "--kubeconfig=/nowhere"];
@@ -69,21 +70,22 @@ fn a_command_whose_output_has_no_room_fails_in_order() -> Result<()> {
     Ok(())
 }
 
-/// S1: a kubeconfig that can't be written is said so, and what is no file is not replaced by one
+/// S1: a kubeconfig that can't be written is reported, and a path that is not a regular file is not
+/// replaced
 #[test]
-fn a_kubeconfig_that_has_no_room_is_told() -> Result<()> {
+fn a_kubeconfig_that_cant_be_written_is_reported() -> Result<()> {
     let arguments = ["sandbox", "--kubeconfig-out=/dev/full", "--exit-when-settled"];
     let output = Command::new(EVERYNODE).args(arguments).stdin(Stdio::null()).output()?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(1), "{}: {told}", output.status);
-    ensure!(told.contains("write kubeconfig /dev/full: No space left on device"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "{}: {stderr}", output.status);
+    ensure!(stderr.contains("write kubeconfig /dev/full: No space left on device"), "{stderr}");
     full()?;
     Ok(())
 }
 
-/// C62: a controller that can't log goes on controlling
+/// C62: a controller that can't log keeps working
 #[tokio::test]
-async fn a_controller_that_cannot_log_goes_on() -> Result<()> {
+async fn a_controller_that_cannot_log_keeps_working() -> Result<()> {
     let Some(world) = bare(2).await? else { return Ok(()) };
     for (index, stderr) in [Stream::Full, Stream::Unread].into_iter().enumerate() {
         let arguments = ["run", "--leader-elect=false", "--log-level=debug"];

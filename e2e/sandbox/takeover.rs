@@ -1,4 +1,4 @@
-//! A leader that is killed in the middle of a large rollout.
+//! A leader that is killed during a large rollout.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,10 +24,11 @@ const FLAGS: [&str; 3] = [
     "--leader-elect-retry-period=500ms",
 ];
 
-/// C34, C44, C62, C63: at 500 nodes, a standby takes over from a leader that is killed (SIGKILL), not before the lease has
-/// expired and not long after; no node ever has two pods, no more than maxUnavailable are without one, no revision is lost
+/// C34, C44, C62, C63: at 500 nodes, a standby takes over from a killed leader (SIGKILL) shortly
+/// after the lease has expired, but not before; no node ever has two pods, no more than
+/// maxUnavailable nodes have none, and no revision is lost
 #[tokio::test]
-async fn a_leader_killed_in_a_large_rollout_is_succeeded() -> Result<()> {
+async fn a_standby_takes_over_from_a_leader_killed_during_a_large_rollout() -> Result<()> {
     let Some(world) = bare(NODES).await? else { return Ok(()) };
     let mut first = run(&world, &FLAGS)?;
     let leader = holder(&world).await?;
@@ -38,7 +39,7 @@ async fn a_leader_killed_in_a_large_rollout_is_succeeded() -> Result<()> {
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let before = revisions(&world, 2).await?;
-    eventually("the rollout is under way", async || {
+    eventually("the rollout has started", async || {
         let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
         let updated = status.updated_number_scheduled.unwrap_or(0);
         ensure!(updated > 0, "no pod is new");
@@ -59,7 +60,8 @@ async fn a_leader_killed_in_a_large_rollout_is_succeeded() -> Result<()> {
     second.check_running()
 }
 
-/// The lease itself tells: its last renewal by the one, its acquisition by the other.
+/// The lease contains both times: the last renewal by the old holder, and the acquisition by the
+/// new one.
 fn is_in_time(last: &LeaseSpec, next: &LeaseSpec) -> Result<()> {
     let at = |time: &Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime>| {
         time.as_ref().map(|time| time.0).context("the lease lacks a time")
@@ -68,7 +70,7 @@ fn is_in_time(last: &LeaseSpec, next: &LeaseSpec) -> Result<()> {
         (at(&last.renew_time)?, at(&next.acquire_time)?);
     let gap = Duration::try_from(acquired.duration_since(renewed))?;
     ensure!(gap >= LEASE_DURATION, "taken over after {gap:?}, before the lease had expired");
-    // The standby looks at intervals, on a machine that has other work.
+    // The standby checks at intervals, and the machine may be busy.
     ensure!(gap < LEASE_DURATION * 2, "taken over after {gap:?} only");
     ensure!(next.lease_transitions == last.lease_transitions.map(|count| count + 1), "{next:?}");
     Ok(())
@@ -79,7 +81,7 @@ async fn lease(world: &World) -> Result<LeaseSpec> {
     leases.get("everynode").await?.spec.context("an empty lease")
 }
 
-/// The revisions' names and numbers, once there are so many.
+/// The names and numbers of the revisions, when there is this number of them.
 async fn revisions(world: &World, count: usize) -> Result<BTreeMap<String, i64>> {
     eventually("the revisions are there", async || {
         let list = world.revisions().list(&ListParams::default()).await?.items;

@@ -1,5 +1,5 @@
-//! `everynode watch` in a terminal of its own. What it prints without one is in the conversation watch; how it looks in all sizes is
-//! held by the program's own tests.
+//! `everynode watch` in a terminal. The transcript `watch` covers its output without one; unit
+//! tests cover the screens of all sizes.
 
 use anyhow::{Result, ensure};
 use kube::api::DeleteParams;
@@ -15,9 +15,10 @@ async fn world() -> Result<Option<World>> {
     World::sandbox(Setup { nodes: 6, arguments: &["--zones", "3"], ..Setup::default() }).await
 }
 
-/// S20: nodes by zone, events, keys, a new size, a DaemonSet that goes and comes, a cluster that goes
+/// S20: nodes by zone, events, keys, a new size, a DaemonSet that is deleted and recreated, a lost
+/// connection
 #[tokio::test]
-async fn the_view_keeps_up_with_the_cluster_and_with_the_person_at_the_keyboard() -> Result<()> {
+async fn the_view_follows_the_cluster_and_the_keys() -> Result<()> {
     let Some(mut world) = world().await? else { return Ok(()) };
     world.roll_out(&daemon_set("agent")).await?;
     let mut terminal = Terminal::start(&world, &["watch", "ds/agent"], SIZE)?;
@@ -41,7 +42,7 @@ async fn the_view_keeps_up_with_the_cluster_and_with_the_person_at_the_keyboard(
 
     world.daemon_sets().delete("agent", &DeleteParams::default()).await?;
     terminal.shows("deleted: there is no such DaemonSet").await?;
-    // Another selector: its pods are others.
+    // The new DaemonSet has another selector, and so other pods.
     let label = json!({"matchLabels": {"app": "other"}});
     let template = json!({"metadata": {"labels": {"app": "other"}}});
     let other = json!({"spec": {"selector": label, "template": template}});
@@ -57,9 +58,10 @@ async fn the_view_keeps_up_with_the_cluster_and_with_the_person_at_the_keyboard(
     Ok(())
 }
 
-/// S22: what holds it up is named with what to do; a signal ends it in order, with the exit code of status
+/// S22: a held-up rollout is shown with the next step; a signal ends the command with the exit code
+/// of status
 #[tokio::test]
-async fn a_stuck_rollout_is_told_and_left_with_the_exit_code_of_status() -> Result<()> {
+async fn a_stuck_rollout_is_shown_and_ends_with_the_exit_code_of_status() -> Result<()> {
     let Some(world) = world().await? else { return Ok(()) };
     let annotations = json!({"sandbox.everynode.dev/lifecycle": "pull-failure"});
     let containers = json!([{"name": "main", "image": IMAGE}]);
@@ -72,7 +74,7 @@ async fn a_stuck_rollout_is_told_and_left_with_the_exit_code_of_status() -> Resu
     let mut terminal = Terminal::start(&world, &arguments, SIZE)?;
     for expected in [
         "F 6 failing",
-        "no end in sight",
+        "not progressing",
         "stuck: ",
         "node-0001..0006",
         "ImagePull",
@@ -87,15 +89,16 @@ async fn a_stuck_rollout_is_told_and_left_with_the_exit_code_of_status() -> Resu
     terminal.shows("0 available").await
 }
 
-/// With `--until-done` it ends by itself, and its last word stays to be read
+/// With `--until-done` the command ends when the rollout is done, and leaves the result on the
+/// terminal
 #[tokio::test]
-async fn a_rollout_that_is_done_ends_the_watch_that_waits_for_it() -> Result<()> {
+async fn watch_until_done_ends_with_the_rollout() -> Result<()> {
     let Some(world) = world().await? else { return Ok(()) };
     world.roll_out(&daemon_set("agent")).await?;
     let mut terminal = Terminal::start(&world, &["watch", "ds/agent", "--until-done"], SIZE)?;
     let status = terminal.ended().await?;
     ensure!(status.success(), "{status}: {}", terminal.text());
-    eventually("the last word is there to be read", async || {
+    eventually("the result is on the terminal", async || {
         let text = terminal.text();
         ensure!(text.contains("rolled out: 6 of 6 pods updated and available"), "{text}");
         Ok(())

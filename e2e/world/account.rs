@@ -1,4 +1,4 @@
-//! Service accounts that tests act as, so that the sandbox's log tells who asked for what.
+//! ServiceAccounts for tests, so that the sandbox's log identifies the author of a request.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use super::World;
 
-/// One request, as the sandbox logs it (`--log-level=debug --log-format=json`).
+/// One request in the sandbox's log (`--log-level=debug --log-format=json`).
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct LoggedRequest {
     pub verb: String,
     /// `pods`, `daemonsets/status.apps`
     pub resource: String,
     pub allowed: bool,
-    /// Its place among all requests.
+    /// The position in the sequence of all requests.
     pub number: usize,
 }
 
 impl World {
-    /// A kubeconfig with a token of an account that is there.
+    /// A kubeconfig with a token of an existing account.
     pub async fn kubeconfig_of(&self, namespace: &str, account: &str) -> Result<PathBuf> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let request = serde_json::from_value(json!({"spec": {"audiences": []}}))?;
@@ -36,7 +36,7 @@ impl World {
         Ok(path)
     }
 
-    /// Makes an account in the test's namespace that may do anything, and its kubeconfig.
+    /// Creates an account with all permissions in the test's namespace, and its kubeconfig.
     pub async fn administrator(&self, account: &str) -> Result<PathBuf> {
         let namespace = &self.namespace;
         self.kubectl(&["create", "serviceaccount", account]).await?;
@@ -46,26 +46,26 @@ impl World {
         self.kubeconfig_of(namespace, account).await
     }
 
-    /// What an account asked of resources, in order.
-    pub fn asked_by(&self, namespace: &str, account: &str) -> Result<Vec<Asked>> {
+    /// The resource requests of an account, in order.
+    pub fn requests_of(&self, namespace: &str, account: &str) -> Result<Vec<LoggedRequest>> {
         let user = format!("system:serviceaccount:{namespace}:{account}");
         let log = self.sandbox.as_ref().context("this world has a sandbox")?.output();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let requests = lines.filter(|line| line.get("resource").is_some()).enumerate();
         let requests = requests.filter(|(_, line)| line["user"] == user);
-        Ok(requests.map(|(number, line)| Asked::of(number, &line)).collect())
+        Ok(requests.map(|(number, line)| LoggedRequest::of(number, &line)).collect())
     }
 }
 
-impl Asked {
-    fn of(number: usize, line: &Value) -> Asked {
+impl LoggedRequest {
+    fn of(number: usize, line: &Value) -> LoggedRequest {
         let text = |field: &str| line[field].as_str().unwrap_or_default();
         let part = |sign: &str, field: &str| match text(field) {
             "" => String::new(),
             text => format!("{sign}{text}"),
         };
         let (subresource, group) = (part("/", "subresource"), part(".", "group"));
-        Asked {
+        LoggedRequest {
             verb: text("verb").to_owned(),
             resource: format!("{}{subresource}{group}", text("resource")),
             allowed: line["allowed"] == true,

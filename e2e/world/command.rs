@@ -1,4 +1,4 @@
-//! Commands that run to their end against a world: kubectl, scripts, `everynode` itself.
+//! Commands that run to completion: kubectl, scripts, `everynode` itself.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use super::{World, deadline};
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Output {
     pub code: i32,
@@ -19,7 +19,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The standard output of a command that must succeed.
+    /// The standard output; fails if the command failed.
     pub fn ok(self) -> Result<String> {
         ensure!(self.code == 0, "exit code {}: {}{}", self.code, self.stderr, self.stdout);
         Ok(self.stdout)
@@ -27,7 +27,7 @@ impl Output {
 }
 
 impl World {
-    /// kubectl in the test's namespace; fails if kubectl does.
+    /// Runs kubectl in the test's namespace; fails if kubectl fails.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let output = self.try_kubectl(arguments).await?;
         output.ok().with_context(|| format!("kubectl {}", arguments.join(" ")))
@@ -44,14 +44,14 @@ impl World {
         self.finish(command, input).await
     }
 
-    /// Runs a command with this world's kubeconfig and a home of its own.
+    /// Runs a command with this cluster's kubeconfig and a separate home directory.
     pub async fn finish(&self, mut command: Command, input: &str) -> Result<Output> {
         command.env("KUBECONFIG", &self.kubeconfig);
         finish(command, self.directory.path(), input).await
     }
 }
 
-/// Runs a command with a deadline, away from the user's own settings.
+/// Runs a command with a deadline, and without the user's settings.
 pub async fn finish(mut command: Command, home: &Path, input: &str) -> Result<Output> {
     command.env("HOME", home).env("TMPDIR", home).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -60,7 +60,7 @@ pub async fn finish(mut command: Command, home: &Path, input: &str) -> Result<Ou
     let mut stdin = child.stdin.take().context("standard input is a pipe")?;
     let input = input.to_owned();
     tokio::spawn(async move {
-        // A command that doesn't read its input may be gone by now.
+        // A command that doesn't read its input may have ended already.
         let _ = stdin.write_all(input.as_bytes()).await;
     });
     let output = tokio::time::timeout(deadline(), child.wait_with_output());

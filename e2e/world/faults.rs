@@ -1,4 +1,5 @@
-//! A controller of its own under an account that rules of the sandbox can name, so that nobody else's requests go wrong.
+//! A controller with its own account, so that fault rules of the sandbox apply to its requests
+//! only.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,27 +15,27 @@ const RULES: &str = "/debug/faults";
 const ACCOUNT: &str = "controller";
 const FIRES_WITHIN: Duration = Duration::from_secs(20);
 
-/// A cluster without a controller, and the account of the one that a test starts.
-pub struct Rehearsal {
+/// A cluster without a controller, and the account for the controller that a test starts.
+pub struct FaultSetup {
     pub world: World,
     pub kubeconfig: PathBuf,
 }
 
-impl Rehearsal {
-    /// None when an external cluster is tested.
-    pub async fn of(nodes: usize) -> Result<Option<Rehearsal>> {
+impl FaultSetup {
+    /// `None` if an external cluster is tested.
+    pub async fn of(nodes: usize) -> Result<Option<FaultSetup>> {
         let setup = Setup { nodes, controller: false, arguments: &[] };
         let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
         let kubeconfig = world.administrator(ACCOUNT).await?;
-        Ok(Some(Rehearsal { world, kubeconfig }))
+        Ok(Some(FaultSetup { world, kubeconfig }))
     }
 
-    /// Starts a controller, without leader election unless the arguments say how.
+    /// Starts a controller, without leader election unless the arguments enable it.
     pub fn run(&self, arguments: &[&str]) -> Result<Process> {
         self.run_with(&self.kubeconfig, arguments)
     }
 
-    /// The same with another way to the server.
+    /// Starts a controller with another kubeconfig.
     pub fn run_with(&self, kubeconfig: &Path, arguments: &[&str]) -> Result<Process> {
         let mut all = vec!["run"];
         if arguments.is_empty() {
@@ -44,7 +45,7 @@ impl Rehearsal {
         Process::everynode_with(self.world.directory.path(), "run", &all, Some(kubeconfig))
     }
 
-    /// Sets the rules, each of them for the controller's requests alone.
+    /// Sets fault rules that apply to the controller's requests only.
     pub async fn set(&self, mut rules: Value) -> Result<()> {
         let user = format!("system:serviceaccount:{}:{ACCOUNT}", self.world.namespace);
         for rule in rules.as_array_mut().context("the test's rules are a list")? {
@@ -53,7 +54,7 @@ impl Rehearsal {
         self.put(&json!({"faults": rules})).await
     }
 
-    /// Sets the rules for everybody.
+    /// Sets fault rules that apply to all requests.
     pub async fn set_for_all(&self, rules: Value) -> Result<()> {
         self.put(&json!({"faults": rules})).await
     }
@@ -64,14 +65,14 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// How often the rule has fired.
+    /// The number of times that a rule has fired.
     pub async fn fired(&self, rule: usize) -> Result<u64> {
         let text = self.world.client.request_text(Request::get(RULES).body(Vec::new())?).await?;
         let rules: Value = serde_json::from_str(&text)?;
         rules["faults"][rule]["status"]["fired"].as_u64().context("no such rule")
     }
 
-    /// Waits until the rule has fired so often, which it does soon.
+    /// Waits until a rule has fired this number of times.
     pub async fn has_fired(&self, rule: usize, times: u64) -> Result<()> {
         within(FIRES_WITHIN, &format!("rule {rule} fires"), async || {
             let fired = self.fired(rule).await?;

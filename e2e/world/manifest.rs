@@ -1,13 +1,14 @@
-//! DaemonSets that the tests create, as JSON.
+//! The DaemonSets that tests create, as JSON.
 
 use serde_json::{Value, json};
 
-/// An image that exists everywhere and does nothing.
+/// An image that is available everywhere and does nothing.
 pub const IMAGE: &str = "registry.k8s.io/pause:3.10";
-/// Another one, to roll to.
+/// Another image, for rollouts.
 pub const NEXT_IMAGE: &str = "registry.k8s.io/pause:3.9";
 
-/// A DaemonSet whose pods have the label `app=NAME`, tolerating every taint that a test cluster has of its own.
+/// A DaemonSet whose pods have the label `app=NAME` and tolerate every taint that the nodes of a
+/// test cluster have initially.
 pub fn daemon_set(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -26,19 +27,19 @@ pub fn daemon_set(name: &str) -> Value {
     })
 }
 
-/// The manifest with a JSON merge patch over it.
+/// The manifest with a JSON merge patch applied.
 pub fn with(mut manifest: Value, patch: Value) -> Value {
     merge(&mut manifest, patch);
     manifest
 }
 
-/// A patch of the DaemonSet that rolls its pods.
+/// A patch that changes the image of the DaemonSet's pods.
 pub fn image_patch(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-/// Pods that never become ready: their image can't be pulled anywhere, and a lifecycle of the sandbox says the same of a pod that
-/// runs.
+/// A patch whose pods never become ready: no registry has their image, and in a sandbox their
+/// lifecycle never reports readiness.
 pub fn never_ready_patch() -> Value {
     json!({"spec": {"template": {
         "metadata": {"annotations": {"sandbox.everynode.dev/lifecycle": "never-ready"}},

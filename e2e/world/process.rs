@@ -1,4 +1,4 @@
-//! Child processes that never outlive their test, and how many sandboxes run at once.
+//! Child processes that end with their test, and a limit for the number of concurrent sandboxes.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// More than this many sandboxes only slow each other down.
+/// Maximum number of concurrent sandboxes; more would only slow each other down.
 const SANDBOXES_MAX: usize = 3;
 
 /// The program under test.
@@ -27,7 +27,7 @@ impl Process {
         Process::everynode_with(directory, name, arguments, None)
     }
 
-    /// The same, with KUBECONFIG set.
+    /// Starts `everynode` with KUBECONFIG set.
     pub fn everynode_with(
         directory: &Path,
         name: &str,
@@ -38,7 +38,7 @@ impl Process {
         Process::everynode_in(directory, name, arguments, variables.as_slice())
     }
 
-    /// The same, with these variables set.
+    /// Starts `everynode` with these environment variables.
     pub fn everynode_in(
         directory: &Path,
         name: &str,
@@ -60,7 +60,7 @@ impl Process {
         Ok(Process { child, output })
     }
 
-    /// The same, with standard error elsewhere.
+    /// Starts `everynode` with another destination for standard error.
     pub fn everynode_with_stderr(
         directory: &Path,
         arguments: &[&str],
@@ -81,7 +81,7 @@ impl Process {
         }
     }
 
-    /// All that it has printed so far.
+    /// The output so far.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
@@ -92,7 +92,7 @@ impl Process {
         if status.success() { Ok(()) } else { bail!("kill -s {name} failed") }
     }
 
-    /// SIGTERM, then how it ended and how long that took.
+    /// Sends SIGTERM; returns the exit status and the time until the end.
     pub async fn terminate(&mut self) -> Result<(ExitStatus, Duration)> {
         self.signal("TERM")?;
         self.ended().await
@@ -117,23 +117,23 @@ impl Drop for Process {
     }
 }
 
-/// A name that no other test, here or elsewhere, uses on the same cluster.
+/// A name that no other test uses on the same cluster.
 pub fn unique(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{prefix}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The right to have a cluster.
+/// The permission to use a cluster.
 pub struct Permit;
 
 static IN_USE: Mutex<usize> = Mutex::new(0);
 static RETURNED: Condvar = Condvar::new();
 
 impl Permit {
-    /// Blocks the test's own thread, which has nothing else to do.
+    /// Waits for a permit; blocks the test's own thread.
     pub fn acquire() -> Permit {
         let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
-        // On a shared cluster one test's taints would be another's surprise.
+        // On a shared cluster, the taints of one test would affect the others.
         let shared = std::env::var_os(super::EXTERNAL).is_some();
         let clusters_max = if shared { 1 } else { SANDBOXES_MAX };
         let full = |in_use: &mut usize| *in_use >= clusters_max;

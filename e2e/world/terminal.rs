@@ -1,4 +1,4 @@
-//! A terminal with a program in it: what is on its screen, keys, sizes.
+//! A pseudoterminal with a program: its screen, its keys, its size.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -20,18 +20,19 @@ pub struct Terminal {
     child: Child,
     ours: File,
     screen: Arc<Mutex<vt100::Parser>>,
-    /// Ends when nothing more can come.
+    /// Ends when the program's output ends.
     reader: Option<JoinHandle<()>>,
 }
 
 impl Terminal {
-    /// `everynode` with these arguments in the world's namespace, in a terminal of so many columns and rows.
+    /// Starts `everynode` with these arguments in the test's namespace, in a terminal of this size
+    /// (columns, rows).
     pub fn start(world: &World, arguments: &[&str], size: (u16, u16)) -> Result<Terminal> {
         let arguments = [arguments, &["--namespace", &world.namespace]].concat();
         Self::with(world, EVERYNODE, &arguments, size)
     }
 
-    /// Any program, with the world's kubeconfig and a home of its own.
+    /// Starts any program with the test's kubeconfig and a separate home directory.
     pub fn with(
         world: &World,
         program: &str,
@@ -46,7 +47,8 @@ impl Terminal {
         tcsetwinsize(&ours, winsize(size))?;
         let theirs = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         let theirs = File::options().read(true).write(true).open(theirs)?;
-        // As a shell's job has it: with the terminal as its own, so that it hears of a new size and of Ctrl-C.
+        // As a shell's foreground job: the program has a controlling terminal, and receives
+        // SIGWINCH and SIGINT.
         let child = Command::new("setsid")
             .args(["--ctty", program])
             .args(arguments)
@@ -65,7 +67,7 @@ impl Terminal {
         let shown = screen.clone();
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // It fails when the program has ended.
+            // Reading fails when the program has ended.
             while let Ok(count @ 1..) = reads.read(&mut bytes) {
                 shown.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..count]);
             }
@@ -87,7 +89,7 @@ impl Terminal {
         self.parser(|parser| parser.screen().contents())
     }
 
-    /// Whether some cell has a colour.
+    /// Whether a cell has a colour.
     pub fn has_colours(&self) -> bool {
         self.parser(|parser| {
             let (rows, columns) = parser.screen().size();
@@ -114,7 +116,7 @@ impl Terminal {
         if status.success() { Ok(()) } else { bail!("kill -s {name} failed") }
     }
 
-    /// How the program ended, once all that it wrote is on the screen.
+    /// The exit status, after the complete output is on the screen.
     pub fn finished(&mut self) -> Result<ExitStatus> {
         if let Some(reader) = self.reader.take() {
             reader.join().map_err(|_| anyhow::anyhow!("the terminal's reader panicked"))?;
@@ -122,7 +124,7 @@ impl Terminal {
         Ok(self.child.wait()?)
     }
 
-    /// How the program ended; and that it left the terminal as it found it.
+    /// The exit status; fails if the program has left the terminal in another mode.
     pub async fn ended(&mut self) -> Result<ExitStatus> {
         let status = eventually("the program ends", async || {
             self.child.try_wait()?.with_context(|| format!("it shows\n{}", self.text()))

@@ -1,4 +1,4 @@
-//! The command line: what `everynode` understands, with its help. It decides nothing.
+//! The command line of `everynode` with its help. It only parses; the commands are in `cmd`.
 
 mod daemon_set_name;
 #[cfg(test)]
@@ -15,69 +15,71 @@ mod watch;
 
 use clap::{Parser, Subcommand};
 
-pub use daemon_set_name::DaemonSetName;
-pub use insight::{ExplainArguments, PlanArguments};
-pub use rollout::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
-pub use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
-pub use sandbox::SandboxArguments;
-pub use shared::{
+pub(crate) use daemon_set_name::DaemonSetName;
+pub(crate) use insight::{ExplainArguments, PlanArguments};
+pub(crate) use rollout::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
+pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
+pub(crate) use sandbox::SandboxArguments;
+pub(crate) use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, LogArguments, LogFormat, LogLevel,
     OutputArguments, OutputFormat,
 };
-pub use status::StatusArguments;
-pub use top::TopArguments;
-pub use watch::WatchArguments;
+pub(crate) use status::StatusArguments;
+pub(crate) use top::TopArguments;
+pub(crate) use watch::WatchArguments;
 
-/// One pod on every node: a DaemonSet controller for Kubernetes, with a sandbox cluster to try it on.
+/// A DaemonSet controller for Kubernetes, and a sandbox cluster to try it in
 #[derive(Debug, Parser)]
 #[command(name = "everynode", version, arg_required_else_help = true, after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  everynode sandbox --nodes 20 --zones 3 --apply daemonset.yaml   a cluster of 20 simulated nodes
-  everynode run --kubeconfig admin.conf                           the controller of a real cluster
-  everynode explain ds/fluentd -n logging                         why is there no pod on this node?
-  everynode plan -f daemonset.yaml                                what would applying it do?
-  everynode top                                                   every DaemonSet, the stuck ones first
-  everynode status ds/fluentd --timeout 10m                       waits for its rollout, and says what holds it up
+  everynode sandbox --nodes 20 --apply daemonset.yaml   simulate 20 nodes and apply a manifest
+  everynode run --kubeconfig admin.conf                 run the controller in a real cluster
+  everynode explain ds/fluentd -n logging               show why nodes have a pod or not
+  everynode plan -f daemonset.yaml                      show what applying a manifest would do
+  everynode top                                         list all DaemonSets, stuck ones first
+  everynode status ds/fluentd --timeout 10m             wait for a rollout
 
-Completion of names from the cluster:
-  source <(everynode completion bash)      in ~/.bashrc; zsh alike in ~/.zshrc, after compinit
+Completion with names from the cluster:
+  source <(everynode completion bash)      in ~/.bashrc; for zsh in ~/.zshrc, after compinit
   everynode completion fish | source       in ~/.config/fish/config.fish
 
-As a plugin of kubectl, call it kubectl-everynode and put it into $PATH: kubectl everynode top";
+To use it as a kubectl plugin, install it as kubectl-everynode in $PATH: kubectl everynode top";
 
+/// The commands, each with its arguments.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the DaemonSet controller against a cluster
     Run(Box<RunArguments>),
     /// Start a simulated Kubernetes cluster on this machine
     Sandbox(Box<SandboxArguments>),
-    /// Watch a DaemonSet live: its nodes on a map, what holds it up, and when it may end
+    /// Show a rollout live: its nodes by zone, what holds it up, and an estimate of its end
     Watch(WatchArguments),
-    /// Wait for the rollout of a DaemonSet, and say what holds it up
+    /// Wait for the rollout of a DaemonSet, and report what holds it up
     Status(StatusArguments),
-    /// Show all DaemonSets of the cluster, those that are stuck first, with the reason
+    /// List all DaemonSets of the cluster with the reason for a delay, stuck ones first
     Top(TopArguments),
-    /// Say why each node has a DaemonSet's pod or not, and what its pod is doing
+    /// Show why each node has a DaemonSet's pod or not, and the state of that pod
     Explain(ExplainArguments),
-    /// Say what applying a DaemonSet would do: which nodes, in which order, how long, and what can go wrong
+    /// Show what applying a DaemonSet would do: nodes, order, duration and risks
     Plan(PlanArguments),
-    /// List the revisions of a DaemonSet and how many pods carry each
+    /// List the revisions of a DaemonSet with their numbers of pods
     History(HistoryArguments),
-    /// Show what differs between two revisions of a DaemonSet
+    /// Show the differences between two revisions of a DaemonSet
     Diff(DiffArguments),
-    /// Go back to an earlier revision of a DaemonSet
+    /// Roll back to an earlier revision of a DaemonSet
     Undo(UndoArguments),
-    /// Have all pods of a DaemonSet replaced
+    /// Replace all pods of a DaemonSet
     Restart(RestartArguments),
     /// Print the completion script of a shell
     Completion {
-        /// The shell that the script is for
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Print the version

@@ -1,10 +1,11 @@
-//! A cluster as the operator's commands use it: connect, read, patch, follow. Whatever the cluster refuses is told as what to
-//! do about it ([`Error`]). It never writes but where a command asks it to.
+//! The client of the operators' commands: connect, read, patch, watch. An [`Error`] states what the
+//! operator can do. Nothing is written except by [`Cluster::patch`].
 
 mod error;
-mod find;
-mod follow;
+mod lookup;
 mod resource;
+mod revisions;
+mod watcher;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,36 +19,38 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::args::ConnectionArguments;
-pub use error::{Error, Right};
-pub use follow::{Follower, News};
-pub use resource::{Resource, Selection};
+pub(crate) use error::{Error, Permission};
+pub(crate) use resource::{Resource, Selection};
+pub(crate) use revisions::DaemonSetRevisions;
+pub(crate) use watcher::{Update, Watcher};
 
-/// Objects on a page of a list, as kubectl asks for them.
-const PAGE_LIMIT: u32 = 500;
-/// A list may take the server long.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// Who changed an object, in its `managedFields`.
+/// The number of objects in one page of a list, as in kubectl.
+pub(crate) const PAGE_LIMIT: u32 = 500;
+/// The maximum duration of a request. Long lists take the server some time.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The name of this program in the `managedFields` of objects that it changes.
 const FIELD_MANAGER: &str = "everynode";
 
-pub struct Cluster {
+/// A connection to a cluster, and the namespace to work in.
+pub(crate) struct Cluster {
     client: kube::Client,
     server: String,
     namespace: String,
 }
 
-/// Whether a patch is to happen, or only to be checked by the server.
+/// Whether a patch is applied, or only validated by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRun {
+pub(crate) enum DryRun {
     No,
     Server,
 }
 
 impl Cluster {
-    /// Nothing is asked of the server yet.
+    /// Reads the kubeconfig and creates a client. No request is sent yet.
     ///
     /// # Errors
-    /// If there is no kubeconfig, or not that context in it, or its credentials can't be used.
-    pub async fn connect(arguments: &ConnectionArguments) -> Result<Cluster, Error> {
+    /// If there is no kubeconfig, it lacks the context, or its credentials can't be used.
+    pub(crate) async fn connect(arguments: &ConnectionArguments) -> Result<Cluster, Error> {
         if let Some(context) = &arguments.context {
             let known = contexts(arguments);
             if !known.is_empty() && !known.contains(context) {
@@ -61,28 +64,28 @@ impl Cluster {
         Ok(Cluster { client, server: config.server(), namespace })
     }
 
-    /// That of `--namespace`, else of the context, else `default`.
-    pub fn namespace(&self) -> &str {
+    /// The namespace of `--namespace`, else of the context, else `default`.
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// All objects of the selection, page by page, as of one moment.
+    /// All objects of the selection at one moment, read page by page.
     ///
     /// # Errors
-    /// As the server refuses it, or does not answer.
-    pub async fn list(
+    /// If the server rejects the request or does not answer.
+    pub(crate) async fn list(
         &self,
         resource: Resource,
         selection: &Selection,
     ) -> Result<Vec<Box<RawValue>>, Error> {
-        self.complete(resource, selection, Form::Object).await
+        self.list_complete(resource, selection, Representation::Object).await
     }
 
-    /// [`list`](Self::list), read as its type.
+    /// [`list`](Self::list), parsed as `T`.
     ///
     /// # Errors
-    /// As the server refuses it, or does not answer, or answers otherwise than Kubernetes.
-    pub async fn list_as<T: DeserializeOwned>(
+    /// If the server rejects the request, does not answer, or sends something else.
+    pub(crate) async fn list_as<T: DeserializeOwned>(
         &self,
         resource: Resource,
         selection: &Selection,
@@ -91,59 +94,63 @@ impl Cluster {
         objects.iter().map(|object| parsed(resource, object.get())).collect()
     }
 
-    /// The metadata of [`list`](Self::list), which is all that the server sends then.
+    /// [`list`](Self::list), but the server sends only the metadata of each object.
     ///
     /// # Errors
-    /// As the server refuses it, or does not answer, or answers otherwise than Kubernetes.
-    pub async fn list_metadata(
+    /// If the server rejects the request, does not answer, or sends something else.
+    pub(crate) async fn list_metadata(
         &self,
         resource: Resource,
         selection: &Selection,
     ) -> Result<Vec<ObjectMeta>, Error> {
-        let objects = self.complete(resource, selection, Form::Metadata).await?;
-        let partial = objects.iter().map(|object| parsed::<Partial>(resource, object.get()));
+        let objects = self.list_complete(resource, selection, Representation::Metadata).await?;
+        let partial = objects.iter().map(|object| parsed::<MetadataOnly>(resource, object.get()));
         partial.map(|partial| Ok(partial?.metadata)).collect()
     }
 
-    /// One object.
+    /// Reads one object.
     ///
     /// # Errors
-    /// As the server refuses it, or does not answer; [`Error::NotFound`] if there is none.
-    pub async fn read(
+    /// If the server rejects the request or does not answer; [`Error::NotFound`] if there is none.
+    pub(crate) async fn read(
         &self,
         resource: Resource,
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Box<RawValue>, Error> {
-        let right = Right::new("get", resource, namespace).of(name);
+        let permission = Permission::new("get", resource, namespace).of(name);
         let path = resource.path(namespace, Some(name));
-        let text = self.send(&right, request(Method::GET, &path, Form::Object, None)?).await?;
-        RawValue::from_string(text).map_err(|error| unreadable(resource, &error))
+        let text = self
+            .send(&permission, request(Method::GET, &path, Representation::Object, None)?)
+            .await?;
+        RawValue::from_string(text).map_err(|error| parse_error(resource, &error))
     }
 
-    /// Has the server check a new object as it would on its creation; returns it with all that the server fills in.
+    /// Lets the server validate a new object with `dryRun=All`; returns the object with the
+    /// server's defaults.
     ///
     /// # Errors
-    /// As the server refuses it, or does not answer.
-    pub async fn try_create(
+    /// If the server rejects the object or does not answer.
+    pub(crate) async fn dry_run_create(
         &self,
         resource: Resource,
         namespace: &str,
         object: &Value,
     ) -> Result<Box<RawValue>, Error> {
-        let right = Right::new("create", resource, Some(namespace));
+        let permission = Permission::new("create", resource, Some(namespace));
         let path = resource.path(Some(namespace), None);
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&dryRun=All");
-        let text =
-            self.send(&right, request(Method::POST, &path, Form::Object, Some(object))?).await?;
-        RawValue::from_string(text).map_err(|error| unreadable(resource, &error))
+        let text = self
+            .send(&permission, request(Method::POST, &path, Representation::Object, Some(object))?)
+            .await?;
+        RawValue::from_string(text).map_err(|error| parse_error(resource, &error))
     }
 
-    /// Sends a strategic merge patch; returns the object as it is then.
+    /// Sends a strategic merge patch; returns the patched object.
     ///
     /// # Errors
-    /// As the server refuses it, or does not answer.
-    pub async fn patch(
+    /// If the server rejects the patch or does not answer.
+    pub(crate) async fn patch(
         &self,
         resource: Resource,
         namespace: Option<&str>,
@@ -151,27 +158,29 @@ impl Cluster {
         patch: &Value,
         dry_run: DryRun,
     ) -> Result<Box<RawValue>, Error> {
-        let right = Right::new("patch", resource, namespace).of(name);
+        let permission = Permission::new("patch", resource, namespace).of(name);
         let mut path = resource.path(namespace, Some(name));
         path.push_str("?fieldManager=");
         path.push_str(FIELD_MANAGER);
         if dry_run == DryRun::Server {
             path.push_str("&dryRun=All");
         }
-        let text =
-            self.send(&right, request(Method::PATCH, &path, Form::Object, Some(patch))?).await?;
-        RawValue::from_string(text).map_err(|error| unreadable(resource, &error))
+        let text = self
+            .send(&permission, request(Method::PATCH, &path, Representation::Object, Some(patch))?)
+            .await?;
+        RawValue::from_string(text).map_err(|error| parse_error(resource, &error))
     }
 
-    async fn complete(
+    async fn list_complete(
         &self,
         resource: Resource,
         selection: &Selection,
-        form: Form,
+        representation: Representation,
     ) -> Result<Vec<Box<RawValue>>, Error> {
-        match self.pages(resource, selection, form, Some(PAGE_LIMIT)).await {
-            // The moment that the pages are of is forgotten: all at once, then, as kubectl does.
-            Err(Error::Expired) => self.pages(resource, selection, form, None).await,
+        match self.pages(resource, selection, representation, Some(PAGE_LIMIT)).await {
+            // The server no longer has the version of the first page. Read all at once, as kubectl
+            // does.
+            Err(Error::Expired) => self.pages(resource, selection, representation, None).await,
             result => result,
         }
     }
@@ -180,15 +189,16 @@ impl Cluster {
         &self,
         resource: Resource,
         selection: &Selection,
-        form: Form,
+        representation: Representation,
         limit: Option<u32>,
     ) -> Result<Vec<Box<RawValue>>, Error> {
-        let right = Right::new("list", resource, selection.namespace());
+        let permission = Permission::new("list", resource, selection.namespace());
         let mut objects = Vec::new();
         let mut token = None;
         loop {
             let path = selection.path(resource, limit, token.as_deref());
-            let text = self.send(&right, request(Method::GET, &path, form, None)?).await?;
+            let text =
+                self.send(&permission, request(Method::GET, &path, representation, None)?).await?;
             let page: Page = parsed(resource, &text)?;
             objects.extend(page.items.unwrap_or_default());
             token = page.metadata.continue_token.filter(|token| !token.is_empty());
@@ -198,12 +208,16 @@ impl Cluster {
         }
     }
 
-    async fn send(&self, right: &Right, request: Request<Vec<u8>>) -> Result<String, Error> {
-        let answer = tokio::time::timeout(ANSWER_WITHIN, self.client.request_text(request)).await;
+    async fn send(
+        &self,
+        permission: &Permission,
+        request: Request<Vec<u8>>,
+    ) -> Result<String, Error> {
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.client.request_text(request)).await;
         match answer {
             Ok(Ok(text)) => Ok(text),
-            Ok(Err(error)) => Err(Error::of(right, &self.server, error)),
-            Err(_) => Err(Error::Silent { server: self.server.clone(), within: ANSWER_WITHIN }),
+            Ok(Err(error)) => Err(Error::of(permission, &self.server, error)),
+            Err(_) => Err(Error::Timeout { server: self.server.clone(), within: REQUEST_TIMEOUT }),
         }
     }
 }
@@ -216,29 +230,29 @@ fn location(arguments: &ConnectionArguments) -> Location {
     }
 }
 
-/// The contexts of the kubeconfig; none if it can't be read.
-pub fn contexts(arguments: &ConnectionArguments) -> BTreeSet<String> {
+/// The contexts of the kubeconfig; empty if it can't be read.
+pub(crate) fn contexts(arguments: &ConnectionArguments) -> BTreeSet<String> {
     let kubeconfig = client::kubeconfig(&location(arguments));
     let contexts = kubeconfig.map(|kubeconfig| kubeconfig.contexts).unwrap_or_default();
     contexts.into_iter().map(|context| context.name).collect()
 }
 
-/// Reads an object that the cluster sent.
+/// Parses an object that the cluster sent.
 ///
 /// # Errors
-/// If it has not the shape of its kind.
-pub fn parsed<T: DeserializeOwned>(resource: Resource, json: &str) -> Result<T, Error> {
-    serde_json::from_str(json).map_err(|error| unreadable(resource, &error))
+/// If the JSON is not that of the kind.
+pub(crate) fn parsed<T: DeserializeOwned>(resource: Resource, json: &str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| parse_error(resource, &error))
 }
 
-/// How much of each object is to come.
+/// The representation of objects in an answer.
 #[derive(Clone, Copy, Debug)]
-enum Form {
+enum Representation {
     Object,
     Metadata,
 }
 
-impl Form {
+impl Representation {
     const fn media_types(self) -> &'static str {
         match self {
             Self::Object => "application/json",
@@ -249,31 +263,33 @@ impl Form {
     }
 }
 
+/// An object of which the server sent only the metadata.
 #[derive(Deserialize)]
-struct Partial {
+struct MetadataOnly {
     metadata: ObjectMeta,
 }
 
+/// One page of a list.
 #[derive(Deserialize)]
 struct Page {
-    metadata: PageMeta,
+    metadata: PageMetadata,
     items: Option<Vec<Box<RawValue>>>,
 }
 
 #[derive(Deserialize)]
-struct PageMeta {
+struct PageMetadata {
     #[serde(rename = "continue")]
     continue_token: Option<String>,
 }
 
-fn unreadable(resource: Resource, error: &serde_json::Error) -> Error {
-    Error::Unreadable { resource, cause: error.to_string() }
+fn parse_error(resource: Resource, error: &serde_json::Error) -> Error {
+    Error::Unparsable { resource, cause: error.to_string() }
 }
 
 fn request(
     method: Method,
     path: &str,
-    form: Form,
+    representation: Representation,
     body: Option<&Value>,
 ) -> Result<Request<Vec<u8>>, Error> {
     let content_type = if method == Method::PATCH {
@@ -285,8 +301,8 @@ fn request(
     Request::builder()
         .method(method)
         .uri(path)
-        .header(header::ACCEPT, form.media_types())
+        .header(header::ACCEPT, representation.media_types())
         .header(header::CONTENT_TYPE, content_type)
         .body(body)
-        .map_err(|error| Error::Refused { message: format!("{path}: {error}") })
+        .map_err(|error| Error::Rejected { message: format!("{path}: {error}") })
 }

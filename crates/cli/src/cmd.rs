@@ -1,15 +1,15 @@
-//! One command, one file.
+//! The commands, one module each.
 
-pub mod completion;
-pub mod diff;
-pub mod explain;
-pub mod history;
-pub mod plan;
-pub mod restart;
-pub mod run;
-pub mod sandbox;
-pub mod status;
-pub mod top;
-pub mod undo;
-pub mod version;
-pub mod watch;
+pub(crate) mod completion;
+pub(crate) mod diff;
+pub(crate) mod explain;
+pub(crate) mod history;
+pub(crate) mod plan;
+pub(crate) mod restart;
+pub(crate) mod run;
+pub(crate) mod sandbox;
+pub(crate) mod status;
+pub(crate) mod top;
+pub(crate) mod undo;
+pub(crate) mod version;
+pub(crate) mod watch;

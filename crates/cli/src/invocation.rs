@@ -1,4 +1,5 @@
-//! By which name the program was called: its own, or as kubectl calls plugins. Its help says what to type.
+//! The name under which the program was started: its own, or that of a kubectl plugin. The help
+//! shows commands in the corresponding form.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,18 +8,20 @@ use clap::{Command, CommandFactory};
 
 use crate::args::Arguments;
 
+/// How the program was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Invocation {
+pub(crate) enum Invocation {
+    /// As `everynode`.
     Program,
-    /// `kubectl-everynode`, which `kubectl everynode` starts.
+    /// As `kubectl-everynode`, by `kubectl everynode`.
     KubectlPlugin,
-    /// `kubectl_complete-everynode`, which kubectl asks what could come next.
+    /// As `kubectl_complete-everynode`, by kubectl for completion.
     KubectlCompletion,
 }
 
 impl Invocation {
-    /// From the first word of the command line.
-    pub fn of(program: &OsStr) -> Self {
+    /// Derived from the first word of the command line.
+    pub(crate) fn of(program: &OsStr) -> Self {
         match Path::new(program).file_stem().and_then(OsStr::to_str) {
             Some("kubectl-everynode") => Self::KubectlPlugin,
             Some("kubectl_complete-everynode") => Self::KubectlCompletion,
@@ -26,8 +29,8 @@ impl Invocation {
         }
     }
 
-    /// The file that is started.
-    pub const fn program(self) -> &'static str {
+    /// The name of the executable.
+    pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::Program => "everynode",
             Self::KubectlPlugin | Self::KubectlCompletion => "kubectl-everynode",
@@ -35,8 +38,8 @@ impl Invocation {
     }
 }
 
-/// The command line, with the help of how it was called.
-pub fn command(invocation: Invocation) -> Command {
+/// The command line, with help for this form of invocation.
+pub(crate) fn command(invocation: Invocation) -> Command {
     let command = Arguments::command();
     match invocation {
         Invocation::Program => command,
@@ -47,6 +50,7 @@ pub fn command(invocation: Invocation) -> Command {
     }
 }
 
+/// Replaces `everynode` by `kubectl everynode` in the examples.
 fn as_plugin(command: Command) -> Command {
     let Some(examples) = command.get_after_help().map(ToString::to_string) else { return command };
     let lines = examples.lines().map(|line| match line.strip_prefix("  everynode ") {
@@ -65,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_knows_by_which_name_it_was_called() {
+    fn the_invocation_is_derived_from_the_executables_name() {
         for (program, expected) in [
             ("everynode", Invocation::Program),
             ("/usr/local/bin/everynode", Invocation::Program),
@@ -77,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugins_help_says_what_to_type() {
+    fn a_plugins_help_shows_kubectl_commands() {
         let help = |invocation| {
             let mut command = command(invocation);
             command.build();

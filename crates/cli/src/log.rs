@@ -1,4 +1,4 @@
-//! Where log lines go (standard error) and what they look like.
+//! Logging to standard error.
 
 use std::io::IsTerminal;
 
@@ -9,14 +9,14 @@ use tracing_subscriber::prelude::*;
 use crate::args::{ColorWhen, LogArguments, LogFormat, LogLevel};
 use crate::output::shows_color;
 
-/// Called once, at the start of a command.
-pub fn start(arguments: &LogArguments, default: LogLevel) {
+/// Installs the global logger. A command calls this once, at its start.
+pub(crate) fn start(arguments: &LogArguments, default: LogLevel) {
     let level = level(arguments.log_level.unwrap_or(default));
-    // Libraries speak up only when something is wrong, or when all is asked for.
+    // Libraries log only warnings and errors, except at level `trace`.
     let library = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     let filter = tracing_subscriber::filter::Targets::new()
         .with_default(library)
-        // It warns of an unverified certificate at every handshake; `run` does so once.
+        // This target warns of an unverified certificate at every handshake; `run` warns once.
         .with_target("kube_client::client::tls", library.min(LevelFilter::ERROR))
         .with_target("everynode", level)
         .with_target("everynode_controller", level)

@@ -1,20 +1,29 @@
-//! The `everynode` program: reads the command line, runs one command, and turns whatever goes wrong into one line on
+//! The `everynode` program.
+//!
+//! - [`args`] defines the command line, [`cmd`] contains one module for each command.
+//! - [`cluster`] is the client that the operators' commands use, [`snapshot_source`] reads the
+//!   snapshots of `explain` and `plan`, and [`output`] prints tables, JSON and YAML.
+//! - `run` and `sandbox` start the libraries `everynode-controller` and `everynode-sandbox`; the
+//!   answers of the other commands come from `everynode-insight`.
+//!
+//! `main` parses the command line, executes one command, and reports an error as one line on
 //! standard error and an exit code.
 
 #![forbid(unsafe_code)]
-// They panic where the stream is full or closed; `output` does not.
+// `println!` panics if the stream is full or closed; `output` does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod clock;
 mod cluster;
 mod cmd;
-mod complete;
 mod invocation;
 mod log;
 mod output;
 mod panic;
+mod shell_completion;
 mod signal;
-mod survey;
+mod snapshot_source;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -26,13 +35,13 @@ use tokio::runtime::Builder;
 use args::{Arguments, Command};
 use invocation::Invocation;
 
-/// Wrong arguments, as most programs report them.
+/// The exit code for invalid arguments, as in most programs.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let invocation = Invocation::of(words.first().map_or("".as_ref(), OsString::as_os_str));
-    let result = match complete::answer(invocation, &words) {
+    let result = match shell_completion::complete(invocation, &words) {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => match parse(invocation, words) {
             Ok(arguments) => run(arguments.command, invocation),
@@ -42,7 +51,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Whoever read the output has had enough of it.
+        // The reader of the output has closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(format_args!("error: {}", one_line(&causes(&error))));
@@ -58,39 +67,40 @@ fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Arguments, clap
 
 fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     let done = match command {
-        Command::Run(arguments) => return operate(cmd::run::execute(*arguments)),
+        Command::Run(arguments) => return run_single_threaded(cmd::run::execute(*arguments)),
         Command::Sandbox(arguments) => {
             block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments))
         }
-        Command::Status(arguments) => return operate(cmd::status::execute(arguments)),
-        Command::Watch(arguments) => return operate(cmd::watch::execute(arguments)),
-        Command::Top(arguments) => operate(cmd::top::execute(arguments)),
-        Command::Explain(arguments) => operate(cmd::explain::execute(arguments)),
-        Command::Plan(arguments) => return operate(cmd::plan::execute(arguments)),
-        Command::History(arguments) => operate(cmd::history::execute(arguments)),
-        Command::Diff(arguments) => operate(cmd::diff::execute(arguments)),
-        Command::Undo(arguments) => operate(cmd::undo::execute(arguments)),
-        Command::Restart(arguments) => operate(cmd::restart::execute(arguments)),
+        Command::Status(arguments) => return run_single_threaded(cmd::status::execute(arguments)),
+        Command::Watch(arguments) => return run_single_threaded(cmd::watch::execute(arguments)),
+        Command::Top(arguments) => run_single_threaded(cmd::top::execute(arguments)),
+        Command::Explain(arguments) => run_single_threaded(cmd::explain::execute(arguments)),
+        Command::Plan(arguments) => return run_single_threaded(cmd::plan::execute(arguments)),
+        Command::History(arguments) => run_single_threaded(cmd::history::execute(arguments)),
+        Command::Diff(arguments) => run_single_threaded(cmd::diff::execute(arguments)),
+        Command::Undo(arguments) => run_single_threaded(cmd::undo::execute(arguments)),
+        Command::Restart(arguments) => run_single_threaded(cmd::restart::execute(arguments)),
         Command::Completion { shell } => cmd::completion::execute(shell, invocation),
         Command::Version => cmd::version::execute(),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Operators' commands do one thing after the other. The controller reads, decides and writes thousands of pods a second
-/// on one thread; another one would have to be woken for every event, and have its own share of the heap.
-fn operate<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+/// Runs `future` on a runtime with one thread. Operators' commands do one thing after the other.
+/// The controller handles thousands of pods per second on one thread; a second one would have to be
+/// woken for every event, and would use more memory.
+fn run_single_threaded<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     block_on(Builder::new_current_thread(), future)
 }
 
-/// Runs `future` on this thread.
+/// Runs `future` on this thread until it completes.
 fn block_on<T>(
     mut runtime: Builder,
     future: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     let runtime = runtime.enable_all().build()?;
     let result = runtime.block_on(future);
-    // Neither a blocked read of standard input nor watches that are still open must hold up the exit.
+    // Don't wait for a blocked read of standard input or for open watches.
     runtime.shutdown_background();
     result
 }
@@ -100,18 +110,18 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// The error and its causes, each told once: many an error's text holds that of its cause already.
+/// The error with its causes. A cause whose text is part of an outer error's text is omitted.
 fn causes(error: &anyhow::Error) -> String {
-    let mut told = error.to_string();
+    let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !told.contains(&cause) {
-            told = format!("{told}: {cause}");
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
         }
     }
-    told
+    text
 }
 
-/// Help and the version as clap prints them; what is wrong as one line.
+/// Prints help and version as clap does, and an invalid command line as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -137,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_that_was_told_is_not_told_again() {
+    fn a_cause_is_printed_once() {
         let error =
             anyhow::anyhow!("Address already in use").context("listen: Address already in use");
         assert_eq!(causes(&error.context("start")), "start: listen: Address already in use");

@@ -1,5 +1,4 @@
-//! What comes out: text for people that fits their terminal, or JSON, YAML and names for scripts. Colour only where it can be
-//! seen and is wanted.
+//! Output: text that fits the terminal, or JSON and YAML for scripts.
 
 mod table;
 
@@ -9,19 +8,20 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use crate::args::ColorWhen;
-pub use table::{Tone, table, table_with_remarks};
+pub(crate) use table::{Tone, table, table_with_remarks};
 
-/// Where text goes: how wide it is, and whether it shows colours.
+/// How text is laid out for standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Screen {
+pub(crate) struct TextLayout {
+    /// Whether to print colours.
     pub color: bool,
-    /// `None` when nobody looks: lines are as long as they are.
+    /// The width of the terminal; `None` if the output is no terminal, where lines are not broken.
     pub width: Option<u16>,
 }
 
-impl Screen {
-    /// Standard output.
-    pub fn stdout(color: ColorWhen) -> Self {
+impl TextLayout {
+    /// The layout for standard output.
+    pub(crate) fn stdout(color: ColorWhen) -> Self {
         let stdout = io::stdout();
         let width = stdout.is_terminal().then(|| terminal_size::terminal_size_of(&stdout));
         Self {
@@ -30,8 +30,8 @@ impl Screen {
         }
     }
 
-    /// The text in a tone.
-    pub fn paint(self, tone: Tone, text: &str) -> String {
+    /// The text in the colour of a tone, if there are colours.
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let style = style(tone);
         if self.color && !style.is_plain() {
             format!("{style}{text}{style:#}")
@@ -41,15 +41,16 @@ impl Screen {
     }
 }
 
-/// Whether colours go to a stream that is a terminal, or is none.
-pub fn shows_color(when: ColorWhen, is_terminal: bool) -> bool {
+/// Whether to print colours on a stream. `Auto` prints them on terminals, unless the environment
+/// contains `NO_COLOR` or `TERM=dumb`.
+pub(crate) fn shows_color(when: ColorWhen, is_terminal: bool) -> bool {
     match when {
         ColorWhen::Always => true,
         ColorWhen::Never => false,
         ColorWhen::Auto => {
-            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let is_disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-            is_terminal && !refused && !is_dumb
+            is_terminal && !is_disabled && !is_dumb
         }
     }
 }
@@ -57,33 +58,37 @@ pub fn shows_color(when: ColorWhen, is_terminal: bool) -> bool {
 /// Writes to standard output.
 ///
 /// # Errors
-/// If that is closed, or full.
-pub fn print(text: &str) -> anyhow::Result<()> {
+/// If standard output is closed, or its device is full.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     Ok(stdout.flush()?)
 }
 
-/// Writes a line to standard error, as well as that goes: where that is closed or full, nobody can be told.
-pub fn note(line: impl std::fmt::Display) {
+/// Writes a line to standard error. Errors are ignored, since there is nowhere to report them.
+pub(crate) fn note(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// The value as indented JSON.
+///
 /// # Errors
-/// If it has keys that are no strings.
-pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
+/// If it contains a map with keys that are not strings.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
+/// The value as YAML.
+///
 /// # Errors
-/// If it can't be written as YAML.
-pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+/// If it can't be represented as YAML.
+pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     let text = serde_saphyr::to_string(value)?;
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
-/// `3d4h`, as kubectl tells ages: at most two units, and one where that says enough.
-pub fn age(seconds: i64) -> String {
+/// An age in kubectl's format, such as `3d4h`: at most two units, and one for longer ages.
+pub(crate) fn age(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let two = |first: i64, unit: char, second: i64, small: char| match second {
@@ -120,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_as_kubectl_tells_them() {
+    fn ages_have_kubectls_format() {
         for (seconds, expected) in [
             (-5, "0s"),
             (119, "119s"),
@@ -138,19 +143,21 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_added_only_where_they_are_seen() {
-        let dark = Screen { color: false, width: Some(80) };
-        assert_eq!(dark.paint(Tone::Bad, "x"), "x");
-        let bright = Screen { color: true, width: None };
-        assert_eq!(bright.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
-        assert_eq!(bright.paint(Tone::Plain, "x"), "x");
+    fn colours_are_printed_only_where_enabled() {
+        let plain = TextLayout { color: false, width: Some(80) };
+        assert_eq!(plain.paint(Tone::Bad, "x"), "x");
+        let colored = TextLayout { color: true, width: None };
+        assert_eq!(colored.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
+        assert_eq!(colored.paint(Tone::Plain, "x"), "x");
     }
 
     #[test]
-    fn yaml_reads_back_as_what_it_was() {
+    fn yaml_parses_to_the_original_value() {
         let value = serde_json::json!({
-            "a": "yes", "b": "1.0", "c": "x: y # z", "d": "two\nlines\n", "e": ["- a", "", "~", "0x1f", "1e3"],
-            "f": {}, "g": [], "h": "*.log", "i": "{{ x }}", "j": "@a", "k": " leading", "l": "tab\there",
+            "a": "yes", "b": "1.0", "c": "x: y # z", "d": "two\nlines\n",
+            "e": ["- a", "", "~", "0x1f", "1e3"], "f": {}, "g": [], "h": "*.log",
+            "i": "{{ x }}", "j": "@a", "k": " leading",
+            "l": "tab\there",
         });
         let text = yaml(&value).unwrap();
         let back: serde_json::Value = serde_saphyr::from_str(&text).unwrap();

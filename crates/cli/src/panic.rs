@@ -1,16 +1,17 @@
-//! What a panic does to a process that others rely on: it is logged, and the process ends.
+//! Panics of long-running commands: they are logged and end the process.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 
-/// As Rust ends a program whose main thread panics.
+/// The exit code of a Rust program whose main thread panics.
 const EXIT_PANIC: i32 = 101;
 
-/// From now on a panic ends the process, whichever task or thread it is in. Tokio would end that task alone: the rest would go on
-/// looking alive, and no other replica would take over. The lease is left to expire, since writes may be under way.
+/// Installs a hook that logs a panic of any task or thread and ends the process. Tokio would end
+/// only the task: the process would keep its lease without working, and no other replica would take
+/// over. The lease is not released but expires, since writes may be in flight.
 ///
-/// Called once the log is there.
-pub fn ends_the_process() {
+/// The logger must be installed before.
+pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
         log(panic);
         std::process::exit(EXIT_PANIC);
@@ -22,11 +23,11 @@ fn log(panic: &PanicHookInfo<'_>) {
     let at = panic.location().map(ToString::to_string).unwrap_or_default();
     let backtrace = Backtrace::capture();
     match backtrace.status() {
-        // RUST_BACKTRACE asks for it.
+        // RUST_BACKTRACE is set.
         BacktraceStatus::Captured => {
-            tracing::error!(at, %backtrace, "a bug ends everynode: {cause}")
+            tracing::error!(at, %backtrace, "everynode ends because of a bug: {cause}")
         }
-        _ => tracing::error!(at, "a bug ends everynode: {cause}"),
+        _ => tracing::error!(at, "everynode ends because of a bug: {cause}"),
     }
 }
 
@@ -39,10 +40,10 @@ mod tests {
     use super::*;
     use crate::args::{LogArguments, LogFormat, LogLevel};
 
-    /// Set for a process that this test starts of itself.
+    /// Set in the process that the test starts.
     const CHILD: &str = "EVERYNODE_TEST_PANIC";
 
-    /// C65: a panic in a task that nobody waits for ends the process, and its message is a line of the log, JSON if the log is.
+    /// C65: a panic in a detached task ends the process, and the log contains its message.
     #[test]
     fn a_panic_in_a_task_ends_the_process_with_its_message() {
         let name = "panic::tests::a_panic_in_a_task_ends_the_process_with_its_message";
@@ -57,15 +58,15 @@ mod tests {
         let [line] = stderr.lines().collect::<Vec<_>>()[..] else { panic!("{stderr}") };
         let line: Value = serde_json::from_str(line).unwrap();
         assert_eq!(line["level"], "ERROR");
-        assert_eq!(line["message"], "a bug ends everynode: the disk is full");
+        assert_eq!(line["message"], "everynode ends because of a bug: the disk is full");
         assert!(line["at"].as_str().unwrap().contains("panic.rs:"), "{line}");
     }
 
-    /// Ends well unless the panic ends the process.
+    /// Exits with 0 unless the panic ends the process.
     fn survive_a_panic() {
         let log = LogArguments { log_level: None, log_format: LogFormat::Json };
         crate::log::start(&log, LogLevel::Info);
-        ends_the_process();
+        install_hook();
         let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
         let task = runtime.spawn(async { panic!("the disk\nis full") });
         assert!(runtime.block_on(task).is_err());

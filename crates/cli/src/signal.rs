@@ -1,11 +1,14 @@
-//! Ctrl-C, SIGTERM and a closed terminal as one cancellation.
+//! Shutdown on Ctrl-C, SIGTERM or a closed terminal.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Cancelled by the first signal; the second one ends the process at once.
-pub fn shutdown() -> anyhow::Result<CancellationToken> {
+/// Returns a token that the first signal cancels. The second signal ends the process at once.
+///
+/// # Errors
+/// If signals can't be handled.
+pub(crate) fn shutdown() -> anyhow::Result<CancellationToken> {
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
@@ -19,7 +22,7 @@ pub fn shutdown() -> anyhow::Result<CancellationToken> {
                 () = received(&mut hangup) => SignalKind::hangup(),
             };
             if cancelled.is_cancelled() {
-                // As a shell reports a process that the signal has killed.
+                // The exit code that a shell reports for a process killed by the signal.
                 std::process::exit(128 + signal.as_raw_value());
             }
             cancelled.cancel();
@@ -39,7 +42,7 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Whoever starts this with nohup wants it to outlive the terminal.
+/// Whether the parent ignores SIGHUP, as nohup does, so that the process outlives the terminal.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

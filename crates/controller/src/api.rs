@@ -1,8 +1,8 @@
 //! Requests to the API server, as bytes in and bytes out.
 //!
-//! Whatever changes something passes the [`Fence`] first (C63). Of failures only the refusals that say
-//! "not now" are repeated here: of anything else it is not known whether it has happened, and what
-//! follows from it is the core's to decide.
+//! Every write passes the [`Fence`] first (C63). Only requests that the server refuses with 429 are
+//! repeated here. After any other failure a write may have happened, and the core decides what
+//! follows.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,18 +26,28 @@ use crate::rate_limit::TokenBucket;
 /// Why a request failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The server's answer.
+    /// The server refused the request.
     #[error("{message}")]
-    Refused { code: u16, reason: String, message: String, causes: Vec<String> },
-    /// It may have arrived, or not.
+    Refused {
+        /// The HTTP status code.
+        code: u16,
+        /// The `reason` of the `Status`, empty if the answer is not a `Status`.
+        reason: String,
+        /// The `message` of the `Status`, or the HTTP status.
+        message: String,
+        /// The reasons of the `Status`' causes.
+        causes: Vec<String>,
+    },
+    /// There was no usable answer; the request may have arrived.
     #[error("{0}")]
     Transport(String),
-    /// Not sent, or given up: the lease could have expired.
+    /// The request was not sent, or its answer was not awaited: the lease could have expired.
     #[error("not sent: the lease could have expired")]
     Fenced,
 }
 
 impl Error {
+    /// The HTTP status code of the server's answer, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -45,27 +55,32 @@ impl Error {
         }
     }
 
+    /// Whether the server refused the request for this reason.
     pub fn is_reason(&self, wanted: &str) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason == wanted)
     }
 
-    /// Refused because the namespace is being deleted (C28).
+    /// Whether the server refused the request because the namespace is being deleted (C28).
     pub fn is_namespace_terminating(&self) -> bool {
-        matches!(self, Self::Refused { causes, .. } if causes.iter().any(|c| c == "NamespaceTerminating"))
+        match self {
+            Self::Refused { causes, .. } => causes.iter().any(|c| c == "NamespaceTerminating"),
+            Self::Transport(_) | Self::Fenced => false,
+        }
     }
 
-    /// Whether a write may have been done in spite of this, or may be done yet (C35).
+    /// Whether a write may have happened, or may still happen, in spite of this error (C35).
     pub fn may_have_happened(&self) -> bool {
         match self {
             Self::Refused { code: 429, .. } => false,
             Self::Refused { code: 408, .. } | Self::Transport(_) | Self::Fenced => true,
-            Self::Refused { code: 500.., message, .. } => !is_of_admission(message),
-            // What has no reason is no `Status`: it comes from a proxy, which may have passed the write on.
+            Self::Refused { code: 500.., message, .. } => !is_admission_error(message),
+            // Without a reason the answer is not a `Status`: a proxy sent it, which may have passed
+            // the write on.
             Self::Refused { reason, .. } => reason.is_empty(),
         }
     }
 
-    /// In one word, for metrics.
+    /// The class of the error as a label of metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Refused { code: 404, .. } => "not_found",
@@ -77,16 +92,19 @@ impl Error {
     }
 }
 
-/// Whether a webhook failed or refused: admission comes before storage.
-fn is_of_admission(message: &str) -> bool {
+/// Whether a webhook failed or refused. Admission precedes storage, so nothing was stored.
+fn is_admission_error(message: &str) -> bool {
     message.contains("failed calling webhook") || message.contains("admission webhook")
 }
 
-/// How a write's body is to be understood.
+/// The format of a write's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
+    /// A whole object.
     Json,
+    /// A JSON merge patch (RFC 7396).
     MergePatch,
+    /// Kubernetes' strategic merge patch.
     StrategicMergePatch,
 }
 
@@ -100,13 +118,13 @@ impl Content {
     }
 }
 
-/// A list may take the server long.
+/// Timeout of reads. It is longer than that of writes, because large lists take time.
 const LIST_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRIES_MAX: u32 = 5;
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
-/// `--kube-api-qps` and `--kube-api-burst`.
+/// The limit that `--kube-api-qps` and `--kube-api-burst` set.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     bucket: TokenBucket,
@@ -120,16 +138,16 @@ impl RateLimit {
         Self { bucket: TokenBucket::new(interval, burst.max(1)), started: Instant::now() }
     }
 
-    /// How long to wait before the next request.
+    /// Takes a token and returns how long to wait before the next request.
     fn take(&mut self, now: Instant) -> Duration {
         self.bucket.take(now.saturating_duration_since(self.started))
     }
 }
 
-/// So many requests are under way at most; the others wait.
-const REQUESTS_MAX: usize = 256;
+/// Maximum number of concurrent requests.
+const CONCURRENT_REQUESTS_MAX: usize = 256;
 
-/// The API server, for reading and fenced writing.
+/// A client of the API server that writes only while the fence is open.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -139,14 +157,18 @@ pub struct Api {
     outages: OutageLog,
 }
 
-/// What executing plans needs of an API server. The simulation has one of its own.
+/// The API server as the executor uses it. The simulation implements it without a network.
 pub trait Server: Clone + Send + Sync + 'static {
+    /// Reads an object or a list.
+    ///
     /// # Errors
-    /// As the server refused it, or did not answer.
+    /// If the server refuses the request or does not answer.
     fn get(&self, path: &str) -> impl Future<Output = Result<Bytes, Error>> + Send;
 
+    /// Writes an object.
+    ///
     /// # Errors
-    /// As the server refused it, or did not answer, or the fence is closed.
+    /// If the server refuses the request or does not answer, or if the fence is closed.
     fn write(
         &self,
         method: Method,
@@ -159,8 +181,8 @@ pub trait Server: Clone + Send + Sync + 'static {
 impl Server for Api {
     async fn get(&self, path: &str) -> Result<Bytes, Error> {
         let send = || Box::pin(self.exchange(Method::GET, path, Content::Json, Bytes::new()));
-        let _turn = self.turn().await;
-        self.noted(repeated(LIST_TIMEOUT, send).await)
+        let _permit = self.acquire_permit().await;
+        self.report_reachability(retry_while_throttled(LIST_TIMEOUT, send).await)
     }
 
     async fn write(
@@ -170,7 +192,8 @@ impl Server for Api {
         content: Content,
         body: Bytes,
     ) -> Result<Bytes, Error> {
-        // Boxed: what waits for its turn is small, and what waits for its answer is not copied into every future around it.
+        // Boxed, so that a request that waits for its permit is small, and so that the state of the
+        // exchange is not copied into every future around it.
         let send = || {
             Box::pin(async {
                 if !self.fence.permits_writes() {
@@ -179,27 +202,30 @@ impl Server for Api {
                 self.exchange(method.clone(), path, content, body.clone()).await
             })
         };
-        let _turn = self.turn().await;
-        self.noted(self.while_permitted(repeated(REQUEST_TIMEOUT, send)).await)
+        let _permit = self.acquire_permit().await;
+        self.report_reachability(
+            self.while_permitted(retry_while_throttled(REQUEST_TIMEOUT, send)).await,
+        )
     }
 }
 
 impl Api {
+    /// A client with its own limit on concurrent requests.
     pub fn new(client: Client, fence: Fence, limit: Option<RateLimit>) -> Self {
-        let requests = Arc::new(Semaphore::new(REQUESTS_MAX));
+        let requests = Arc::new(Semaphore::new(CONCURRENT_REQUESTS_MAX));
         let limit = limit.map(|limit| Arc::new(Mutex::new(limit)));
         Self { client, fence, requests, limit, outages: OutageLog::default() }
     }
 
-    /// Reports there whether the server answers.
+    /// Reports to `outages` whether the server answers.
     #[must_use]
     pub fn reporting_to(mut self, outages: OutageLog) -> Self {
         self.outages = outages;
         self
     }
 
-    /// What is refused is reported by whoever asked; that nobody answers is the same for all.
-    fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    /// Reports whether the server answers. The caller reports refusals, as they concern one object.
+    fn report_reachability<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         let subject = "requests";
         match &result {
             Ok(_) => self.outages.answered(),
@@ -216,8 +242,8 @@ impl Api {
         result
     }
 
-    /// Waits for our own limits.
-    async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    /// Waits for the limits on the rate and on the number of concurrent requests.
+    async fn acquire_permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         if let Some(limit) = &self.limit {
             let wait = limit.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
             sleep(wait).await;
@@ -231,21 +257,21 @@ impl Api {
         path: &str,
         content: Content,
         body: Bytes,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, FailedAttempt> {
         let response = self.send(request(method, path, content, body)).await?;
         let (parts, body) = response.into_parts();
-        let body = collected(body).await?;
+        let body = read_body(body).await?;
         if parts.status.is_success() {
             return Ok(body);
         }
-        Err(Refusal { error: refusal(parts.status, &body), retry_after: retry_after(&parts) })
+        Err(FailedAttempt { error: refusal(parts.status, &body), retry_after: retry_after(&parts) })
     }
 
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
         self.client.send(request).await.map_err(|error| Error::Transport(outage_log::cause(&error)))
     }
 
-    /// Gives a write up when the fence closes under it.
+    /// Stops waiting for a write when the fence closes.
     async fn while_permitted<T>(
         &self,
         write: impl Future<Output = Result<T, Error>>,
@@ -261,23 +287,26 @@ impl Api {
     }
 }
 
-/// An error, and when the server would hear of it again.
-struct Refusal {
+/// An error, and when to repeat the request if the server asks for that.
+struct FailedAttempt {
     error: Error,
     retry_after: Option<Duration>,
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for FailedAttempt {
     fn from(error: Error) -> Self {
         Self { error, retry_after: None }
     }
 }
 
-/// Repeats what the server refused to look at: it asked for that (429), and it has not happened. So when time is up while
-/// it is to be left in peace, that is what there is to report.
-async fn repeated<T, F>(limit: Duration, mut send: impl FnMut() -> F) -> Result<T, Error>
+/// Repeats a request while the server answers 429, since it has then not happened. Returns that
+/// error when the time limit is reached during a requested pause.
+async fn retry_while_throttled<T, F>(
+    limit: Duration,
+    mut send: impl FnMut() -> F,
+) -> Result<T, Error>
 where
-    F: Future<Output = Result<T, Refusal>>,
+    F: Future<Output = Result<T, FailedAttempt>>,
 {
     let deadline = Instant::now() + limit;
     let mut retries_left = RETRIES_MAX;
@@ -285,7 +314,7 @@ where
         let Ok(answer) = timeout_at(deadline, send()).await else {
             return Err(Error::Transport(format!("no answer within {limit:?}")));
         };
-        let Refusal { error, retry_after } = match answer {
+        let FailedAttempt { error, retry_after } = match answer {
             Ok(answer) => return Ok(answer),
             Err(refusal) => refusal,
         };
@@ -313,7 +342,7 @@ fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request
     let accept = if method == Method::GET { OBJECT } else { METADATA };
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
-    *request.uri_mut() = path.parse().expect("paths are made of checked names and encoded queries");
+    *request.uri_mut() = path.parse().expect("paths consist of valid names and encoded queries");
     let headers = request.headers_mut();
     headers.insert(header::ACCEPT, header::HeaderValue::from_static(accept));
     if has_body {
@@ -323,12 +352,12 @@ fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request
     request
 }
 
-/// What is read is read whole; of what is written the answer need only say who it is and how new.
+/// Reads need the whole object. Writes need only metadata (UID, resourceVersion) back.
 const OBJECT: &str = "application/json";
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-async fn collected(body: Body) -> Result<Bytes, Error> {
+async fn read_body(body: Body) -> Result<Bytes, Error> {
     let body = body.collect().await.map_err(|error| Error::Transport(outage_log::cause(&error)))?;
     Ok(body.to_bytes())
 }

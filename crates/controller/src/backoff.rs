@@ -12,8 +12,8 @@ pub(crate) struct ExponentialBackoff {
 }
 
 impl ExponentialBackoff {
-    /// The delay after one more failure, of which there were `failures` before.
-    pub fn delay(self, failures: u32) -> Duration {
+    /// The delay after a failure that follows `failures` earlier ones.
+    pub(crate) fn delay(self, failures: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(failures)).min(self.max)
     }
 }

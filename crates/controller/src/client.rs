@@ -1,4 +1,4 @@
-//! How the API server is found and spoken to.
+//! Finds the API server and connects to it: kubeconfigs, credentials, proxies, TLS and HTTP/2.
 
 mod auth_error;
 mod connection;
@@ -14,59 +14,79 @@ use kube::Client;
 use kube::config::{Kubeconfig, KubeconfigError};
 
 pub use connection::Pings;
-use credentials::Renewing;
+use credentials::RenewingClient;
 pub use kubeconfig::kubeconfig;
 use proxy::Proxy;
 
-/// How long a request may take before it is given up.
+/// Timeout of a request.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where to find the API server.
+/// How to find the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Location {
-    /// Else `$KUBECONFIG`, `~/.kube/config`, or what a pod has in a cluster.
+    /// The kubeconfig; by default `$KUBECONFIG`, `~/.kube/config`, or a pod's ServiceAccount.
     pub kubeconfig: Option<PathBuf>,
-    /// Else the kubeconfig's current context.
+    /// The context of the kubeconfig; by default its current one.
     pub context: Option<String>,
-    /// User to impersonate.
+    /// The user to impersonate.
     pub impersonate: Option<String>,
 }
 
-/// A cluster, and what a client of it needs.
+/// The address of a cluster, and the credentials for it.
 #[derive(Clone)]
 pub struct Config {
     location: Location,
     kube: kube::Config,
     proxy: Option<Proxy>,
     user_agent: HeaderValue,
-    /// What it was read from, for messages.
+    /// The source of the configuration, for messages.
     source: String,
 }
 
-/// Why there is no client.
+/// Why a client can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The kubeconfig can't be used.
     #[error("kubeconfig {path}: {cause}")]
-    Kubeconfig { path: String, cause: String },
+    Kubeconfig {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// There is neither a kubeconfig nor a pod's ServiceAccount.
     #[error(
-        "no cluster: there is no kubeconfig ({kubeconfig}), and this is no pod ({in_cluster}); use --kubeconfig"
+        "no cluster: there is no kubeconfig ({kubeconfig}), and this is no pod ({in_cluster}); \
+         use --kubeconfig"
     )]
-    NoConfig { kubeconfig: String, in_cluster: String },
+    NoConfig {
+        /// Why there is no kubeconfig.
+        kubeconfig: String,
+        /// Why there is no ServiceAccount.
+        in_cluster: String,
+    },
+    /// Certificates, keys, credentials or the proxy of a cluster can't be used.
     #[error("cluster {server}: {cause}")]
-    Client { server: String, cause: String },
+    Client {
+        /// The address of the API server.
+        server: String,
+        /// What is wrong.
+        cause: String,
+    },
 }
 
-/// Finds out which cluster is meant.
+/// Reads the configuration of a cluster.
 ///
 /// # Errors
-/// If the kubeconfig can't be read, or lacks the context, or names a proxy that can't be used, or there is none at all.
+/// If the kubeconfig can't be read, lacks the context or names an unusable proxy, or if there is
+/// no configuration.
 pub fn config(location: &Location) -> Result<Config, Error> {
     let mut config = match kubeconfig::read(location) {
-        Ok(found) => Config::of(location, found)?,
-        Err(error) if location.may_be_a_pod() && kubeconfig::is_missing(&error) => {
-            Config::of_pod(location, &error)?
+        Ok(found) => Config::from_kubeconfig(location, found)?,
+        Err(error) if location.allows_in_cluster() && kubeconfig::is_missing(&error) => {
+            Config::in_cluster(location, &error)?
         }
-        Err(error) => return Err(kubeconfig::explained(location, &error)),
+        Err(error) => return Err(kubeconfig::read_error(location, &error)),
     };
     if let Some(user) = &location.impersonate {
         config.kube.auth_info.impersonate = Some(user.clone());
@@ -75,29 +95,30 @@ pub fn config(location: &Location) -> Result<Config, Error> {
 }
 
 impl Location {
-    /// Whoever names a file or a context means no other.
-    fn may_be_a_pod(&self) -> bool {
+    /// Whether a pod's ServiceAccount may be used: the user named neither a file nor a context.
+    fn allows_in_cluster(&self) -> bool {
         self.kubeconfig.is_none() && self.context.is_none()
     }
 }
 
 impl Config {
-    fn of(location: &Location, mut found: Kubeconfig) -> Result<Self, Error> {
+    fn from_kubeconfig(location: &Location, mut found: Kubeconfig) -> Result<Self, Error> {
         found.current_context = location.context.clone().or(found.current_context);
         let field = kubeconfig::cluster(&found).and_then(|cluster| cluster.proxy_url.clone());
         let kube = kube::Config::try_from(found).map_err(|error| match error {
-            // It reads the environment itself, but does not say so.
+            // kube reads the environment itself, but does not name the variable.
             KubeconfigError::ParseProxyUrl(_) => {
-                let cause = proxy::Error::NoUrl(proxy::name_of_what_kube_reads(field.as_deref()));
-                kubeconfig::failed(location, cause.to_string())
+                let cause =
+                    proxy::Error::InvalidUrl(proxy::setting_that_kube_reads(field.as_deref()));
+                kubeconfig::error(location, cause.to_string())
             }
-            other => kubeconfig::explained(location, &other),
+            other => kubeconfig::read_error(location, &other),
         })?;
-        let source = format!("kubeconfig {}", kubeconfig::name(location));
+        let source = format!("kubeconfig {}", kubeconfig::display_name(location));
         Self::new(location, kube, field.as_deref(), source)
     }
 
-    fn of_pod(location: &Location, missing: &KubeconfigError) -> Result<Self, Error> {
+    fn in_cluster(location: &Location, missing: &KubeconfigError) -> Result<Self, Error> {
         let kube = kube::Config::incluster().map_err(|error| Error::NoConfig {
             kubeconfig: missing.to_string(),
             in_cluster: error.to_string(),
@@ -112,28 +133,29 @@ impl Config {
         source: String,
     ) -> Result<Self, Error> {
         let environment = |name: &str| std::env::var(name).ok();
-        let proxy = Proxy::to(&kube.cluster_url, proxy_url, environment).map_err(|error| {
-            Error::Client { server: kube.cluster_url.to_string(), cause: error.to_string() }
-        })?;
+        let proxy =
+            Proxy::for_server(&kube.cluster_url, proxy_url, environment).map_err(|error| {
+                Error::Client { server: kube.cluster_url.to_string(), cause: error.to_string() }
+            })?;
         Ok(Self { location: location.clone(), kube, proxy, user_agent: user_agent(), source })
     }
 
-    /// The same cluster with what its kubeconfig or pod says of it now.
-    fn again(&self) -> Result<Self, String> {
-        let again = config(&self.location).map_err(|error| error.to_string())?;
-        if again.kube.cluster_url == self.kube.cluster_url {
-            return Ok(Self { user_agent: self.user_agent.clone(), ..again });
+    /// The same cluster, with its configuration read again.
+    fn reload(&self) -> Result<Self, String> {
+        let reloaded = config(&self.location).map_err(|error| error.to_string())?;
+        if reloaded.kube.cluster_url == self.kube.cluster_url {
+            return Ok(Self { user_agent: self.user_agent.clone(), ..reloaded });
         }
-        // What is known is known of the one, and must not be done to the other.
-        Err(format!("{} names another server now, {}", self.source, again.server()))
+        // The controller's state describes the first cluster and must not be applied to another.
+        Err(format!("{} names another server now, {}", self.source, reloaded.server()))
     }
 
-    /// Whose credentials these are, and of which kind.
+    /// Describes the source and the kind of the credentials.
     fn credentials(&self) -> String {
-        format!("{} ({})", self.source, kubeconfig::kind_of_credentials(&self.kube.auth_info))
+        format!("{} ({})", self.source, kubeconfig::credential_kind(&self.kube.auth_info))
     }
 
-    /// The same cluster, asked under another name.
+    /// The same cluster with another User-Agent.
     #[must_use]
     pub fn with_user_agent(self, name: &'static str) -> Self {
         Self { user_agent: HeaderValue::from_static(name), ..self }
@@ -144,12 +166,12 @@ impl Config {
         self.kube.cluster_url.to_string().trim_end_matches('/').to_owned()
     }
 
-    /// Whether anybody could pretend to be the API server: `insecure-skip-tls-verify`.
+    /// Whether the server's certificate is not verified (`insecure-skip-tls-verify`).
     pub fn skips_verification(&self) -> bool {
         self.kube.accept_invalid_certs
     }
 
-    /// That of the context, else `default`.
+    /// The namespace of the context, or else `default`.
     pub fn default_namespace(&self) -> &str {
         &self.kube.default_namespace
     }
@@ -157,8 +179,8 @@ impl Config {
 
 #[cfg(test)]
 impl Config {
-    /// A server that needs no credentials, and whose certificate proves nothing.
-    pub(crate) fn of_test(url: &str) -> Self {
+    /// A server that needs no credentials and whose certificate is not verified.
+    pub(crate) fn for_test(url: &str) -> Self {
         let mut kube = kube::Config::new(url.parse().expect("tests name URLs"));
         kube.accept_invalid_certs = true;
         let (location, source) = (Location::default(), "a test".to_owned());
@@ -166,21 +188,21 @@ impl Config {
     }
 }
 
-/// A client with a connection of its own. An exec plugin is run, and waited for.
+/// A client with its own connection. Runs the exec plugin, if there is one, and waits for it.
 ///
 /// # Errors
-/// If certificates, keys or credentials in the config can't be used.
+/// If certificates, keys or credentials can't be used.
 pub fn client(config: &Config, pings: Pings) -> Result<Client, Error> {
     let http = connection::http(config, pings)
         .map_err(|cause| Error::Client { server: config.server(), cause })?;
     if let Some(proxy) = &config.proxy {
         tracing::debug!(server = config.server(), %proxy, "requests go through a proxy");
     }
-    let service = Renewing::new(config.clone(), pings, http);
+    let service = RenewingClient::new(config.clone(), pings, http);
     Ok(Client::new(service, config.kube.default_namespace.clone()))
 }
 
-/// What every request says of its sender, as Kubernetes' own programs do.
+/// The User-Agent of every request, in the form of Kubernetes' own programs.
 fn user_agent() -> HeaderValue {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -192,7 +214,7 @@ fn user_agent() -> HeaderValue {
     HeaderValue::try_from(text).expect("it is made of letters, digits and dots")
 }
 
-/// The innermost cause of an error: what a user can do something about.
+/// The innermost cause of an error, which a user can act on.
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
@@ -201,7 +223,7 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The whole chain of an error on one line, without what it repeats.
+/// The whole chain of an error on one line, without repetitions.
 pub fn one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

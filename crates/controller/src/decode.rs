@@ -1,4 +1,4 @@
-//! The decoders of what is watched.
+//! Decoders of the watched resources. Each keeps only what decisions read.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,28 @@ use everynode_k8s::convert::{
 
 use crate::watch::Decode;
 
+/// Decodes nodes.
 #[derive(Default)]
 pub struct Nodes(Interner);
 
+/// Decodes namespaces.
 #[derive(Default)]
 pub struct Namespaces(Interner);
 
+/// Decodes pods.
 #[derive(Default)]
 pub struct Pods(Interner);
 
+/// Decodes ControllerRevisions.
 #[derive(Default)]
 pub struct Revisions(Interner);
 
-/// Keeps each DaemonSet's last state, so that a template is read anew only when its text has changed.
+/// Decodes DaemonSets. Keeps the last state of each, so that an unchanged template is not decoded
+/// again.
 #[derive(Default)]
 pub struct DaemonSets(BTreeMap<DaemonSetKey, DaemonSetObject>);
 
-/// Of so many DaemonSets the last state is kept.
+/// Maximum number of DaemonSets whose last state is kept.
 const DAEMON_SETS_MAX: usize = 10_000;
 
 impl Decode for Nodes {

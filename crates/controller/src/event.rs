@@ -1,22 +1,34 @@
-//! All that can happen to the loop, in one closed enum.
+//! The events of the event loop, as one closed enum.
 
 use everynode_core::api::{DaemonSetKey, Uid};
 use everynode_core::plan::WriteResult;
 
-use crate::observation::{Observation, Orphans};
+use crate::observation::{Observation, OrphanPods};
 
-/// What the loop is told.
+/// An input of the event loop.
 #[derive(Debug)]
 pub enum Event {
-    /// A watch saw something.
+    /// A watch reports a change.
     Observed(Observation),
-    /// What became of one write of a plan.
-    Written { key: DaemonSetKey, uid: Uid, result: WriteResult },
-    /// All writes of a plan have been reported. `was_waiting`: it was a plan of the status alone, because
-    /// something is yet to be seen.
-    Executed { key: DaemonSetKey, was_waiting: bool },
-    /// A watch has contact with the server, for the first time or again.
+    /// The outcome of one write of a plan. Each write is reported exactly once.
+    Written {
+        /// The DaemonSet that the plan was made for.
+        key: DaemonSetKey,
+        /// Its UID: the key may belong to a successor by now.
+        uid: Uid,
+        /// The write with its outcome.
+        result: WriteResult,
+    },
+    /// All writes of a plan have been reported.
+    Executed {
+        /// The DaemonSet that the plan was made for.
+        key: DaemonSetKey,
+        /// Whether the plan held only a status and repeated deletions, because the watches had not
+        /// yet shown earlier writes.
+        was_waiting: bool,
+    },
+    /// A watch has connected to the server, for the first time or again.
     Connected,
-    /// The orphan pods that a new DaemonSet may adopt, read live.
-    Orphans(Orphans),
+    /// The orphan pods that a new DaemonSet may adopt, listed live.
+    OrphansListed(OrphanPods),
 }

@@ -1,7 +1,7 @@
-//! The event loop: one task that owns everything known of the cluster.
+//! The event loop: one task that owns all of the controller's state.
 //!
-//! [`LoopState`] takes events and returns the tasks to start; it does no I/O, so that the simulation
-//! drives the same code. [`EventLoop`] feeds it and starts the tasks.
+//! [`LoopState`] takes events and returns the tasks to start; it does no I/O, so that the
+//! simulation drives the same code. [`EventLoop`] feeds it and starts the tasks.
 
 mod driver;
 mod state;

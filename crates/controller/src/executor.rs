@@ -1,7 +1,8 @@
-//! Executes plans beside the loop: sends what they say, and reports what became of each write.
+//! Executes plans beside the event loop: sends their writes and reports the outcome of each.
 //!
-//! Nothing is decided here. Every write comes back exactly once, whatever happens to it; one that fails
-//! holds up no other (C29), except that creations go in batches that grow only while they succeed (C28).
+//! The executor makes no decisions. It reports each write exactly once. A failed write does not
+//! hold up others (C29), except that creations are sent in batches that grow while they succeed
+//! (C28).
 
 mod answer;
 mod creation;
@@ -29,43 +30,47 @@ use crate::recorder::{Occurrence, Recorder, Regarding, Severity};
 pub use name::PodNames;
 use request::Request;
 
-/// The first batch of creations; each next one is twice as large (C28).
+/// Size of the first batch of creations; each batch is twice as large as the one before (C28).
 const BATCH_FIRST: usize = 1;
-/// Creations, and other writes, of a plan that are under way at once. Each holds some kilobytes, and a hundred plans
-/// may be executed at the same time.
+/// Maximum number of concurrent creations of a plan, and of its concurrent other writes. Each
+/// holds some kilobytes, and a hundred plans may be executed at the same time.
 const WRITES_AT_ONCE: usize = 32;
 
-/// What executions share.
+/// What all executions share.
 #[derive(Clone)]
 pub struct Executor<S = Api> {
+    /// The API server.
     pub api: S,
+    /// Takes the results.
     pub events: mpsc::Sender<Event>,
+    /// Takes Kubernetes Events.
     pub recorder: Recorder,
+    /// The controller's metrics.
     pub metrics: Arc<Metrics>,
-    /// Names for the pods that are created (C35).
+    /// Generates the names of created pods (C35).
     pub names: Arc<PodNames>,
-    /// Once cancelled, nothing more is begun.
+    /// Once cancelled, no further write is sent: the rest of a plan is skipped.
     pub stop: CancellationToken,
 }
 
 impl<S: Server> Executor<S> {
-    /// Executes a plan, and reports every write of it, then that it is over.
+    /// Executes a plan. Sends an [`Event::Written`] for each write, then [`Event::Executed`].
     pub async fn execute(self, plan: Plan, raw: Arc<RawDaemonSet>) {
         let key = raw.key.clone();
         let was_waiting = plan.waiting.is_some();
         let execution = Execution { executor: &self, raw: &raw, adoption: OnceCell::new() };
         let (creations, others): (Vec<Write>, Vec<Write>) =
             plan.writes.into_iter().partition(|write| matches!(write, Write::CreatePod(_)));
-        let others = stream::iter(others.into_iter().map(|write| execution.perform(write)))
+        let others = stream::iter(others.into_iter().map(|write| execution.execute_write(write)))
             .buffer_unordered(WRITES_AT_ONCE)
             .for_each(|_| std::future::ready(()));
         futures::join!(execution.create_pods(creations), others);
-        self.tell(Event::Executed { key, was_waiting }).await;
+        self.send_event(Event::Executed { key, was_waiting }).await;
     }
 
-    async fn tell(&self, event: Event) {
+    async fn send_event(&self, event: Event) {
         if self.events.send(event).await.is_err() {
-            tracing::debug!("a write was not reported: the loop has ended");
+            tracing::debug!("a write was not reported: the event loop has ended");
         }
     }
 }
@@ -74,22 +79,22 @@ impl<S: Server> Executor<S> {
 struct Execution<'a, S> {
     executor: &'a Executor<S>,
     raw: &'a RawDaemonSet,
-    /// Whether a live read confirmed that the DaemonSet may adopt: read once for a plan (C21).
+    /// Whether a live read confirmed that the DaemonSet may adopt. It is read once per plan (C21).
     adoption: OnceCell<Result<(), String>>,
 }
 
 impl<S: Server> Execution<'_, S> {
-    /// C28: batches of 1, 2, 4, …; the first one with an error is the last.
+    /// Creates pods in batches of 1, 2, 4, …; a batch with a failure is the last (C28).
     async fn create_pods(&self, creations: Vec<Write>) {
         let mut rest = creations;
         let mut size = BATCH_FIRST;
         while !rest.is_empty() {
             let next = rest.split_off(size.min(rest.len()));
             let batch = std::mem::replace(&mut rest, next);
-            let outcomes = stream::iter(batch.into_iter().map(|write| self.perform(write)))
+            let outcomes = stream::iter(batch.into_iter().map(|write| self.execute_write(write)))
                 .buffer_unordered(WRITES_AT_ONCE);
-            let went_well = outcomes.fold(true, |all, one| std::future::ready(all && one));
-            if !went_well.await {
+            let succeeded = outcomes.fold(true, |all, one| std::future::ready(all && one));
+            if !succeeded.await {
                 break;
             }
             size *= 2;
@@ -99,14 +104,14 @@ impl<S: Server> Execution<'_, S> {
         }
     }
 
-    /// Does one write and reports it. Returns whether it went as it should.
-    async fn perform(&self, mut write: Write) -> bool {
+    /// Executes one write and reports it. Returns whether it succeeded.
+    async fn execute_write(&self, mut write: Write) -> bool {
         let outcome = if self.executor.stop.is_cancelled() {
             Outcome::Skipped
         } else {
             self.outcome(&mut write).await
         };
-        let went_well = match &outcome {
+        let succeeded = match &outcome {
             Outcome::Written { .. } | Outcome::Gone | Outcome::RevisionExists { .. } => true,
             Outcome::NamespaceTerminating
             | Outcome::Skipped
@@ -114,13 +119,13 @@ impl<S: Server> Execution<'_, S> {
             | Outcome::Unknown { .. } => false,
         };
         self.report(write, outcome).await;
-        went_well
+        succeeded
     }
 
     async fn report(&self, write: Write, outcome: Outcome) {
         let result = WriteResult { write, outcome };
         let (key, uid) = (self.raw.key.clone(), self.raw.uid.clone());
-        self.executor.tell(Event::Written { key, uid, result }).await;
+        self.executor.send_event(Event::Written { key, uid, result }).await;
     }
 
     async fn outcome(&self, write: &mut Write) -> Outcome {
@@ -143,7 +148,7 @@ impl<S: Server> Execution<'_, S> {
         }
     }
 
-    fn tell_of_deletion(&self, write: &Write, outcome: &Outcome) {
+    fn record_deletion(&self, write: &Write, outcome: &Outcome) {
         let Write::DeletePod(pod) = write else { return };
         match outcome {
             Outcome::Written { .. } => {
@@ -161,7 +166,8 @@ impl<S: Server> Execution<'_, S> {
         }
     }
 
-    /// C40, C43: a name that is taken is read live, with the DaemonSet, for the core to judge.
+    /// Creates a revision. If its name is taken, reads the revision and the DaemonSet live, so that
+    /// the core can compare them (C40, C43).
     async fn create_revision(&self, new: &NewRevision) -> Outcome {
         let template = self.raw.template();
         let body = patch::revision(&self.raw.owner(), &template, &self.raw.annotations, new);
@@ -198,7 +204,7 @@ impl<S: Server> Execution<'_, S> {
         })
     }
 
-    /// C21: the DaemonSet as it is now is ours and stays.
+    /// Confirms with a live read that the DaemonSet still exists and is not being deleted (C21).
     async fn may_adopt(&self) -> Result<(), String> {
         let confirm = || async {
             let body = self.executor.api.get(&request::daemon_set(&self.raw.key)).await;
@@ -213,10 +219,12 @@ impl<S: Server> Execution<'_, S> {
         self.adoption.get_or_init(confirm).await.clone()
     }
 
-    /// Sends a write of something that exists.
+    /// Sends a write that changes an existing object.
     async fn update(&self, write: &Write) -> Outcome {
-        let Some(request) = Request::of(write, &self.raw.owner()) else {
-            return Outcome::Failed { message: format!("{} is no update", write.verb()) };
+        let Some(request) = Request::for_write(write, &self.raw.owner()) else {
+            return Outcome::Failed {
+                message: format!("{} does not update an object", write.verb()),
+            };
         };
         let (outcome, is_fenced) = match self.send_request(&request).await {
             Ok(body) => match answer::written(convert::meta(&body)) {
@@ -225,17 +233,17 @@ impl<S: Server> Execution<'_, S> {
             },
             Err(error) => {
                 let is_fenced = matches!(error, Error::Fenced);
-                (self.settle(write, &request, error).await, is_fenced)
+                (self.resolve_failure(write, &request, error).await, is_fenced)
             }
         };
         if !is_fenced {
-            self.tell_of_deletion(write, &outcome);
+            self.record_deletion(write, &outcome);
         }
         outcome
     }
 
-    /// Finds out what a refusal means: the object may be gone, or another one by now (C61).
-    async fn settle(&self, write: &Write, request: &Request, error: Error) -> Outcome {
+    /// Resolves a refused write: the object may be gone or replaced (C61).
+    async fn resolve_failure(&self, write: &Write, request: &Request, error: Error) -> Outcome {
         match error.code() {
             Some(404) if error.is_reason("NotFound") => return Outcome::Gone,
             Some(409 | 422) => {}
@@ -245,7 +253,7 @@ impl<S: Server> Execution<'_, S> {
         let live = match self.executor.api.get(&request.object).await {
             Ok(body) => convert::meta(&body),
             Err(error) if error.is_reason("NotFound") => return Outcome::Gone,
-            // The pod that was to be deleted may be gone: then it must not be taken for running on.
+            // The pod may be gone, so its deletion must not be reported as failed.
             Err(error) => return unanswered(write, &error),
         };
         match live {
@@ -297,8 +305,9 @@ fn failed(write: &Write, cause: impl Display) -> Outcome {
     Outcome::Failed { message: format!("{write}: {cause}") }
 }
 
-/// The outcome of a write without a definite answer. A pod's deletion is repeated until its outcome
-/// is known (C52); any other write can be planned again without harm.
+/// The outcome of a write without a definite answer. A pod's deletion is repeated until its
+/// outcome is known (C52), so it is [`Outcome::Unknown`]. Any other write can safely be planned
+/// again, so it is [`Outcome::Failed`].
 fn unanswered(write: &Write, cause: impl Display) -> Outcome {
     let message = format!("{write}: {cause}");
     if matches!(write, Write::DeletePod(_)) {
@@ -308,7 +317,7 @@ fn unanswered(write: &Write, cause: impl Display) -> Outcome {
     }
 }
 
-/// The DaemonSet that an event is about.
+/// The DaemonSet as the object of a Kubernetes Event.
 pub(crate) fn regarding(key: &DaemonSetKey, uid: &Uid) -> Regarding {
     Regarding {
         namespace: key.namespace.as_str().into(),

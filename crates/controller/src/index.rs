@@ -1,8 +1,8 @@
-//! What is known of the cluster, and whom each observation concerns: a plain struct, sans-IO.
+//! The index: the state of every DaemonSet, and which of them an observation affects. Sans-IO.
 //!
-//! Everything but nodes lives in a namespace, and so does every decision about it. An observation is
-//! handed to the DaemonSets that it concerns, and the keys of those that it changed come back. Nothing
-//! is decided here: that is [`DaemonSetState`]'s.
+//! Everything but nodes belongs to one namespace, and so does every decision about it. The index
+//! passes an observation to the DaemonSets that it affects and returns the keys of those that
+//! changed. It makes no decisions; [`DaemonSetState`] does.
 
 mod namespace;
 
@@ -19,77 +19,81 @@ use everynode_k8s::convert::{
     DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
 };
 
-use crate::observation::{Observation, OrphanList, Orphans};
+use crate::observation::{Observation, OrphanListRequest, OrphanPods};
 use crate::watch::Change;
 use namespace::NamespaceIndex;
 
-/// What follows from an observation.
+/// The effects of an observation.
 #[derive(Debug, Default, PartialEq)]
 pub struct Effects {
-    /// DaemonSets for which a plan is due.
+    /// DaemonSets to plan for.
     pub changed: BTreeSet<DaemonSetKey>,
-    /// DaemonSets that are no more.
-    pub gone: BTreeSet<DaemonSetKey>,
-    /// Orphan pods that have to be read live: they may have been dropped when nobody selected them (C3).
-    pub orphan_lists: Vec<OrphanList>,
-    /// The resource of which the API server has listed an older state than it had shown.
+    /// DaemonSets that were deleted.
+    pub deleted: BTreeSet<DaemonSetKey>,
+    /// Orphan pods to list live: they were dropped if no DaemonSet selected them before (C3).
+    pub orphan_lists: Vec<OrphanListRequest>,
+    /// The resource of which the API server listed an older state than it had shown before.
     pub restored: Option<&'static str>,
 }
 
-/// A plan, and what its writes are made from.
+/// A plan with the DaemonSet that its writes are made from.
 #[derive(Debug)]
 pub struct Planned {
+    /// The plan.
     pub plan: Plan,
+    /// The DaemonSet in its JSON form.
     pub raw: Arc<RawDaemonSet>,
 }
 
-/// The index.
+/// What is known of the cluster.
 #[derive(Debug, Default)]
 pub struct Index {
     config: Config,
     nodes: NodeTable,
-    spaces: BTreeMap<Namespace, NamespaceIndex>,
+    namespaces: BTreeMap<Namespace, NamespaceIndex>,
     watermarks: Watermarks,
     /// DaemonSets whose last plan waited for a watch to catch up (C60).
     waiting: BTreeSet<DaemonSetKey>,
-    /// How far the watches had come when these were last woken.
+    /// The watermarks at the last [`wake`](Self::wake).
     woken_at: Watermarks,
-    /// Orphans that were listed before the watch of pods has come as far.
-    listed: Vec<Orphans>,
-    /// Whether pods have been listed: before that there are none to have been dropped.
+    /// Live lists of orphans that are ahead of the watch of pods.
+    early_lists: Vec<OrphanPods>,
+    /// Whether pods have been listed. No orphan was dropped before that.
     has_pods: bool,
 }
 
 impl Index {
+    /// An empty index. `config` applies to every DaemonSet.
     pub fn new(config: Config) -> Self {
         Self { config, ..Self::default() }
     }
 
-    /// Takes what a watch saw.
+    /// Applies a change that a watch reports.
     pub fn observe(&mut self, observation: Observation) -> Effects {
         let mut effects = Effects::default();
         match observation {
             Observation::Node(change) => self.observe_node(change, &mut effects),
             Observation::Namespace(change) => self.observe_namespace(change, &mut effects),
             Observation::DaemonSet(change) => {
-                if reach(&mut self.watermarks.daemon_sets, &change) {
-                    self.restored("daemonsets", &mut effects);
+                if advance(&mut self.watermarks.daemon_sets, &change) {
+                    self.server_restored("daemonsets", &mut effects);
                 }
                 self.observe_daemon_set(change, &mut effects);
             }
             Observation::Pod(change) => {
-                if reach(&mut self.watermarks.pods, &change) {
-                    self.restored("pods", &mut effects);
-                    // The list has all orphans; those that were read live are of a version that may never come.
-                    self.listed.clear();
-                    self.spaces.values_mut().for_each(NamespaceIndex::forget_listing);
+                if advance(&mut self.watermarks.pods, &change) {
+                    self.server_restored("pods", &mut effects);
+                    // The list has all orphans. The live lists are of versions that the restored
+                    // server may never reach.
+                    self.early_lists.clear();
+                    self.namespaces.values_mut().for_each(NamespaceIndex::cancel_listings);
                 }
                 self.observe_pod(change, &mut effects);
-                self.take_listed(&mut effects);
+                self.apply_early_lists(&mut effects);
             }
             Observation::Revision(change) => {
-                if reach(&mut self.watermarks.revisions, &change) {
-                    self.restored("controllerrevisions", &mut effects);
+                if advance(&mut self.watermarks.revisions, &change) {
+                    self.server_restored("controllerrevisions", &mut effects);
                 }
                 self.observe_revision(change, &mut effects);
             }
@@ -97,16 +101,16 @@ impl Index {
         effects
     }
 
-    /// Everything of this resource begins anew with the list that is about to be taken, and which has all of it.
-    fn restored(&mut self, resource: &'static str, effects: &mut Effects) {
+    /// The server was restored: the next list of this resource replaces everything.
+    fn server_restored(&mut self, resource: &'static str, effects: &mut Effects) {
         effects.restored = Some(resource);
-        for space in self.spaces.values_mut() {
-            space.restored(&mut effects.changed);
+        for namespace_index in self.namespaces.values_mut() {
+            namespace_index.server_restored(&mut effects.changed);
         }
     }
 
-    /// The DaemonSets that waited for a watch to catch up, if one has moved since this was last asked.
-    /// To be asked after a batch of observations, not after each: then it costs little however many wait.
+    /// The DaemonSets that waited for a watch, if any watch has advanced since the last call. Call
+    /// it after a batch of observations: its cost then does not depend on how many wait.
     pub fn wake(&mut self) -> BTreeSet<DaemonSetKey> {
         if self.woken_at == self.watermarks {
             return BTreeSet::new();
@@ -115,36 +119,39 @@ impl Index {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Takes the answer to an [`OrphanList`]. It counts once the watch of pods has come as far: what is
-    /// known of a pod by then is at least as recent, and the DaemonSet may be planned for.
-    pub fn observe_orphans(&mut self, orphans: Orphans) -> Effects {
+    /// Applies the answer to an [`OrphanListRequest`]. It takes effect once the watch of pods has
+    /// reached the list's version: the watched pods are then at least as recent, and the DaemonSet
+    /// can be planned for.
+    pub fn observe_orphans(&mut self, orphans: OrphanPods) -> Effects {
         let mut effects = Effects::default();
-        self.listed.push(orphans);
-        self.take_listed(&mut effects);
+        self.early_lists.push(orphans);
+        self.apply_early_lists(&mut effects);
         effects
     }
 
-    fn take_listed(&mut self, effects: &mut Effects) {
+    fn apply_early_lists(&mut self, effects: &mut Effects) {
         let reached = self.watermarks.pods;
-        for orphans in self.listed.extract_if(.., |orphans| orphans.version <= reached) {
-            let Some(space) = self.spaces.get_mut(&orphans.key.namespace) else { continue };
-            for pod in space.end_listing(&orphans.key, orphans.pods) {
-                space.apply_pod(Box::new(pod), &mut self.nodes, &mut effects.changed);
+        for orphans in self.early_lists.extract_if(.., |orphans| orphans.version <= reached) {
+            let Some(namespace_index) = self.namespaces.get_mut(&orphans.key.namespace) else {
+                continue;
+            };
+            for pod in namespace_index.end_listing(&orphans.key, orphans.pods) {
+                namespace_index.apply_pod(Box::new(pod), &mut self.nodes, &mut effects.changed);
             }
-            if space.daemon_sets.contains_key(&orphans.key.name) {
+            if namespace_index.daemon_sets.contains_key(&orphans.key.name) {
                 effects.changed.insert(orphans.key);
             }
         }
     }
 
-    /// What is to be done for a DaemonSet now; `None` if there is no such one, or if it is not known yet
-    /// which orphans it may adopt: a node must not get a pod beside the one that is there (C34).
+    /// The plan for a DaemonSet. `None` if there is no such DaemonSet, or if its orphans are not
+    /// yet listed: a node must not get a second pod beside one that may be adopted (C34).
     pub fn plan(&mut self, key: &DaemonSetKey, now: Timestamp) -> Option<Planned> {
-        let space = self.spaces.get_mut(&key.namespace)?;
-        if space.awaits_listing(&key.name) {
+        let namespace_index = self.namespaces.get_mut(&key.namespace)?;
+        if namespace_index.awaits_listing(&key.name) {
             return None;
         }
-        let entry = space.daemon_sets.get_mut(&key.name)?;
+        let entry = namespace_index.daemon_sets.get_mut(&key.name)?;
         let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
         if plan.waiting.is_some_and(|waiting| waiting.stale_kinds + waiting.creations > 0) {
             self.waiting.insert(key.clone());
@@ -154,25 +161,29 @@ impl Index {
         Some(Planned { plan, raw: entry.raw.clone() })
     }
 
-    /// Takes what became of a write. One of a DaemonSet that has been replaced since is of no account.
+    /// Applies the result of a write, unless the DaemonSet has been replaced since.
     pub fn written(&mut self, key: &DaemonSetKey, uid: &Uid, result: WriteResult, now: Timestamp) {
-        let space = self.spaces.get_mut(&key.namespace);
-        if let Some(entry) = space.and_then(|space| space.daemon_sets.get_mut(&key.name))
+        let namespace_index = self.namespaces.get_mut(&key.namespace);
+        if let Some(entry) = namespace_index
+            .and_then(|namespace_index| namespace_index.daemon_sets.get_mut(&key.name))
             && entry.state.uid() == uid
         {
             entry.state.apply_result(result, now);
         }
     }
 
-    pub fn tally(&self, key: &DaemonSetKey) -> Option<&NodeCounts> {
-        let entry = self.spaces.get(&key.namespace)?.daemon_sets.get(&key.name)?;
+    /// The node counts of a DaemonSet.
+    pub fn counts(&self, key: &DaemonSetKey) -> Option<&NodeCounts> {
+        let entry = self.namespaces.get(&key.namespace)?.daemon_sets.get(&key.name)?;
         Some(entry.state.counts())
     }
 
+    /// The state of a DaemonSet.
     pub fn state(&self, key: &DaemonSetKey) -> Option<&DaemonSetState> {
-        Some(&self.spaces.get(&key.namespace)?.daemon_sets.get(&key.name)?.state)
+        Some(&self.namespaces.get(&key.namespace)?.daemon_sets.get(&key.name)?.state)
     }
 
+    /// All nodes.
     pub const fn nodes(&self) -> &NodeTable {
         &self.nodes
     }
@@ -186,8 +197,8 @@ impl Index {
             }
             Change::Reached(_) => BTreeSet::new(),
         };
-        for space in self.spaces.values_mut() {
-            space.apply_nodes(&changed, &self.nodes, &mut effects.changed);
+        for namespace_index in self.namespaces.values_mut() {
+            namespace_index.apply_nodes(&changed, &self.nodes, &mut effects.changed);
         }
         for id in changed {
             self.nodes.collect(id);
@@ -208,11 +219,11 @@ impl Index {
 
     fn apply_namespace(&mut self, namespace: NamespaceObject, effects: &mut Effects) {
         let NamespaceObject { name, node_selector } = namespace;
-        if node_selector.is_empty() && !self.spaces.contains_key(&name) {
+        if node_selector.is_empty() && !self.namespaces.contains_key(&name) {
             return;
         }
-        let space = self.spaces.entry(name).or_default();
-        space.apply_node_selector(node_selector, &self.nodes, &mut effects.changed);
+        let namespace_index = self.namespaces.entry(name).or_default();
+        namespace_index.apply_node_selector(node_selector, &self.nodes, &mut effects.changed);
     }
 
     fn observe_daemon_set(&mut self, change: Change<DaemonSetObject>, effects: &mut Effects) {
@@ -223,7 +234,7 @@ impl Index {
             Change::Applied { item: daemon_set, .. } => self.apply_daemon_set(daemon_set, effects),
             Change::Deleted { item: daemon_set, .. } => {
                 let (key, uid) = (&daemon_set.raw.key, &daemon_set.raw.uid);
-                // One that a watch repeats may have a successor by now.
+                // A watch that restarts may repeat the deletion of a predecessor.
                 if self.state(key).is_some_and(|state| state.uid() == uid) {
                     self.delete_daemon_set(key, effects);
                 }
@@ -243,7 +254,8 @@ impl Index {
         }
     }
 
-    /// A watch that breaks off may repeat what it has told, even of a predecessor of the same name.
+    /// Applies a change unless it is older than the known state: a watch that restarts may repeat
+    /// changes, even those of a predecessor of the same name.
     fn apply_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
         let known = self.state(&daemon_set.raw.key).map(|state| state.daemon_set());
         let version = daemon_set.daemon_set.resource_version;
@@ -252,25 +264,26 @@ impl Index {
         }
     }
 
-    /// Takes a DaemonSet as it is, whatever was known of it.
+    /// Replaces a DaemonSet, whatever state of it is known.
     fn replace_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
         let key = daemon_set.raw.key.clone();
-        let space = self.spaces.entry(key.namespace.clone()).or_default();
-        let is_new = space.replace_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
+        let namespace_index = self.namespaces.entry(key.namespace.clone()).or_default();
+        let is_new =
+            namespace_index.replace_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
         if is_new
             && self.has_pods
-            && let Some(list) = space.begin_listing(&key)
+            && let Some(list) = namespace_index.begin_listing(&key)
         {
             effects.orphan_lists.push(list);
         }
     }
 
     fn delete_daemon_set(&mut self, key: &DaemonSetKey, effects: &mut Effects) {
-        let Some(space) = self.spaces.get_mut(&key.namespace) else { return };
-        if space.delete_daemon_set(key, &mut self.nodes) {
+        let Some(namespace_index) = self.namespaces.get_mut(&key.namespace) else { return };
+        if namespace_index.delete_daemon_set(key, &mut self.nodes) {
             self.waiting.remove(key);
             effects.changed.remove(key);
-            effects.gone.insert(key.clone());
+            effects.deleted.insert(key.clone());
         }
     }
 
@@ -278,8 +291,8 @@ impl Index {
         match change {
             Change::Reset { items: pods, .. } => self.reset_pods(pods, effects),
             Change::Applied { item: PodObject::Pod(pod), .. } => {
-                let space = self.spaces.entry(pod.namespace.clone()).or_default();
-                space.apply_pod(pod, &mut self.nodes, &mut effects.changed);
+                let namespace_index = self.namespaces.entry(pod.namespace.clone()).or_default();
+                namespace_index.apply_pod(pod, &mut self.nodes, &mut effects.changed);
             }
             Change::Applied { item: PodObject::Foreign { namespace, uid }, .. }
             | Change::Deleted { item: PodObject::Foreign { namespace, uid }, .. } => {
@@ -300,8 +313,8 @@ impl Index {
         last: Option<Box<Pod>>,
         effects: &mut Effects,
     ) {
-        if let Some(space) = self.spaces.get_mut(namespace) {
-            space.delete_pod(uid, last, &mut self.nodes, &mut effects.changed);
+        if let Some(namespace_index) = self.namespaces.get_mut(namespace) {
+            namespace_index.delete_pod(uid, last, &mut self.nodes, &mut effects.changed);
         }
     }
 
@@ -318,21 +331,21 @@ impl Index {
             }
         }
         for namespace in by_namespace.keys() {
-            self.spaces.entry(namespace.clone()).or_default();
+            self.namespaces.entry(namespace.clone()).or_default();
         }
-        for (namespace, space) in &mut self.spaces {
+        for (namespace, namespace_index) in &mut self.namespaces {
             let pods = by_namespace.remove(namespace).unwrap_or_default();
-            space.reset_pods(pods, &mut self.nodes, &mut effects.changed);
+            namespace_index.reset_pods(pods, &mut self.nodes, &mut effects.changed);
         }
-        self.spaces.retain(|_, space| !space.is_empty());
+        self.namespaces.retain(|_, namespace_index| !namespace_index.is_empty());
     }
 
     fn observe_revision(&mut self, change: Change<RevisionObject>, effects: &mut Effects) {
         match change {
             Change::Reset { items: revisions, .. } => self.reset_revisions(revisions, effects),
             Change::Applied { item: RevisionObject::Revision { namespace, revision }, .. } => {
-                let space = self.spaces.entry(namespace).or_default();
-                space.apply_revision(revision, &mut effects.changed);
+                let namespace_index = self.namespaces.entry(namespace).or_default();
+                namespace_index.apply_revision(revision, &mut effects.changed);
             }
             Change::Deleted { item: RevisionObject::Revision { namespace, revision }, .. } => {
                 self.delete_revision(&namespace, &revision.uid, effects);
@@ -346,8 +359,8 @@ impl Index {
     }
 
     fn delete_revision(&mut self, namespace: &Namespace, uid: &Uid, effects: &mut Effects) {
-        if let Some(space) = self.spaces.get_mut(namespace) {
-            space.delete_revision(uid, &mut effects.changed);
+        if let Some(namespace_index) = self.namespaces.get_mut(namespace) {
+            namespace_index.delete_revision(uid, &mut effects.changed);
         }
     }
 
@@ -362,31 +375,35 @@ impl Index {
             }
         }
         for namespace in by_namespace.keys() {
-            self.spaces.entry(namespace.clone()).or_default();
+            self.namespaces.entry(namespace.clone()).or_default();
         }
-        for (namespace, space) in &mut self.spaces {
+        for (namespace, namespace_index) in &mut self.namespaces {
             let revisions = by_namespace.remove(namespace).unwrap_or_default();
-            space.reset_revisions(revisions, &mut effects.changed);
+            namespace_index.reset_revisions(revisions, &mut effects.changed);
         }
     }
 
     fn keys(&self) -> impl Iterator<Item = DaemonSetKey> {
-        let entries = self.spaces.values().flat_map(|space| space.daemon_sets.values());
+        let entries = self
+            .namespaces
+            .values()
+            .flat_map(|namespace_index| namespace_index.daemon_sets.values());
         entries.map(|entry| entry.raw.key.clone())
     }
 }
 
-/// Notes how far a watch has come, and returns whether a list has taken it back.
+/// Advances the watermark of a watch, and returns whether a list has moved it back.
 ///
-/// Lists are read at the newest state (`watch/machine.rs`), by all rules of the API never before what the watch of the same
-/// resource has shown. So a list of an older resourceVersion is not stale: the server's own state was taken back, etcd
-/// restored from a backup, and resourceVersions are given out a second time (C1). Such a list replaces what was known
-/// as any list does, and the watermark with it: one that stayed would have writes taken for seen that are not (C60).
-fn reach<T>(watermark: &mut ResourceVersion, change: &Change<T>) -> bool {
+/// Lists are read at the newest state (`watch/machine.rs`), which by the rules of the API is never
+/// before what the watch of the same resource has shown. So a list with an older resourceVersion is
+/// not stale: etcd was restored from a backup, and the server assigns resourceVersions a second
+/// time (C1). Such a list replaces the known state like any list. It also moves the watermark back,
+/// since with the old watermark writes would count as seen that are not (C60).
+fn advance<T>(watermark: &mut ResourceVersion, change: &Change<T>) -> bool {
     let (known, version) = (*watermark, change.version());
     *watermark = match change {
         Change::Reset { .. } => version,
-        // A watch only ever moves on; one that breaks off may repeat what it has told.
+        // A watch only advances; one that restarts may repeat earlier changes.
         Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => version.max(known),
     };
     *watermark < known

@@ -1,7 +1,8 @@
-//! Leader election by a Lease, and the fence that keeps a replica from writing once it could have lost it (C63).
+//! Leader election by a Lease, and the fence that stops a replica's writes once it could have lost
+//! the lease (C63).
 //!
-//! Who may lead is judged in [`election`]; here the Lease is read and written. Nothing else of the controller knows of
-//! leases: writers ask the [`Fence`], the loop watches a flag.
+//! `election` decides who may lead; this module reads and writes the Lease. No other part of the
+//! controller knows of leases: writers ask the [`Fence`], the loop watches a flag.
 
 mod clock;
 mod election;
@@ -18,25 +19,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::Pings;
 use crate::outage_log::{self, FailureKind, OutageLog};
+use crate::wall_clock;
 pub use clock::Clock;
 pub use election::Timing;
-use election::{Election, Record, Verdict};
+use election::{Decision, Election, LeaseRecord};
 
-/// Which Lease to compete for, and as whom.
+/// The Lease to compete for, and the identity to compete with.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The namespace of the Lease.
     pub namespace: String,
+    /// The name of the Lease.
     pub name: String,
-    /// Different for every process that ever competes.
+    /// Unique for every process that ever competes.
     pub identity: String,
+    /// When to renew and when to stop leading.
     pub timing: Timing,
     /// For the log.
     pub outages: OutageLog,
 }
 
 impl Timing {
-    /// For a connection that carries nothing but the lease: a dead one is noticed, and replaced, before an attempt on it is
-    /// given up.
+    /// The pings of a connection that carries only the lease. They detect a dead connection and
+    /// have it replaced before an attempt on it times out.
     pub fn pings(&self) -> Pings {
         let (interval, timeout) =
             (self.renew_deadline.mul_f64(0.15), self.renew_deadline.mul_f64(0.3));
@@ -44,46 +49,50 @@ impl Timing {
     }
 }
 
-/// What a replica knows of its own role.
+/// What a replica knows about who leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leadership {
-    /// The Lease has not been read, or can't be read any more.
+    /// The Lease has not been read, or can no longer be read.
     #[default]
     Unknown,
-    /// Another replica leads; this one waits.
+    /// Another replica leads, and this one waits.
     Standby,
+    /// This replica leads.
     Leading,
 }
 
 impl Leadership {
-    const fn words(self) -> &'static str {
+    const fn description(self) -> &'static str {
         match self {
-            Self::Unknown => "nobody knows who leads",
+            Self::Unknown => "the leader is unknown",
             Self::Standby => "another replica leads",
             Self::Leading => "this replica leads",
         }
     }
 }
 
-/// Leadership was lost while leading: the process must stop deciding.
+/// The lease was lost while leading. The process must stop making decisions.
 #[derive(Debug, thiserror::Error)]
 #[error("lease {namespace}/{name}: not renewed within {renew_deadline:?}, no longer leading")]
 pub struct Lost {
+    /// The namespace of the Lease.
     pub namespace: String,
+    /// The name of the Lease.
     pub name: String,
+    /// The time without a renewal after which a leader stops.
     pub renew_deadline: Duration,
 }
 
-/// Tells writers whether they may still write. Cheap to clone and to ask.
+/// Decides whether a write may be sent. Cheap to clone and to ask.
 #[derive(Clone, Debug)]
-pub struct Fence(Arc<Mutex<State>>);
+pub struct Fence(Arc<Mutex<FenceState>>);
 
 #[derive(Clone, Copy, Debug)]
-enum State {
-    /// No leader election: always open.
+enum FenceState {
+    /// Without leader election: always open.
     Open,
     Closed,
-    /// Open for `lasts` from the moment that the last successful renewal was sent.
+    /// Open for the time `lasts` after the last successful renewal was sent.
     Until {
         sent: Clock,
         lasts: Duration,
@@ -91,53 +100,55 @@ enum State {
 }
 
 impl Fence {
-    /// For a process that runs without leader election.
+    /// A fence for a process without leader election.
     pub fn open() -> Self {
-        Self(Arc::new(Mutex::new(State::Open)))
+        Self(Arc::new(Mutex::new(FenceState::Open)))
     }
 
-    /// For one that has yet to be elected.
+    /// A fence for a replica that is not elected yet.
     pub fn closed() -> Self {
-        Self(Arc::new(Mutex::new(State::Closed)))
+        Self(Arc::new(Mutex::new(FenceState::Closed)))
     }
 
-    /// May a write be sent now? Others can take the lease over no sooner than the lease duration after our last renewal
-    /// was sent; we stop at the renew deadline, so that a write in flight has the difference to land.
+    /// Whether a write may be sent now. Another replica can take over no sooner than the lease
+    /// duration after our last renewal was sent. We stop at the renew deadline, which leaves the
+    /// difference for writes in flight.
     pub fn permits_writes(&self) -> bool {
         self.permits_at(Clock::now())
     }
 
     fn permits_at(&self, now: Clock) -> bool {
         match *self.state() {
-            State::Open => true,
-            State::Closed => false,
-            State::Until { sent, lasts } => now.since(sent) < lasts,
+            FenceState::Open => true,
+            FenceState::Closed => false,
+            FenceState::Until { sent, lasts } => now.since(sent) < lasts,
         }
     }
 
-    /// From now on no write begins, and those that wait for an answer are given up.
+    /// Closes the fence: no write is sent any more, and none waits for its answer.
     pub fn close(&self) {
-        self.set(State::Closed);
+        self.set(FenceState::Closed);
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: FenceState) {
         *self.state() = state;
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, FenceState> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Attempts to release the lease. There is at most one renewal that they can meet.
+/// Maximum number of attempts to release the lease. At most one renewal can conflict with them.
 const RELEASES_MAX: usize = 3;
 
-/// Competes for the Lease and keeps it, until `release` is cancelled (then it is given up for others to take at once) or
-/// it is lost. `role` and `fence` tell the rest of the process.
+/// Competes for the Lease and renews it until `release` is cancelled or the lease is lost. On
+/// cancellation it releases the lease, so that another replica can take over at once. `role` and
+/// `fence` show the result to the rest of the process.
 ///
 /// # Errors
-/// [`Lost`] if the Lease could not be renewed in time.
-pub async fn hold(
+/// [`Lost`] if the Lease could not be renewed before the renew deadline.
+pub async fn compete(
     client: kube::Client,
     config: Config,
     fence: Fence,
@@ -154,7 +165,7 @@ pub async fn hold(
         Some(lost) => Err(lost),
         None => {
             if was_leading {
-                candidate.give_up().await;
+                candidate.release().await;
             }
             Ok(())
         }
@@ -169,33 +180,33 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Returns only when leadership was won and lost.
+    /// Competes until leadership was won and lost.
     async fn lead(&mut self, role: &watch::Sender<Leadership>) -> Lost {
         let renew_deadline = self.config.timing.renew_deadline;
         let mut renewed: Option<Clock> = None;
         loop {
             let sent = Clock::now();
             let mut failing_since = Some(Instant::now());
-            match timeout(self.patience(renewed), self.attempt()).await {
+            match timeout(self.attempt_timeout(renewed), self.try_acquire_or_renew()).await {
                 Ok(Ok(true)) => {
-                    self.answered();
-                    self.fence.set(State::Until { sent, lasts: renew_deadline });
+                    self.report_success();
+                    self.fence.set(FenceState::Until { sent, lasts: renew_deadline });
                     (renewed, failing_since) = (Some(sent), None);
-                    self.announce(role, Leadership::Leading);
+                    self.set_role(role, Leadership::Leading);
                 }
                 Ok(Ok(false)) if renewed.is_some() => return self.lost(),
                 Ok(Ok(false)) => {
-                    self.answered();
-                    self.announce(role, Leadership::Standby);
+                    self.report_success();
+                    self.set_role(role, Leadership::Standby);
                 }
                 Ok(Err(error)) => {
-                    self.doubt(role);
+                    self.report_unreadable(role);
                     let (kind, cause) = outage_log::failure(&error);
                     self.config.outages.failed(&self.subject(), kind, &cause);
                 }
                 Err(_) => {
-                    self.doubt(role);
-                    let cause = "no answer in time";
+                    self.report_unreadable(role);
+                    let cause = "no answer before the timeout";
                     self.config.outages.failed(&self.subject(), FailureKind::Unreachable, cause);
                 }
             }
@@ -206,33 +217,36 @@ impl Candidate {
         }
     }
 
-    fn announce(&self, role: &watch::Sender<Leadership>, now: Leadership) {
-        if role.send_replace(now) != now {
-            tracing::info!("{}: {} ({})", self.subject(), now.words(), self.config.identity);
+    fn set_role(&self, role: &watch::Sender<Leadership>, new: Leadership) {
+        if role.send_replace(new) != new {
+            tracing::info!("{}: {} ({})", self.subject(), new.description(), self.config.identity);
         }
     }
 
-    fn answered(&self) {
+    fn report_success(&self) {
         self.config.outages.answered();
-        self.config.outages.works(&self.subject());
+        self.config.outages.recovered(&self.subject());
     }
 
-    /// A leader leads on until its deadline; a standby that can't read the Lease knows nothing.
-    fn doubt(&self, role: &watch::Sender<Leadership>) {
+    /// The Lease can't be read. A leader leads until its renew deadline; a standby no longer knows
+    /// who leads.
+    fn report_unreadable(&self, role: &watch::Sender<Leadership>) {
         if *role.borrow() == Leadership::Standby {
-            self.announce(role, Leadership::Unknown);
+            self.set_role(role, Leadership::Unknown);
         }
     }
 
-    /// How long an attempt may take: there is time for another one before the renew deadline, by a connection that works.
-    fn patience(&self, renewed: Option<Clock>) -> Duration {
+    /// How long an attempt may take, so that another one on a new connection fits in before the
+    /// renew deadline.
+    fn attempt_timeout(&self, renewed: Option<Clock>) -> Duration {
         let renew_deadline = self.config.timing.renew_deadline;
         let left = renewed.map(|at| renew_deadline.saturating_sub(Clock::now().since(at)));
         (renew_deadline / 2).min(left.unwrap_or(renew_deadline))
     }
 
-    /// The next attempt comes a retry period later, but not after the renew deadline; what an attempt that failed has taken is
-    /// part of that period. Candidates that wait spread out by a fifth, so that they don't all knock at once.
+    /// The pause until the next attempt: the retry period, less the time that a failed attempt
+    /// took, but not beyond the renew deadline. Candidates add up to a fifth at random, so that
+    /// they don't all ask at once.
     fn pause(&self, renewed: Option<Clock>, failing_since: Option<Instant>) -> Duration {
         let Timing { renew_deadline, retry_period, .. } = self.config.timing;
         let Some(at) = renewed else {
@@ -243,32 +257,32 @@ impl Candidate {
         retry_period.saturating_sub(spent).min(left)
     }
 
-    /// One round: read, judge, write. `Ok(true)`: the lease is ours as of now. `Ok(false)`: it is another's.
-    async fn attempt(&mut self) -> kube::Result<bool> {
+    /// Reads the Lease, decides, and writes it. Returns whether this replica now holds the lease.
+    async fn try_acquire_or_renew(&mut self) -> kube::Result<bool> {
         let Some(lease) = self.leases.get_opt(&self.config.name).await? else {
-            let lease = self.filled(Lease::default(), true);
-            return accepted(self.leases.create(&PostParams::default(), &lease).await);
+            let lease = self.with_our_identity(Lease::default(), true);
+            return was_written(self.leases.create(&PostParams::default(), &lease).await);
         };
-        let verdict = self.election.judge(record(&lease), Clock::now());
-        let lease = match verdict {
-            Verdict::Wait => return Ok(false),
-            Verdict::Renew => self.filled(lease, false),
-            Verdict::TakeOver => self.filled(lease, true),
+        let decision = self.election.evaluate(record(&lease), Clock::now());
+        let lease = match decision {
+            Decision::Wait => return Ok(false),
+            Decision::Renew => self.with_our_identity(lease, false),
+            Decision::TakeOver => self.with_our_identity(lease, true),
         };
         let replaced = self.leases.replace(&self.config.name, &PostParams::default(), &lease).await;
-        match accepted(replaced) {
-            // Somebody wrote between our read and our write: the next round judges what they wrote.
-            Ok(false) if verdict == Verdict::Renew => {
+        match was_written(replaced) {
+            // Another client wrote in between. Decide again from what it wrote.
+            Ok(false) if decision == Decision::Renew => {
                 let lease = self.leases.get(&self.config.name).await?;
-                Ok(self.election.judge(record(&lease), Clock::now()) == Verdict::Renew)
+                Ok(self.election.evaluate(record(&lease), Clock::now()) == Decision::Renew)
             }
             outcome => outcome,
         }
     }
 
-    /// The lease as it is to be written: ours from now on.
-    fn filled(&self, mut lease: Lease, acquired: bool) -> Lease {
-        let now = MicroTime(jiff::Timestamp::now());
+    /// The Lease with this replica as its holder, to be written.
+    fn with_our_identity(&self, mut lease: Lease, acquired: bool) -> Lease {
+        let now = MicroTime(wall_clock::now());
         lease.metadata.name = Some(self.config.name.clone());
         lease.metadata.namespace = Some(self.config.namespace.clone());
         let old = lease.spec.take().unwrap_or_default();
@@ -285,24 +299,25 @@ impl Candidate {
         lease
     }
 
-    /// Lets others take over at once. A failure costs them the rest of the lease, nothing more.
-    async fn give_up(&mut self) {
-        let mut result = self.try_give_up().await;
+    /// Releases the lease, so that another replica can take over at once. After a failure the
+    /// others wait until it expires.
+    async fn release(&mut self) {
+        let mut result = self.try_release().await;
         for _ in 1..RELEASES_MAX {
             match &result {
-                // A renewal of ours that was under way has been written meanwhile.
+                // A renewal of ours that was in flight has been written in between.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
                 Ok(()) | Err(_) => break,
             }
-            result = self.try_give_up().await;
+            result = self.try_release().await;
         }
         if let Err(error) = result {
             let (_, cause) = outage_log::failure(&error);
-            tracing::warn!("{}: can't be released: {cause}", self.subject());
+            tracing::warn!("{}: the release failed: {cause}", self.subject());
         }
     }
 
-    async fn try_give_up(&mut self) -> kube::Result<()> {
+    async fn try_release(&mut self) -> kube::Result<()> {
         let mut lease = self.leases.get(&self.config.name).await?;
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(&self.config.identity) {
@@ -310,7 +325,7 @@ impl Candidate {
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
+        spec.renew_time = Some(MicroTime(wall_clock::now()));
         self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?;
         tracing::info!("{}: released", self.subject());
         Ok(())
@@ -324,14 +339,14 @@ impl Candidate {
         }
     }
 
-    /// What requests are made for, in the log.
+    /// The subject of the lease's requests in the log.
     fn subject(&self) -> String {
         format!("lease {}/{}", self.config.namespace, self.config.name)
     }
 }
 
-/// A conflict is an answer, not a failure: somebody else was faster.
-fn accepted(result: kube::Result<Lease>) -> kube::Result<bool> {
+/// Whether a write succeeded. A conflict means that another client was faster; it is no error.
+fn was_written(result: kube::Result<Lease>) -> kube::Result<bool> {
     match result {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
@@ -339,10 +354,10 @@ fn accepted(result: kube::Result<Lease>) -> kube::Result<bool> {
     }
 }
 
-fn record(lease: &Lease) -> Record {
+fn record(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
     let duration = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    Record {
+    LeaseRecord {
         holder: spec.holder_identity.unwrap_or_default(),
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
         lease_duration: duration.map(Duration::from_secs),

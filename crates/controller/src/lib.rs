@@ -1,7 +1,38 @@
-//! Drives a cluster: watches in, decisions of the core, writes out.
+//! The DaemonSet controller: it watches a cluster, asks the core for decisions, and writes them.
 //!
-//! One task owns all state and matches one closed [`event::Event`]; what it knows is an [`index`], what
-//! it looks at next a [`queue`], both sans-IO. Writes run beside it and report back.
+//! [`run()`] starts everything from [`Options`] and returns when the controller has stopped.
+//!
+//! # Flow of events
+//!
+//! ```text
+//! watch ───▶ decode ───▶ Event ───▶ event_loop ───▶ index ───▶ Plan ───▶ executor ───▶ api
+//!                          ▲         │      ▲                              │
+//!                          │         ▼      │                              │
+//!                          │       queue ───┘                              │
+//!                          └────────────── results of writes ◀─────────────┘
+//! ```
+//!
+//! A [`watch`] follows each resource and sends every change as an [`event::Event`]. One task, the
+//! [`event_loop`], owns all state and needs no locks: the [`index`] keeps the state of each
+//! DaemonSet and returns the keys of those that an event changes; the [`queue`] decides when each
+//! key is planned for. The core turns the state of one DaemonSet into a plan. The [`executor`] runs
+//! the plan beside the loop, and reports the outcome of each write as another event.
+//!
+//! # Modules
+//!
+//! | module | task |
+//! |---|---|
+//! | [`watch`], [`decode`] | list and watch a resource; decode what decisions read of an object |
+//! | [`event`], [`observation`] | the inputs of the event loop |
+//! | [`event_loop`], [`index`], [`queue`] | the state, and what to do next |
+//! | [`executor`], [`orphans`] | the writes of a plan, and the live list of orphan pods |
+//! | [`api`], [`client`] | requests to the API server; connections, credentials and proxies |
+//! | [`lease`] | leader election, and the fence that stops writes when the lease may expire |
+//! | [`recorder`], [`metrics`], [`outage_log`] | Kubernetes Events, Prometheus metrics, the log |
+//! | [`serve`] | `/livez`, `/readyz` and `/metrics` |
+//!
+//! `index`, `queue`, `event_loop::state` and the modules that ARCHITECTURE.md lists as sans-IO read
+//! no clock and do no I/O. The simulation runs the same code in virtual time.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +55,7 @@ pub mod recorder;
 mod run;
 pub mod serve;
 mod supervisor;
+mod wall_clock;
 pub mod watch;
 
 pub use everynode_core::plan::ScheduleBy;

@@ -1,5 +1,5 @@
-//! What Prometheus is told. The work queue goes by upstream's names, so that existing dashboards keep working; the rest
-//! is named after this program.
+//! Prometheus metrics. The work queue's metrics have upstream's names, so that existing dashboards
+//! work; the others are prefixed with `everynode`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -16,37 +16,50 @@ use prometheus_client::registry::{Metric, Registry};
 use everynode_core::api::DaemonSetKey;
 use everynode_core::daemon_set::NodeCounts;
 
-/// `name` of our work queue, as in kube-controller-manager.
+/// The label `name` of the work queue, as in kube-controller-manager.
 const QUEUE: &str = "daemonset";
 
-/// All metrics; the fields are what the controller raises.
+/// All metrics. The controller updates the public fields directly.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// The work queue.
     pub queue: QueueMetrics,
+    /// `everynode_syncs_total`
     pub syncs: Family<SyncLabels, Counter>,
-    pub sync_seconds: Histogram,
+    /// `everynode_sync_duration_seconds`
+    sync_seconds: Histogram,
+    /// `everynode_writes_total`
     pub writes: Family<WriteLabels, Counter>,
+    /// `everynode_expectations_lapsed_total`
     pub expectations_lapsed: Counter,
+    /// `everynode_stale_syncs_skipped_total`
     pub stale_syncs_skipped: Counter,
+    /// `everynode_problems_total`
     pub problems: Family<ReasonLabels, Counter>,
+    /// `everynode_events_dropped_total`
     pub events_dropped: Counter,
+    /// `everynode_watch_restarts_total`
     pub watch_restarts: Family<ResourceLabels, Counter>,
+    /// `everynode_leader`
     pub leader: Gauge,
     daemon_sets: DaemonSetMetrics,
-    /// DaemonSets that are worked on, and since when.
+    /// DaemonSets whose sync is running, with its start.
     working: Mutex<BTreeMap<DaemonSetKey, Instant>>,
 }
 
 /// The `workqueue_*` family.
 #[derive(Debug)]
 pub struct QueueMetrics {
+    /// `workqueue_depth`
     pub depth: Gauge,
+    /// `workqueue_adds_total`
     pub adds: Counter,
+    /// `workqueue_retries_total`
     pub retries: Counter,
-    /// From being added to being taken.
+    /// `workqueue_queue_duration_seconds`: from the addition of a key to its removal.
     pub queue_seconds: Histogram,
-    /// From being taken to being done.
+    /// `workqueue_work_duration_seconds`: from the removal of a key to the end of its sync.
     pub work_seconds: Histogram,
     unfinished_seconds: Gauge<f64, AtomicU64>,
     longest_running_seconds: Gauge<f64, AtomicU64>,
@@ -61,40 +74,53 @@ struct DaemonSetMetrics {
     misscheduled: Family<DaemonSetLabels, Gauge>,
 }
 
+/// Labels of `everynode_syncs_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SyncLabels {
+    /// Whether all writes succeeded.
     pub result: Outcome,
 }
 
-/// How a sync or a write ended.
+/// The label `result` of a sync or a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub enum Outcome {
+    /// It succeeded.
     #[expect(non_camel_case_types, reason = "label values are lower case")]
     success,
+    /// It failed, or its outcome is unknown.
     #[expect(non_camel_case_types, reason = "label values are lower case")]
     error,
 }
 
 impl Outcome {
+    /// The label value of a result.
     pub fn of<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() { Self::success } else { Self::error }
     }
 }
 
+/// Labels of `everynode_writes_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WriteLabels {
+    /// `create`, `patch` or `delete`.
     pub verb: &'static str,
+    /// The plural, with a subresource: `daemonsets/status`.
     pub resource: &'static str,
+    /// Whether the request succeeded.
     pub result: Outcome,
 }
 
+/// Labels of `everynode_watch_restarts_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ResourceLabels {
+    /// The plural.
     pub resource: &'static str,
 }
 
+/// Labels of `everynode_problems_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ReasonLabels {
+    /// The reason of the Kubernetes Event about the problem, or `Undecodable`.
     pub reason: &'static str,
 }
 
@@ -105,8 +131,10 @@ struct DaemonSetLabels {
 }
 
 impl Metrics {
+    /// The media type of [`text`](Self::text).
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+    /// All metrics, registered and zero.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
@@ -139,7 +167,7 @@ impl Metrics {
             stale_syncs_skipped: register(
                 r,
                 "stale_syncs_skipped",
-                "Syncs put off because a watch had not caught up with our own writes",
+                "Syncs delayed until the watches have seen the controller's own writes",
                 Counter::default(),
             ),
             problems: register(
@@ -165,7 +193,7 @@ impl Metrics {
         }
     }
 
-    /// In the OpenMetrics text format, which Prometheus reads.
+    /// All metrics in the OpenMetrics text format, which Prometheus reads.
     ///
     /// # Errors
     /// Only if a metric can't be encoded, which would be a bug.
@@ -179,27 +207,35 @@ impl Metrics {
         Ok(text)
     }
 
-    /// A DaemonSet was taken off the queue, after this wait.
-    pub fn taken(&self, key: &DaemonSetKey, after: Duration) {
-        self.queue.taken(after);
+    /// Runs the planning part of a sync and records its duration.
+    pub fn time_sync<T>(&self, plan: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = plan();
+        self.sync_seconds.observe(started.elapsed().as_secs_f64());
+        result
+    }
+
+    /// Records that a DaemonSet was taken off the queue, where it had waited for `wait`.
+    pub fn sync_started(&self, key: &DaemonSetKey, wait: Duration) {
+        self.queue.started(wait);
         self.working().insert(key.clone(), Instant::now());
     }
 
-    /// All that was planned for it has been written.
-    pub fn finished(&self, key: &DaemonSetKey) {
+    /// Records that all writes planned for a DaemonSet are done.
+    pub fn sync_finished(&self, key: &DaemonSetKey) {
         if let Some(since) = self.working().remove(key) {
             self.queue.done(since.elapsed());
         }
     }
 
-    /// Shows how a DaemonSet does.
-    pub fn show(&self, key: &DaemonSetKey, tally: &NodeCounts) {
+    /// Sets the gauges of a DaemonSet.
+    pub fn set_daemon_set(&self, key: &DaemonSetKey, counts: &NodeCounts) {
         for (family, value) in [
-            (&self.daemon_sets.desired, tally.desired),
-            (&self.daemon_sets.ready, tally.ready),
-            (&self.daemon_sets.available, tally.available),
-            (&self.daemon_sets.updated, tally.updated),
-            (&self.daemon_sets.misscheduled, tally.misscheduled),
+            (&self.daemon_sets.desired, counts.desired),
+            (&self.daemon_sets.ready, counts.ready),
+            (&self.daemon_sets.available, counts.available),
+            (&self.daemon_sets.updated, counts.updated),
+            (&self.daemon_sets.misscheduled, counts.misscheduled),
         ] {
             family.get_or_create(&labels(key)).set(i64::try_from(value).unwrap_or(i64::MAX));
         }
@@ -209,8 +245,8 @@ impl Metrics {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops showing a DaemonSet that is gone.
-    pub fn forget(&self, key: &DaemonSetKey) {
+    /// Removes the gauges of a deleted DaemonSet.
+    pub fn remove_daemon_set(&self, key: &DaemonSetKey) {
         let DaemonSetMetrics { desired, ready, available, updated, misscheduled } =
             &self.daemon_sets;
         for family in [desired, ready, available, updated, misscheduled] {
@@ -268,12 +304,12 @@ impl QueueMetrics {
         }
     }
 
-    pub fn taken(&self, after: Duration) {
-        self.queue_seconds.observe(after.as_secs_f64());
+    fn started(&self, wait: Duration) {
+        self.queue_seconds.observe(wait.as_secs_f64());
     }
 
-    pub fn done(&self, after: Duration) {
-        self.work_seconds.observe(after.as_secs_f64());
+    fn done(&self, duration: Duration) {
+        self.work_seconds.observe(duration.as_secs_f64());
     }
 }
 
@@ -300,7 +336,7 @@ fn register<M: Metric + Clone>(r: &mut Registry, name: &str, help: &str, metric:
     metric
 }
 
-/// Both results, so that the first failure is seen as one.
+/// A family that exports both results from the start, so that a first failure is an increase.
 fn from_zero() -> Family<SyncLabels, Counter> {
     let syncs = Family::<SyncLabels, Counter>::default();
     for result in [Outcome::success, Outcome::error] {
@@ -323,10 +359,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_queue_goes_by_upstreams_names() {
+    fn the_work_queue_has_upstreams_names() {
         let metrics = Metrics::new();
         metrics.queue.adds.inc();
-        metrics.queue.taken(Duration::from_millis(2));
+        metrics.queue.started(Duration::from_millis(2));
         let text = metrics.text().unwrap();
         for line in [
             "workqueue_depth{name=\"daemonset\"} 0",
@@ -342,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_set_that_is_gone_is_not_shown() {
+    fn a_deleted_daemon_set_is_removed() {
         let metrics = Metrics::new();
         let key = DaemonSetKey::new("kube-system", "agent");
-        metrics.show(&key, &NodeCounts { desired: 3, ..NodeCounts::default() });
+        metrics.set_daemon_set(&key, &NodeCounts { desired: 3, ..NodeCounts::default() });
         let line = "everynode_daemonset_desired{namespace=\"kube-system\",daemonset=\"agent\"} 3";
         assert!(metrics.text().unwrap().contains(line));
-        metrics.forget(&key);
+        metrics.remove_daemon_set(&key);
         assert!(!metrics.text().unwrap().contains("kube-system"));
     }
 }

@@ -1,5 +1,5 @@
-//! How the connection to the API server does, for people who read the log: watches, writes, events and the lease report
-//! here, and what is news ([`state`]) is logged once, not by each of them.
+//! Logs outages of the API server. Watches, writes, Events and the lease report their failures
+//! here; `state` logs an outage once instead of once per request.
 
 mod state;
 
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use state::FailureKind;
-use state::{Report, State};
+use state::{LogLine, OutageState};
 
-/// Where requests report how they end. Cheap to clone; one for all of a process.
+/// Takes reports of requests and logs outages. Cheap to clone; a process has one.
 #[derive(Clone, Debug)]
 pub struct OutageLog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<OutageState>,
 }
 
 impl Default for OutageLog {
@@ -28,28 +28,28 @@ impl Default for OutageLog {
 }
 
 impl OutageLog {
-    /// A request failed. `subject` is what it was made for, `cause` one sentence.
-    pub fn failed(&self, subject: &str, sign: FailureKind, cause: &str) {
-        let report = self.state().failed(subject, sign, cause, self.now());
-        match report {
-            Some(report) => log(&report),
+    /// Reports a failed request. `subject` is its purpose, `cause` a sentence.
+    pub fn failed(&self, subject: &str, kind: FailureKind, cause: &str) {
+        let line = self.state().failed(subject, kind, cause, self.now());
+        match line {
+            Some(line) => log(&line),
             None => tracing::debug!("{subject}: {cause}"),
         }
     }
 
-    /// The server did what it was asked for.
+    /// Reports that the server did what was requested: it is reachable.
     pub fn answered(&self) {
-        let report = self.state().answered(self.now());
-        report.iter().for_each(log);
+        let line = self.state().answered(self.now());
+        line.iter().for_each(log);
     }
 
-    /// What was refused for this subject works.
-    pub fn works(&self, subject: &str) {
-        let report = self.state().works(subject, self.now());
-        report.iter().for_each(log);
+    /// Reports that requests with this subject succeed.
+    pub fn recovered(&self, subject: &str) {
+        let line = self.state().recovered(subject, self.now());
+        line.iter().for_each(log);
     }
 
-    /// The subject is no more.
+    /// Removes a subject, which no longer exists.
     pub fn forget(&self, subject: &str) {
         self.state().forget(subject);
     }
@@ -58,20 +58,20 @@ impl OutageLog {
         self.0.started.elapsed()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutageState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn log(report: &Report) {
-    if report.is_warning() {
-        tracing::warn!("{report}");
+fn log(line: &LogLine) {
+    if line.is_warning() {
+        tracing::warn!("{line}");
     } else {
-        tracing::info!("{report}");
+        tracing::info!("{line}");
     }
 }
 
-/// What an answer with this code says of the server; `None`: there was no answer.
+/// The kind of failure that an answer with this code means; `None`: there was no answer.
 pub const fn failure_kind(code: Option<u16>) -> FailureKind {
     match code {
         None | Some(502 | 503) => FailureKind::Unreachable,
@@ -79,7 +79,7 @@ pub const fn failure_kind(code: Option<u16>) -> FailureKind {
     }
 }
 
-/// What a failed request says of the server, and why it failed.
+/// The kind and the cause of a failed request.
 pub fn failure(error: &kube::Error) -> (FailureKind, String) {
     match error {
         kube::Error::Api(status) => {
@@ -89,20 +89,20 @@ pub fn failure(error: &kube::Error) -> (FailureKind, String) {
     }
 }
 
-/// What a server answered, in words.
+/// The refusal of a request as one line: its message, or its code.
 pub fn refusal(code: u16, message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     if message.is_empty() { format!("the server answered {code}") } else { message }
 }
 
-/// The innermost cause of an error, in words: `connection refused`.
+/// The innermost cause of an error: `connection refused`.
 pub fn cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
     let text = innermost.to_string();
-    // Some libraries keep of the system's error only its kind and its text, or the text alone.
+    // Some libraries keep only the kind and the text of the system's error, or only its text.
     let system = text.split_once(" (os error ").map(|(words, _)| words);
     let kind = innermost.downcast_ref::<io::Error>().map(io::Error::kind);
     let words = match (system, kind) {
@@ -114,7 +114,7 @@ pub fn cause(error: &(dyn Error + 'static)) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether nobody listens at the server's address.
+/// Whether nothing listens at the server's address.
 pub fn is_connection_refused(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,7 +1,7 @@
-//! Which DaemonSet is to be looked at next, and when: a work queue, sans-IO.
+//! The work queue: for which DaemonSet to plan next, and when. Sans-IO.
 //!
-//! A key is in it once, however often it is added. One that is being worked on and added meanwhile
-//! comes back when that is done. Upstream: client-go's `workqueue` with its default rate limiter (C72).
+//! A key is queued at most once. A key that is added while it is processed is queued again when
+//! that is done. Upstream: client-go's `workqueue` with its default rate limiter (C72).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,29 +13,39 @@ use crate::rate_limit::TokenBucket;
 
 const BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(5), max: Duration::from_secs(1000) };
-/// The longest back-off for [`RECOVERY_LASTS`] after an outage.
+/// The longest back-off for [`RECOVERY_WINDOW`] after an outage that the watches have seen.
+///
+/// It applies to every failed write, because an API server that is reachable again may refuse for
+/// a while what it allows later (403 while its caches are cold). A watch that reconnects starts the
+/// window ([`Queue::retry_all`]).
 const RECOVERY_BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// How long after an outage an API server may still refuse what it will allow later (403 while its
-/// caches are cold).
-const RECOVERY_LASTS: Duration = Duration::from_secs(60);
+/// How long after an outage back-offs are limited by [`RECOVERY_BACKOFF_MAX`].
+const RECOVERY_WINDOW: Duration = Duration::from_secs(60);
+/// The longest delay before a write whose outcome is unknown is sent again (C35, C72).
+///
+/// Unlike [`RECOVERY_BACKOFF_MAX`] it needs no outage: when only the connection of one write breaks
+/// or one request times out, no watch reconnects and [`Queue::retry_all`] is not called. It is
+/// limited to unknown outcomes, because such a write may hold up the rest of a rollout, while a
+/// write that the server refuses need not be repeated every few seconds.
+pub(crate) const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
 /// Retries of all keys together: ten a second after a burst of a hundred.
 const RETRY_LIMIT: TokenBucket = TokenBucket::new(Duration::from_millis(100), 100);
 
-/// The queue.
+/// The work queue of the event loop.
 #[derive(Debug)]
 pub struct Queue {
     ready: VecDeque<DaemonSetKey>,
-    /// In `ready`, and since when; or to be once it is no longer worked on.
+    /// When each key was added that is in `ready`, or will be when its processing is done.
     dirty: BTreeMap<DaemonSetKey, Timestamp>,
     processing: BTreeSet<DaemonSetKey>,
     timers: BTreeSet<(Timestamp, DaemonSetKey)>,
     /// The earliest timer of each key.
     due: BTreeMap<DaemonSetKey, Timestamp>,
     failures: BTreeMap<DaemonSetKey, u32>,
-    /// Of those that are worked on, the ones for which something has failed.
+    /// Keys that are processed and had a failure.
     failing: BTreeSet<DaemonSetKey>,
     retry_limit: TokenBucket,
-    /// When the back-off is no longer shortened because of an outage.
+    /// Until when [`RECOVERY_BACKOFF_MAX`] applies.
     recovery_ends_at: Timestamp,
     /// The time of the last call of [`pop`](Self::pop).
     popped_at: Timestamp,
@@ -59,7 +69,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// To be looked at as soon as possible. Returns whether it was not in the queue yet.
+    /// Queues the key. Returns whether it was not queued yet.
     pub fn add(&mut self, key: DaemonSetKey, now: Timestamp) -> bool {
         if self.dirty.contains_key(&key) {
             return false;
@@ -71,7 +81,7 @@ impl Queue {
         true
     }
 
-    /// To be looked at then, at the latest.
+    /// Queues the key at `at`, unless it is queued earlier.
     pub fn add_at(&mut self, key: DaemonSetKey, at: Timestamp) {
         if let Some(&known) = self.due.get(&key) {
             if known <= at {
@@ -83,8 +93,8 @@ impl Queue {
         self.timers.insert((at, key));
     }
 
-    /// To be looked at again after a failure: later with each that the key has had, and not more than ten
-    /// a second of all keys after the first hundred (C72). Returns when.
+    /// Queues the key after a back-off that doubles with each failure of the key. All keys together
+    /// are limited to ten retries a second after the first hundred (C72). Returns when.
     pub fn add_after_failure(&mut self, key: DaemonSetKey, now: Timestamp) -> Timestamp {
         let is_recovering = now < self.recovery_ends_at;
         let max = if is_recovering { RECOVERY_BACKOFF_MAX } else { BACKOFF.max };
@@ -96,32 +106,32 @@ impl Queue {
         at
     }
 
-    /// The server is back: what failed because it was away need not wait any longer, and the next failures count as the
-    /// first ones (C64). The limit over all keys holds.
+    /// Retries all keys with failures, because the server is reachable again, and resets their
+    /// back-offs (C64). The limit over all keys still applies.
     pub fn retry_all(&mut self, now: Timestamp) {
-        self.recovery_ends_at = now + RECOVERY_LASTS;
+        self.recovery_ends_at = now + RECOVERY_WINDOW;
         for key in std::mem::take(&mut self.failures).into_keys() {
             let at = now + self.retry_limit.take(since_epoch(now));
             self.add_at(key, at);
         }
     }
 
-    /// Something failed while the key is being worked on.
+    /// Records a failure while the key is processed.
     pub fn failed(&mut self, key: &DaemonSetKey) {
         self.failing.insert(key.clone());
     }
 
-    /// Whether something has failed since the last time that this was asked.
+    /// Whether the key has failed since the last call.
     pub fn has_failed(&mut self, key: &DaemonSetKey) -> bool {
         self.failing.remove(key)
     }
 
-    /// The key has had no failure: the next one counts as its first.
+    /// Resets the back-off of the key, which succeeded.
     pub fn forget_failures(&mut self, key: &DaemonSetKey) {
         self.failures.remove(key);
     }
 
-    /// The key is no more.
+    /// Removes the key, whose DaemonSet was deleted.
     pub fn remove(&mut self, key: &DaemonSetKey) {
         self.failures.remove(key);
         self.failing.remove(key);
@@ -130,15 +140,16 @@ impl Queue {
         }
     }
 
-    /// Takes the next key, and how long it waited. It is being worked on until [`done`](Self::done).
+    /// Takes the next key and how long it waited. It is processed until [`done`](Self::done).
     pub fn pop(&mut self, now: Timestamp) -> Option<(DaemonSetKey, Duration)> {
-        self.ripen(now);
+        self.enqueue_due(now);
         let key = self.ready.pop_front()?;
         let since = self.dirty.remove(&key).unwrap_or(now);
         self.processing.insert(key.clone());
         Some((key, now.since(since)))
     }
 
+    /// Ends the processing of a key.
     pub fn done(&mut self, key: &DaemonSetKey) {
         self.processing.remove(key);
         if self.dirty.contains_key(key) {
@@ -146,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// When [`pop`](Self::pop) will have something, if nothing is added.
+    /// When [`pop`](Self::pop) will return a key, if none is added before.
     pub fn next_at(&self) -> Option<Timestamp> {
         match self.ready.front() {
             Some(key) => self.dirty.get(key).copied(),
@@ -154,16 +165,17 @@ impl Queue {
         }
     }
 
-    /// Keys that wait to be worked on.
+    /// The number of keys that wait to be processed.
     pub fn len(&self) -> usize {
         self.ready.len()
     }
 
+    /// Whether no key waits to be processed.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 
-    /// The clock was set back: what was due in a minute is due in a minute still.
+    /// Adapts all timers to a clock that was set back, so that they fire after the same delay.
     fn set_back(&mut self, by: Duration) {
         for at in self.due.values_mut() {
             *at = *at - by;
@@ -173,7 +185,7 @@ impl Queue {
         self.recovery_ends_at = self.recovery_ends_at - by;
     }
 
-    fn ripen(&mut self, now: Timestamp) {
+    fn enqueue_due(&mut self, now: Timestamp) {
         if now < self.popped_at {
             self.set_back(self.popped_at.since(now));
         }
@@ -181,7 +193,7 @@ impl Queue {
         while let Some((at, _)) = self.timers.first()
             && *at <= now
         {
-            let (_, key) = self.timers.pop_first().expect("there is a first one");
+            let (_, key) = self.timers.pop_first().expect("the first timer was just seen");
             self.due.remove(&key);
             self.add(key, now);
         }
@@ -208,9 +220,9 @@ mod tests {
         queue.pop(at(now)).map(|(key, _)| key.name.to_string())
     }
 
-    /// C54, C72: a clock that is set back delays nothing.
+    /// C54, C72: a clock that is set back does not delay timers.
     #[test]
-    fn a_clock_that_is_set_back_delays_nothing() {
+    fn a_clock_that_is_set_back_does_not_delay_timers() {
         let mut queue = Queue::default();
         assert_eq!(popped(&mut queue, 90_000), None);
         queue.add_at(key("a"), at(100_000));
@@ -219,9 +231,9 @@ mod tests {
         assert_eq!(popped(&mut queue, 15_000), Some("a".to_owned()));
     }
 
-    /// C72: a key is worked on by one at a time, and once for however many changes.
+    /// C72: a key is processed by one worker at a time, and once for any number of changes.
     #[test]
-    fn a_key_is_queued_once_and_comes_back_if_it_changes_while_worked_on() {
+    fn a_key_is_queued_once_and_again_if_it_changes_while_processed() {
         let mut queue = Queue::default();
         assert!(queue.add(key("a"), at(0)));
         assert!(!queue.add(key("a"), at(1)));
@@ -236,9 +248,9 @@ mod tests {
         assert_eq!(popped(&mut queue, 8), None);
     }
 
-    /// C54: of several times the earliest counts, and the others are dropped.
+    /// C54: of several times for one key only the earliest is kept.
     #[test]
-    fn the_earliest_time_counts() {
+    fn the_earliest_time_is_kept() {
         let mut queue = Queue::default();
         queue.add_at(key("a"), at(50));
         queue.add_at(key("a"), at(20));
@@ -250,7 +262,7 @@ mod tests {
         assert_eq!(queue.next_at(), None);
     }
 
-    /// C72: errors requeue with 5 ms doubling to 1,000 s per DaemonSet.
+    /// C72: failures are retried after 5 ms, doubling up to 1,000 s per DaemonSet.
     #[test]
     fn failures_back_off_up_to_a_thousand_seconds() {
         let mut queue = Queue::default();
@@ -267,24 +279,24 @@ mod tests {
         assert!(again >= at(5));
     }
 
-    /// C64, C72: when the server is back, what failed while it was away is retried at once, whether that took 21 s or 3
-    /// minutes; all together under the limit for retries.
+    /// C64, C72: when the server is reachable again after an outage of 21 s or 3 minutes, failed
+    /// keys are retried at once, within the limit over all keys.
     #[test]
-    fn what_failed_while_the_server_was_away_is_retried_when_it_is_back() {
-        for away in [21_000, 180_000] {
+    fn failed_keys_are_retried_when_the_server_is_reachable_again() {
+        for outage in [21_000, 180_000] {
             let mut queue = Queue::default();
             let mut next = 0;
-            while next < away {
+            while next < outage {
                 next = queue.add_after_failure(key("a"), at(next)).0;
                 queue.remove_timer(&key("a"));
             }
             queue.add_at(key("a"), at(next));
-            assert!(next - away > 5_000, "it waits for {next} by itself");
-            queue.retry_all(at(away));
-            assert_eq!(popped(&mut queue, away).as_deref(), Some("a"));
+            assert!(next - outage > 5_000, "its own retry is at {next}");
+            queue.retry_all(at(outage));
+            assert_eq!(popped(&mut queue, outage).as_deref(), Some("a"));
             queue.done(&key("a"));
-            let again = queue.add_after_failure(key("a"), at(away));
-            assert_eq!(again, at(away + 5));
+            let again = queue.add_after_failure(key("a"), at(outage));
+            assert_eq!(again, at(outage + 5));
         }
         let mut queue = Queue::default();
         for key in (0..150).map(|i| key(&i.to_string())) {
@@ -301,10 +313,10 @@ mod tests {
         assert_eq!(retried, 50);
     }
 
-    /// C64: for a minute after the server is back no retry is later than 2 s, so that a server that refuses for a while
-    /// (403) is asked again within 5 s of its first good answer.
+    /// C64: for a minute after an outage retries are at most 2 s apart, so that a server that
+    /// refuses for a while (403) is asked again within 5 s of its first success.
     #[test]
-    fn retries_stay_close_for_a_while_after_the_server_is_back() {
+    fn retries_are_frequent_for_a_minute_after_an_outage() {
         let mut queue = Queue::default();
         queue.retry_all(at(0));
         let mut now = at(0);
@@ -317,7 +329,7 @@ mod tests {
         assert!(queue.add_after_failure(key("a"), now).since(now) > Duration::from_secs(60));
     }
 
-    /// C72: over all DaemonSets a hundred retries at once, then ten a second.
+    /// C72: all DaemonSets together get a hundred retries at once, then ten a second.
     #[test]
     fn retries_of_all_keys_share_a_bucket() {
         let mut queue = Queue::default();

@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-/// A bucket of `burst` tokens that gets a new one every `interval`. Times count from any fixed
+/// A bucket of `burst` tokens that gains one every `interval`. Times are durations since a fixed
 /// moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     interval: Duration,
     burst: u32,
-    /// When the bucket is, or was, full.
+    /// When the bucket is full again, or became full.
     full_at: Duration,
 }
 
 impl TokenBucket {
     /// A full bucket.
-    pub const fn new(interval: Duration, burst: u32) -> Self {
+    pub(crate) const fn new(interval: Duration, burst: u32) -> Self {
         Self { interval, burst, full_at: Duration::ZERO }
     }
 
-    /// Takes a token; returns the time until it is there.
-    pub fn take(&mut self, now: Duration) -> Duration {
+    /// Takes a token and returns how long to wait for it.
+    pub(crate) fn take(&mut self, now: Duration) -> Duration {
         self.full_at = self.full_at.max(now) + self.interval;
         (self.full_at - now).saturating_sub(self.interval * self.burst)
     }
 
     /// Adapts to a clock that was set back.
-    pub fn set_back(&mut self, by: Duration) {
+    pub(crate) fn set_back(&mut self, by: Duration) {
         self.full_at = self.full_at.saturating_sub(by);
     }
 }

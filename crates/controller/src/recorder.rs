@@ -1,5 +1,5 @@
-//! Tells people what happened, as `events.k8s.io/v1` Events on the DaemonSet (C71). What to write is decided in
-//! [`aggregate`]; events are a courtesy: none of them ever delays or fails the work that it tells of.
+//! Records `events.k8s.io/v1` Events on DaemonSets (C71). `aggregate` decides which to write.
+//! Recording never delays a write, and a failure to record never fails one.
 
 mod aggregate;
 
@@ -15,37 +15,39 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::outage_log::{self, OutageLog};
+use crate::wall_clock;
 use aggregate::{Aggregator, EventWrite};
 pub use aggregate::{Occurrence, Regarding, Severity};
 
-/// `reportingController` of our events.
+/// The `reportingController` of the Events.
 pub const REPORTING_CONTROLLER: &str = "everynode";
-/// Occurrences that wait to be written; more are dropped, and counted by [`Recorder::record`]'s answer.
-const WAITING_MAX: usize = 1024;
-/// What requests are made for, in the log.
+/// Maximum number of occurrences that wait to be written; [`Recorder::record`] drops more.
+const QUEUE_CAPACITY: usize = 1024;
+/// The subject of the requests in the log.
 const SUBJECT: &str = "events";
-/// On shutdown the last events get so long.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Timeout for the last events on shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where occurrences are handed in.
+/// Takes occurrences and queues them. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder(mpsc::Sender<Occurrence>);
 
 impl Recorder {
-    /// A recorder, and what it is handed: for whoever does not write events.
+    /// A recorder, and the queue that it fills: for a receiver that does not write Events.
     pub fn channel() -> (Self, mpsc::Receiver<Occurrence>) {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
         (Self(sender), receiver)
     }
 
-    /// Hands in an occurrence and never waits. False if it was dropped, because the API server is too slow.
+    /// Queues an occurrence without waiting. Returns false if the queue is full, because the API
+    /// server is slow, and the occurrence was dropped.
     #[must_use]
     pub fn record(&self, occurrence: Occurrence) -> bool {
         self.0.try_send(occurrence).is_ok()
     }
 }
 
-/// Makes a recorder, and the task that writes what it is handed until `shutdown`.
+/// Makes a recorder, and the task that writes its Events until `shutdown`.
 pub fn recorder(
     client: kube::Client,
     instance: String,
@@ -68,9 +70,12 @@ impl Writer {
     async fn run(mut self, mut receiver: mpsc::Receiver<Occurrence>, shutdown: CancellationToken) {
         let mut batch = Vec::new();
         loop {
-            let wait = self.aggregator.deadline().map_or(Duration::MAX, |at| at.since(now()));
+            let wait = self
+                .aggregator
+                .deadline()
+                .map_or(Duration::MAX, |at| at.since(wall_clock::timestamp()));
             tokio::select! {
-                received = receiver.recv_many(&mut batch, WAITING_MAX) => {
+                received = receiver.recv_many(&mut batch, QUEUE_CAPACITY) => {
                     if received == 0 { break; }
                 }
                 () = tokio::time::sleep(wait) => {}
@@ -81,13 +86,13 @@ impl Writer {
         while let Ok(occurrence) = receiver.try_recv() {
             batch.push(occurrence);
         }
-        if tokio::time::timeout(FAREWELL, self.write(&mut batch)).await.is_err() {
-            tracing::debug!("the last events were not written in time");
+        if tokio::time::timeout(FLUSH_TIMEOUT, self.write(&mut batch)).await.is_err() {
+            tracing::debug!("the last events were not written before the timeout");
         }
     }
 
     async fn write(&mut self, batch: &mut Vec<Occurrence>) {
-        let now = now();
+        let now = wall_clock::timestamp();
         for occurrence in batch.drain(..) {
             self.aggregator.record(occurrence, now);
         }
@@ -97,7 +102,7 @@ impl Writer {
                     self.create(name, at, occurrence).await;
                 }
                 EventWrite::Series { namespace, name, count, last } => {
-                    self.raise(&namespace, &name, count, last).await;
+                    self.update_series(&namespace, &name, count, last).await;
                 }
             }
         }
@@ -109,27 +114,27 @@ impl Writer {
         let event = self.event(name, at, occurrence);
         let written = events.create(&PostParams::default(), &event).await;
         let name = event.metadata.name.unwrap_or_default();
-        self.note(&name, written.map(drop));
+        self.handle_result(&name, written.map(drop));
     }
 
-    async fn raise(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
+    async fn update_series(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let series = EventSeries { count, last_observed_time: micro_time(last) };
         let patch = Patch::Merge(BTreeMap::from([("series", series)]));
         let written = events.patch(name, &PatchParams::default(), &patch).await;
-        self.note(name, written.map(drop));
+        self.handle_result(name, written.map(drop));
     }
 
-    fn note(&mut self, name: &str, written: kube::Result<()>) {
+    fn handle_result(&mut self, name: &str, written: kube::Result<()>) {
         match written {
             Ok(()) => {
                 self.outages.answered();
-                self.outages.works(SUBJECT);
+                self.outages.recovered(SUBJECT);
             }
             Err(error) => {
                 let (kind, cause) = outage_log::failure(&error);
                 self.outages.failed(SUBJECT, kind, &cause);
-                self.aggregator.forget(name);
+                self.aggregator.remove_event(name);
             }
         }
     }
@@ -163,10 +168,6 @@ impl Writer {
             ..Event::default()
         }
     }
-}
-
-fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
 fn micro_time(at: Timestamp) -> MicroTime {

@@ -1,4 +1,4 @@
-//! From options to a running controller, and back to none.
+//! Starts the controller from its options and shuts it down.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -30,31 +30,33 @@ use crate::supervisor::{self, Supervisor};
 use crate::watch::{Change, ConnectionState, Decode, Resource, Watch};
 use crate::{decode, recorder};
 
-/// All that can be told to a controller.
+/// The configuration of a controller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Else `$KUBECONFIG`, `~/.kube/config`, or what a pod has in a cluster.
+    /// The kubeconfig; by default `$KUBECONFIG`, `~/.kube/config`, or a pod's ServiceAccount.
     pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; by default its current one.
     pub context: Option<String>,
-    /// Only DaemonSets of this namespace; nodes are read all the same.
+    /// Manages only DaemonSets in this namespace. Nodes are read in any case.
     pub namespace: Option<String>,
-    /// `None`: this is the only replica, or so the user says.
+    /// Leader election; `None` if this is the only replica.
     pub leader_election: Option<LeaderElection>,
-    /// At most so many pods are created, and so many deleted, in one sync (C28).
+    /// Maximum number of pods to create, and to delete, in one sync (C28).
     pub burst_replicas: usize,
+    /// Who binds pods to their nodes.
     pub schedule_by: ScheduleBy,
-    /// Whether the cluster's admission restricts pods by their namespace's annotation (C15). Namespaces are read only then.
+    /// Whether the cluster's admission plugin restricts pods by an annotation of their namespace
+    /// (C15). Only then are namespaces read.
     pub namespace_node_selectors: bool,
-    /// Requests per second; `None`: as many as the server takes.
+    /// Maximum number of requests per second; `None` for no limit.
     pub kube_api_qps: Option<f64>,
-    /// Requests beyond that at once.
+    /// Number of requests that may exceed the limit at once.
     pub kube_api_burst: u32,
-    /// Where `/livez`, `/readyz` and `/metrics` are served.
+    /// The address of `/livez`, `/readyz` and `/metrics`.
     pub http: Option<SocketAddr>,
-    /// How soon a dead connection is noticed. That of the lease goes by the lease's own timing.
+    /// How fast a dead connection is detected. The lease's connection has pings of its own.
     pub pings: Pings,
 }
-
 impl Default for Options {
     fn default() -> Self {
         let Config { burst_replicas, schedule_by, .. } = Config::default();
@@ -74,11 +76,14 @@ impl Default for Options {
     }
 }
 
-/// Where the Lease is and how it is kept (C63).
+/// The Lease of the leader election, and how it is renewed (C63).
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
+    /// The namespace of the Lease.
     pub namespace: String,
+    /// The name of the Lease.
     pub name: String,
+    /// When to renew and when to stop leading.
     pub timing: Timing,
 }
 
@@ -92,60 +97,78 @@ impl Default for LeaderElection {
     }
 }
 
-/// Why the controller ended, or did not start.
+/// Why the controller ended or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// An option is invalid.
     #[error("{0}")]
     Option(String),
+    /// The cluster's address or credentials can't be read.
     #[error(transparent)]
     Config(#[from] client::Error),
+    /// The API server did not answer the first request.
     #[error("cluster {server} is not reachable: {cause}")]
-    Unreachable { server: String, cause: String },
-    #[error("cluster {server} refuses us: {cause}")]
-    Refused { server: String, cause: String },
+    Unreachable {
+        /// The address of the API server.
+        server: String,
+        /// Why there was no answer.
+        cause: String,
+    },
+    /// The API server does not accept the credentials.
+    #[error("cluster {server} refuses the credentials: {cause}")]
+    Refused {
+        /// The address of the API server.
+        server: String,
+        /// The server's message.
+        cause: String,
+    },
+    /// The address of `--http` can't be listened on.
     #[error(transparent)]
     Listen(#[from] serve::ListenError),
+    /// The lease was lost.
     #[error(transparent)]
     LostLease(#[from] lease::Lost),
+    /// A task of the controller ended unexpectedly.
     #[error(transparent)]
-    Ended(#[from] supervisor::Ended),
+    TaskEnded(#[from] supervisor::TaskEnded),
 }
 
-/// How long the first request may take.
-const FIRST_ANSWER: Duration = Duration::from_secs(8);
-/// How long writes in flight get on shutdown, after that the release of the lease, and then the last
-/// events and pages.
-const WRITES_FINISH: Duration = Duration::from_millis(2000);
-const LEASE_RELEASE: Duration = Duration::from_millis(1200);
-const FAREWELL: Duration = Duration::from_millis(800);
-/// While counts go on changing, the status is written at most this often: people don't see the difference, and
-/// during a rollout most writes would be of the status else.
+/// Timeout of the first request.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
+/// Timeouts of a shutdown: first for writes in flight, then for the release of the lease, then for
+/// the last Events and HTTP answers.
+const WRITES_TIMEOUT: Duration = Duration::from_millis(2000);
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(1200);
+const HELPERS_TIMEOUT: Duration = Duration::from_millis(800);
+/// Minimum interval between two writes of a status whose counts keep changing. Otherwise most
+/// writes of a rollout would be status updates.
 const STATUS_INTERVAL: Duration = Duration::from_millis(100);
-/// Events that wait for the loop. Watches and writes wait when it is full.
+/// Maximum number of events that wait for the loop. Watches and writes wait while it is reached.
 const EVENTS_WAITING_MAX: usize = 1024;
 
-/// Runs a controller until `shutdown`.
+/// Runs a controller until `shutdown` is cancelled.
 ///
 /// # Errors
-/// If there is no cluster to run against, or the lease is lost, or a part of the controller has died.
+/// If the options are invalid, the cluster can't be reached, the lease is lost, or a task of the
+/// controller ended unexpectedly.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let replica = Replica::start(options, &shutdown).await?;
-    let result = replica.work(&shutdown).await;
-    let is_clean = matches!(result, Ok(Ended::Clean));
-    replica.end(is_clean).await;
+    let result = replica.run(&shutdown).await;
+    let is_clean = matches!(result, Ok(Shutdown::Clean));
+    replica.shut_down(is_clean).await;
     result.map(|_| ())
 }
 
-/// How a replica's work ended.
+/// How a replica stopped working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// Nothing of it is under way any more.
+enum Shutdown {
+    /// No write is in flight.
     Clean,
-    /// Some writes may still land.
+    /// Some writes may still take effect.
     WritesInFlight,
 }
 
-/// One replica: what lives from its start to its end.
+/// One replica, from its start to its shutdown.
 struct Replica {
     options: Options,
     client: Client,
@@ -155,11 +178,11 @@ struct Replica {
     role: watch::Receiver<Leadership>,
     synced: watch::Sender<bool>,
     recorder: recorder::Recorder,
-    /// Cancelled when the last event may be written and the last page served.
-    farewell: CancellationToken,
-    /// Cancelled when the lease may be given up.
+    /// Cancelled when the writer of Events and the HTTP server must stop.
+    stop_helpers: CancellationToken,
+    /// Cancelled when the lease may be released.
     release: CancellationToken,
-    lost: watch::Receiver<bool>,
+    lease_lost: watch::Receiver<bool>,
     supervisor: Supervisor,
     election: Option<JoinHandle<Result<(), lease::Lost>>>,
     helpers: TaskTracker,
@@ -171,41 +194,40 @@ impl Replica {
             election.timing.check().map_err(Error::Option)?;
         }
         options.pings.check().map_err(Error::Option)?;
-        let location = Location {
-            kubeconfig: options.kubeconfig.clone(),
-            context: options.context.clone(),
-            impersonate: None,
-        };
-        let config = client::config(&location)?;
+        let config = cluster_config(&options)?;
         let listener = match options.http {
             Some(address) => Some(serve::listen(address).await?),
             None => None,
         };
-        if config.skips_verification() {
-            let server = config.server();
-            tracing::warn!(
-                "the certificate of {server} is not verified: insecure-skip-tls-verify is set"
-            );
-        }
         let client = client::client(&config, options.pings)?;
         let server = config.server();
-        if let Some(answer) = shutdown.run_until_cancelled(greet(&client, &server)).await {
+        if let Some(answer) = shutdown.run_until_cancelled(check_reachable(&client, &server)).await
+        {
             answer?;
         }
         let (metrics, outages) = (Arc::new(Metrics::new()), OutageLog::default());
         let helpers = TaskTracker::new();
-        let (supervisor, farewell) = (Supervisor::default(), CancellationToken::new());
-        let stop = farewell.child_token();
+        let (supervisor, stop_helpers) = (Supervisor::default(), CancellationToken::new());
+        let stop = stop_helpers.child_token();
         let (recorder, writer) =
             recorder::recorder(client.clone(), identity(), outages.clone(), stop);
-        helpers.spawn(supervisor.until(farewell.clone(), "the writer of events", writer));
+        helpers.spawn(supervisor.supervise_until(
+            stop_helpers.clone(),
+            "the writer of events",
+            writer,
+        ));
         let (synced, is_synced) = watch::channel(false);
         let (role_sender, role) = watch::channel(Leadership::Unknown);
         if let Some(listener) = listener {
             let role = options.leader_election.is_some().then(|| role.clone());
             let health = Health { synced: is_synced, role };
-            let page = serve::serve(listener, health, metrics.clone(), farewell.child_token());
-            helpers.spawn(supervisor.until(farewell.clone(), "the server of --http", page));
+            let server =
+                serve::serve(listener, health, metrics.clone(), stop_helpers.child_token());
+            helpers.spawn(supervisor.supervise_until(
+                stop_helpers.clone(),
+                "the server of --http",
+                server,
+            ));
         }
         let mut replica = Self {
             client,
@@ -215,25 +237,25 @@ impl Replica {
             role,
             synced,
             recorder,
-            farewell,
+            stop_helpers,
             release: CancellationToken::new(),
-            lost: watch::channel(false).1,
+            lease_lost: watch::channel(false).1,
             supervisor,
             election: None,
             helpers,
             options,
         };
         if let Some(election) = replica.options.leader_election.clone() {
-            // Renewals have a connection of their own, so that nothing else can hold them up.
+            // Renewals have their own connection, so that no other request delays them.
             let client = client::client(&config, election.timing.pings())?;
-            replica.compete(client, election, role_sender);
+            replica.start_election(client, election, role_sender);
         } else {
             role_sender.send_replace(Leadership::Leading);
         }
         Ok(replica)
     }
 
-    fn compete(
+    fn start_election(
         &mut self,
         client: Client,
         election: LeaderElection,
@@ -248,28 +270,29 @@ impl Replica {
             outages: self.outages.clone(),
         };
         let (lost_sender, lost) = watch::channel(false);
-        self.lost = lost;
-        let held = lease::hold(client, config, self.fence.clone(), role, self.release.clone());
+        self.lease_lost = lost;
+        let election =
+            lease::compete(client, config, self.fence.clone(), role, self.release.clone());
         let task = async move {
-            let result = held.await;
+            let result = election.await;
             lost_sender.send_replace(result.is_err());
             result
         };
-        self.election = Some(tokio::spawn(self.supervisor.to_its_end("leader election", task)));
+        self.election = Some(tokio::spawn(self.supervisor.supervise("leader election", task)));
     }
 
-    /// Waits to lead, then leads until `shutdown` or the loss of the lease.
-    async fn work(&self, shutdown: &CancellationToken) -> Result<Ended, Error> {
+    /// Waits to lead, then leads until `shutdown` or until the lease is lost.
+    async fn run(&self, shutdown: &CancellationToken) -> Result<Shutdown, Error> {
         let mut role = self.role.clone();
-        let mut lost = self.lost.clone();
+        let mut lost = self.lease_lost.clone();
         tokio::select! {
-            // Whoever leads stops in order, also at once.
+            // A replica that leads shuts down its loop, even if `shutdown` is cancelled already.
             biased;
             leads = role.wait_for(|role| *role == Leadership::Leading) => {
                 leads.map_err(|_| self.failure())?;
             }
-            ended = self.supervisor.failed() => return Err(ended.into()),
-            () = shutdown.cancelled() => return Ok(Ended::Clean),
+            ended = self.supervisor.wait_for_failure() => return Err(ended.into()),
+            () = shutdown.cancelled() => return Ok(Shutdown::Clean),
         }
         self.metrics.leader.set(1);
         let stop = shutdown.child_token();
@@ -282,23 +305,23 @@ impl Replica {
         let watchdog = async move {
             tokio::select! {
                 () = is_lost => {}
-                _ = self.supervisor.failed() => {}
+                _ = self.supervisor.wait_for_failure() => {}
             }
-            // Nothing more is written before others may lead.
+            // Stop writing before another replica may lead.
             self.fence.close();
             stopped.cancel();
         };
         let ended = tokio::select! {
             ended = self.lead(&stop) => ended,
-            () = watchdog => Ended::WritesInFlight,
+            () = watchdog => Shutdown::WritesInFlight,
         };
         self.metrics.leader.set(0);
         self.synced.send_replace(false);
-        let is_over = *self.lost.borrow() || self.supervisor.failure().is_some();
+        let is_over = *self.lease_lost.borrow() || self.supervisor.failure().is_some();
         if is_over { Err(self.failure()) } else { Ok(ended) }
     }
 
-    /// Why this replica can't go on: a task that has ended, else the loss of the lease.
+    /// Why this replica can't continue: a task ended unexpectedly, or else the lease was lost.
     fn failure(&self) -> Error {
         if let Some(ended) = self.supervisor.failure() {
             return ended.into();
@@ -308,11 +331,11 @@ impl Replica {
         lease::Lost { namespace, name, renew_deadline: timing.renew_deadline }.into()
     }
 
-    async fn lead(&self, stop: &CancellationToken) -> Ended {
+    async fn lead(&self, stop: &CancellationToken) -> Shutdown {
         let (sender, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
         let tasks = TaskTracker::new();
         let watches = CancellationToken::new();
-        let _stopped_with_this = watches.clone().drop_guard();
+        let _stop_watches_on_drop = watches.clone().drop_guard();
         let mut event_loop = self.event_loop(sender.clone(), &tasks, stop);
         let watcher = Watcher {
             client: self.client.clone(),
@@ -329,11 +352,11 @@ impl Replica {
         watches.cancel();
         drop(events);
         tasks.close();
-        match timeout(WRITES_FINISH, tasks.wait()).await {
-            Ok(()) => Ended::Clean,
+        match timeout(WRITES_TIMEOUT, tasks.wait()).await {
+            Ok(()) => Shutdown::Clean,
             Err(_) => {
-                tracing::warn!("some writes did not finish in time");
-                Ended::WritesInFlight
+                tracing::warn!("some writes did not finish before the timeout");
+                Shutdown::WritesInFlight
             }
         }
     }
@@ -348,7 +371,7 @@ impl Replica {
         let limit = limit.map(|qps| RateLimit::new(qps, self.options.kube_api_burst));
         let api = Api::new(self.client.clone(), self.fence.clone(), limit)
             .reporting_to(self.outages.clone());
-        let mut unlisted: BTreeSet<ListedResource> = [
+        let mut pending_lists: BTreeSet<ListedResource> = [
             ListedResource::Node,
             ListedResource::DaemonSet,
             ListedResource::Revision,
@@ -356,9 +379,10 @@ impl Replica {
         ]
         .into();
         if self.options.namespace_node_selectors {
-            unlisted.insert(ListedResource::Namespace);
+            pending_lists.insert(ListedResource::Namespace);
             tracing::info!(
-                "--namespace-node-selectors is set: nothing is done before namespaces are listed, which takes the right to list and watch them"
+                "--namespace-node-selectors is set: nothing is done before namespaces are listed, \
+                 which requires permission to list and watch them"
             );
         }
         let config = Config {
@@ -371,7 +395,7 @@ impl Replica {
         EventLoop {
             state: LoopState::new(
                 Index::new(config),
-                unlisted,
+                pending_lists,
                 recorder.clone(),
                 metrics.clone(),
                 self.outages.clone(),
@@ -384,29 +408,29 @@ impl Replica {
         }
     }
 
-    /// Gives up the lease, then says goodbye. While writes of ours may still land nobody else may lead:
-    /// then the lease is left to expire (C63).
-    async fn end(mut self, is_clean: bool) {
+    /// Releases the lease and stops the helpers. While writes may still take effect, no other
+    /// replica may lead: then the lease is left to expire (C63).
+    async fn shut_down(mut self, is_clean: bool) {
         self.fence.close();
         match self.election.take() {
             Some(election) if is_clean => {
                 self.release.cancel();
-                if timeout(LEASE_RELEASE, election).await.is_err() {
-                    tracing::warn!("the lease was not released in time");
+                if timeout(RELEASE_TIMEOUT, election).await.is_err() {
+                    tracing::warn!("the lease was not released before the timeout");
                 }
             }
             Some(election) => election.abort(),
             None => {}
         }
-        self.farewell.cancel();
+        self.stop_helpers.cancel();
         self.helpers.close();
-        if timeout(FAREWELL, self.helpers.wait()).await.is_err() {
-            tracing::debug!("some connections were cut");
+        if timeout(HELPERS_TIMEOUT, self.helpers.wait()).await.is_err() {
+            tracing::debug!("some connections were closed early");
         }
     }
 }
 
-/// Starts watches.
+/// Starts the watches.
 struct Watcher {
     client: Client,
     sender: mpsc::Sender<Event>,
@@ -466,7 +490,7 @@ impl Watcher {
             decoder,
             sender: self.sender.clone(),
             wrap,
-            contact: |contact| match contact {
+            wrap_connection: |connection| match connection {
                 ConnectionState::Connected(_) => Some(Event::Connected),
                 ConnectionState::Lost(_) => None,
             },
@@ -477,7 +501,7 @@ impl Watcher {
         let task = async move {
             stop.run_until_cancelled(watch.run()).await;
         };
-        tokio::spawn(self.supervisor.until(
+        tokio::spawn(self.supervisor.supervise_until(
             self.stop.clone(),
             format!("the watch of {name}"),
             task,
@@ -492,23 +516,39 @@ fn namespaces_path(namespace: Option<&str>) -> String {
     }
 }
 
-/// Asks once before anything else: a cluster that is not there is said so at once.
-async fn greet(client: &Client, server: &str) -> Result<(), Error> {
+/// Reads the cluster's configuration, and warns if its certificate is not verified.
+fn cluster_config(options: &Options) -> Result<client::Config, Error> {
+    let config = client::config(&Location {
+        kubeconfig: options.kubeconfig.clone(),
+        context: options.context.clone(),
+        impersonate: None,
+    })?;
+    if config.skips_verification() {
+        let server = config.server();
+        tracing::warn!(
+            "the certificate of {server} is not verified: insecure-skip-tls-verify is set"
+        );
+    }
+    Ok(config)
+}
+
+/// Sends one request, so that an unreachable cluster is reported at once.
+async fn check_reachable(client: &Client, server: &str) -> Result<(), Error> {
     let unreachable = |cause: String| Error::Unreachable { server: server.to_owned(), cause };
-    let request = http::Request::get("/version").body(Vec::new()).expect("it is a valid request");
-    match timeout(FIRST_ANSWER, client.request_text(request)).await {
-        Err(_) => Err(unreachable(format!("no answer within {FIRST_ANSWER:?}"))),
+    let request = http::Request::get("/version").body(Vec::new()).expect("the path is valid");
+    match timeout(FIRST_REQUEST_TIMEOUT, client.request_text(request)).await {
+        Err(_) => Err(unreachable(format!("no answer within {FIRST_REQUEST_TIMEOUT:?}"))),
         Ok(Ok(_)) => Ok(()),
         Ok(Err(kube::Error::Api(status))) if status.code == 401 => {
             Err(Error::Refused { server: server.to_owned(), cause: status.message.clone() })
         }
-        // Whoever answers is there; what it lets us do shows later.
+        // Any other answer shows that the server is reachable. Missing permissions show later.
         Ok(Err(kube::Error::Api(_))) => Ok(()),
         Ok(Err(error)) => Err(unreachable(client::root_cause(&error))),
     }
 }
 
-/// Different for every process that ever ran.
+/// Unique for every process that ever ran.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME")
         .ok()

@@ -1,6 +1,7 @@
-//! `/livez`, `/readyz` and `/metrics` over plain HTTP, on loopback unless told otherwise.
+//! Serves `/livez`, `/readyz` and `/metrics` over plain HTTP, by default on loopback.
 //!
-//! Ready means: this replica leads and its caches are complete, or it knows that another one leads. It says which.
+//! A replica is ready if it leads and its caches are complete, or if it knows that another replica
+//! leads. `/readyz` states which.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 
-/// What the handlers read. The senders are with those who know.
+/// The state that `/readyz` reports.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// All initial lists are complete (C1).
+    /// Whether all initial lists are complete (C1).
     pub synced: watch::Receiver<bool>,
-    /// `None` without leader election.
+    /// The role of this replica; `None` without leader election.
     pub role: Option<watch::Receiver<Leadership>>,
 }
 
@@ -34,15 +35,15 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
-/// Listens, so that a taken port is known at once.
+/// Starts to listen, so that a port in use is reported at once.
 ///
 /// # Errors
-/// [`ListenError`] names the address.
+/// If the address can't be listened on.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address).await.map_err(|source| ListenError { address, source })
 }
 
-/// Answers until `shutdown`.
+/// Serves until `shutdown`.
 pub async fn serve(
     listener: TcpListener,
     health: Health,
@@ -76,7 +77,7 @@ impl Health {
         match self.role.as_ref().map(|role| *role.borrow()) {
             None => (synced, format!("{caches}\n[+] leader election off\n")),
             Some(Leadership::Leading) => (synced, format!("{caches}\n[+] leading\n")),
-            // What another replica changes meanwhile would be missing: caches begin with leading.
+            // The caches are filled only on leading: a standby would miss the leader's changes.
             Some(Leadership::Standby) => {
                 (true, "[+] caches: filled on leading\n[+] standby: another replica leads\n".into())
             }
@@ -98,9 +99,10 @@ async fn print_metrics(State(metrics): State<Arc<Metrics>>) -> Response {
 mod tests {
     use super::*;
 
-    /// C1, C63: not ready before the lists are complete, nor while nobody knows who leads; a standby is ready.
+    /// C1, C63: a replica is not ready before its lists are complete, nor while the leader is
+    /// unknown; a standby is ready.
     #[test]
-    fn readiness_says_what_it_waits_for() {
+    fn readyz_reports_what_is_missing() {
         for (synced, role, ready, expected) in [
             (
                 false,

@@ -1,25 +1,26 @@
-//! Tasks that a replica can't do without. One that ends before its time, be it by a panic, ends the replica: what is left of it
-//! would look alive, and keep others from taking over.
+//! Supervises the tasks that a replica needs. A task that ends unexpectedly, for example by a
+//! panic, ends the replica: otherwise the rest would look alive and keep other replicas from
+//! leading.
 
 use std::borrow::Cow;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A task ended that must not.
+/// A task that ended unexpectedly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{task} ended unexpectedly: a bug in everynode")]
-pub struct Ended {
+pub struct TaskEnded {
     task: Cow<'static, str>,
 }
 
-/// Learns of the end of tasks. Clones share what they know.
+/// Records the first task that ends unexpectedly. Clones share the record.
 #[derive(Clone, Debug, Default)]
-pub struct Supervisor(watch::Sender<Option<Ended>>);
+pub struct Supervisor(watch::Sender<Option<TaskEnded>>);
 
 impl Supervisor {
-    /// A task that must run until `stop` is cancelled.
-    pub fn until<N: Into<Cow<'static, str>>, F: Future<Output = ()>>(
+    /// Wraps a task that must run until `stop` is cancelled.
+    pub fn supervise_until<N: Into<Cow<'static, str>>, F: Future<Output = ()>>(
         &self,
         stop: CancellationToken,
         task: N,
@@ -28,12 +29,12 @@ impl Supervisor {
         let guard = self.guard(task);
         async move {
             work.await;
-            guard.ended(stop.is_cancelled());
+            guard.end(stop.is_cancelled());
         }
     }
 
-    /// A task that may end at any time, but not in the middle.
-    pub fn to_its_end<F: Future>(
+    /// Wraps a task that may finish at any time, but must not panic or be dropped before.
+    pub fn supervise<F: Future>(
         &self,
         task: &'static str,
         work: F,
@@ -41,51 +42,51 @@ impl Supervisor {
         let guard = self.guard(task);
         async move {
             let result = work.await;
-            guard.ended(true);
+            guard.end(true);
             result
         }
     }
 
-    /// Returns when a task has ended that must not.
-    pub async fn failed(&self) -> Ended {
+    /// Waits until a task has ended unexpectedly.
+    pub async fn wait_for_failure(&self) -> TaskEnded {
         let mut ended = self.0.subscribe();
         let first = ended.wait_for(Option::is_some).await.ok().and_then(|first| first.clone());
         match first {
             Some(first) => first,
-            // Its sender lives as long as `self` does.
+            // The sender lives as long as `self`.
             None => std::future::pending().await,
         }
     }
 
-    /// What has ended that must not have.
-    pub fn failure(&self) -> Option<Ended> {
+    /// The first task that ended unexpectedly, if any.
+    pub fn failure(&self) -> Option<TaskEnded> {
         self.0.borrow().clone()
     }
 
     fn guard(&self, task: impl Into<Cow<'static, str>>) -> Guard {
-        Guard { supervisor: self.clone(), task: task.into(), has_ended_well: false }
+        Guard { supervisor: self.clone(), task: task.into(), ended_as_expected: false }
     }
 }
 
-/// Lives as long as its task, however that ends.
+/// Lives as long as its task, and reports it when dropped.
 struct Guard {
     supervisor: Supervisor,
     task: Cow<'static, str>,
-    has_ended_well: bool,
+    ended_as_expected: bool,
 }
 
 impl Guard {
-    /// Takes all of it, so that it is part of the task: of a field alone the task would hold a copy.
-    fn ended(mut self, well: bool) {
-        self.has_ended_well = well;
+    /// Takes `self` by value so that the task's future captures the whole guard, not one field.
+    fn end(mut self, as_expected: bool) {
+        self.ended_as_expected = as_expected;
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.has_ended_well {
-            // The first one is the cause of the others.
-            let ended = Ended { task: std::mem::take(&mut self.task) };
+        if !self.ended_as_expected {
+            // The first failure is the cause of the others.
+            let ended = TaskEnded { task: std::mem::take(&mut self.task) };
             self.supervisor.0.send_if_modified(|first| {
                 let is_first = first.is_none();
                 first.get_or_insert(ended);
@@ -99,28 +100,28 @@ impl Drop for Guard {
 mod tests {
     use super::*;
 
-    /// C65: a panic, and the end of a task that is to run on, are noticed, and the first of them is told; a task that ends when
-    /// it is to is none of them.
+    /// C65: a panic and an early end are recorded, the first of them only; a task that ends when it
+    /// may is not recorded.
     #[tokio::test]
-    async fn the_unexpected_end_of_a_task_is_noticed() {
+    async fn an_unexpected_end_of_a_task_is_recorded() {
         let supervisor = Supervisor::default();
         let (stop, running) = (CancellationToken::new(), CancellationToken::new());
         stop.cancel();
-        tokio::spawn(supervisor.until(stop, "a stopped task", async {})).await.unwrap();
-        tokio::spawn(supervisor.to_its_end("a short task", async {})).await.unwrap();
+        tokio::spawn(supervisor.supervise_until(stop, "a stopped task", async {})).await.unwrap();
+        tokio::spawn(supervisor.supervise("a short task", async {})).await.unwrap();
         assert_eq!(supervisor.failure(), None);
 
-        let ended = supervisor.until(running.clone(), "a watch", async {});
+        let ended = supervisor.supervise_until(running.clone(), "a watch", async {});
         tokio::spawn(ended).await.unwrap();
-        assert_eq!(supervisor.failed().await, Ended { task: "a watch".into() });
+        assert_eq!(supervisor.wait_for_failure().await, TaskEnded { task: "a watch".into() });
 
-        let broken = supervisor.to_its_end("a write", async { panic!("of the test") });
+        let broken = supervisor.supervise("a write", async { panic!("in a test") });
         assert!(tokio::spawn(broken).await.unwrap_err().is_panic());
-        assert_eq!(supervisor.failed().await, Ended { task: "a watch".into() });
+        assert_eq!(supervisor.wait_for_failure().await, TaskEnded { task: "a watch".into() });
 
         let supervisor = Supervisor::default();
-        let broken = supervisor.until(running, "a watch", async { panic!("of the test") });
+        let broken = supervisor.supervise_until(running, "a watch", async { panic!("in a test") });
         assert!(tokio::spawn(broken).await.unwrap_err().is_panic());
-        assert_eq!(supervisor.failure(), Some(Ended { task: "a watch".into() }));
+        assert_eq!(supervisor.failure(), Some(TaskEnded { task: "a watch".into() }));
     }
 }

@@ -1,5 +1,5 @@
-//! Follows one resource of the cluster: lists it, watches it, and begins anew where it must. The steps are those of
-//! [`machine`], the decoding is [`read`]'s; here are the requests.
+//! Lists and watches one resource, and starts over where it must. [`machine`] decides the next
+//! request, [`read`] decodes the answers; this module sends the requests.
 
 mod backoff;
 mod error;
@@ -28,36 +28,37 @@ pub use machine::Change;
 use machine::{End, Machine, Request};
 use wire::Status;
 
-/// The server ends a watch after so long, or up to twice that, so that watches don't all come back at once.
-const WATCH_LASTS: Duration = Duration::from_secs(300);
-/// A server that has not ended the watch so long after that is not there any more.
+/// The server ends a watch after this time, or up to twice that at random, so that watches don't
+/// all restart at once.
+const WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+/// Treat the server as dead if a watch outlives its timeout by this much.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
-/// Longest wait for a page, or for the beginning of a watch.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// A watch that brings nothing and ends sooner than this has failed.
-const WATCH_LASTS_MIN: Duration = Duration::from_secs(1);
-/// One that stays open for so long is of use, even if it brings nothing.
-const OF_USE_AFTER: Duration = Duration::from_secs(30);
-/// Longest pause that a server may ask for.
+/// Timeout of a page, and of the beginning of a watch.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A watch that ends sooner than this without any event has failed.
+const WATCH_DURATION_MIN: Duration = Duration::from_secs(1);
+/// A watch that stays open for this long has succeeded, even without any event.
+const WATCH_SUCCEEDS_AFTER: Duration = Duration::from_secs(30);
+/// Maximum pause that a server may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 
-/// What to follow.
+/// The resource to watch.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// `pods`, for messages and metrics.
+    /// The plural, for messages and metrics: `pods`.
     pub name: &'static str,
-    /// `/api/v1/pods`, `/apis/apps/v1/namespaces/NAME/daemonsets`.
+    /// The path of its list: `/api/v1/pods`, `/apis/apps/v1/namespaces/NAME/daemonsets`.
     pub path: String,
 }
 
 impl Resource {
-    /// Up to where parameters are added: the path may have some of its own.
+    /// The path with a separator for further parameters, since it may have some already.
     fn query(&self) -> String {
         let separator = if self.path.contains('?') { '&' } else { '?' };
         format!("{}{separator}", self.path)
     }
 
-    /// What to ask a page for.
+    /// The path and query of a page.
     fn page(&self, limit: Option<u32>, continue_token: Option<&str>) -> String {
         let query = self.query();
         let start = query.len();
@@ -72,121 +73,135 @@ impl Resource {
     }
 }
 
-/// Turns an object's JSON into what decisions read of it.
+/// Decodes the objects of a resource.
 pub trait Decode: Send + Sync {
+    /// What decisions read of an object.
     type Item: Send;
 
+    /// Decodes an object from its JSON.
+    ///
     /// # Errors
-    /// The object is not of its kind's shape; it is logged and passed over.
+    /// If the object does not have its kind's shape. It is then logged and ignored.
     fn decode(&mut self, json: &[u8]) -> Result<Self::Item, convert::Error>;
 
-    /// Whether it is somebody else's, so that a list need not hold it (C3).
+    /// Whether another kind of controller owns the object, so that a list need not hold it (C3).
     fn is_foreign(_item: &Self::Item) -> bool {
         false
     }
 
-    /// The same for all states of an object, and for no other one of its kind.
+    /// A key that is the same for all states of an object and unique within the resource.
     fn key(item: &Self::Item) -> String;
 }
 
-/// One resource, followed.
+/// The list and watch of one resource.
 pub struct Watch<D: Decode, E> {
+    /// The API server.
     pub client: kube::Client,
+    /// The resource to watch.
     pub resource: Resource,
+    /// Decodes its objects.
     pub decoder: D,
-    /// A full channel slows the watch; it does not fill the memory.
+    /// Takes the events. A full channel slows the watch down.
     pub sender: mpsc::Sender<E>,
-    /// Makes the receiver's event of a change.
+    /// Makes the receiver's event from a change.
     pub wrap: fn(Change<D::Item>) -> E,
-    /// Makes the receiver's event of how the connection does, if it wants to hear of that. The log does.
-    pub contact: fn(ConnectionState) -> Option<E>,
+    /// Makes the receiver's event from a change of the connection, if the receiver needs it.
+    pub wrap_connection: fn(ConnectionState) -> Option<E>,
     /// For the log.
     pub outages: OutageLog,
+    /// The controller's metrics.
     pub metrics: Arc<Metrics>,
 }
 
-/// How the connection does.
+/// The state of a watch's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// The server answers, for the first time or again; with the name of the [`Resource`].
+    /// The server answers, for the first time or again. Contains the name of the [`Resource`].
     Connected(&'static str),
-    /// It does not, and is asked again.
+    /// The server does not answer, and the request is repeated.
     Lost(RequestFailure),
 }
 
-/// A request that failed.
+/// A request of a watch that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestFailure {
     /// The name of the [`Resource`].
     pub resource: &'static str,
-    /// Of the server's answer, if there was one.
+    /// The HTTP status code of the server's answer, if there was one.
     pub code: Option<u16>,
+    /// The cause, as a sentence.
     pub message: String,
 }
 
-/// What changes in the course of a watch.
+/// The variable state of a watch.
 struct Progress<T> {
     machine: Machine<T>,
     backoff: Backoff,
-    has_contact: bool,
+    is_connected: bool,
 }
 
 impl<D: Decode, E> Watch<D, E> {
-    /// Follows the resource until nobody listens any more. Whatever fails is reported and tried again, ever more slowly.
+    /// Watches the resource until the receiver is dropped. Failures are reported and retried with a
+    /// back-off.
     pub async fn run(mut self) {
-        // Counted from zero, so that the first restart is seen as one.
+        // Creates the counter, so that the first restart is seen as an increase.
         self.restarts();
         let mut progress = Progress {
             machine: Machine::new(D::is_foreign, D::key),
             backoff: Backoff::default(),
-            has_contact: false,
+            is_connected: false,
         };
         loop {
-            let Err(error) = self.round(&mut progress).await else { continue };
-            if matches!(error, Error::Unheard) || self.failed(&error, &mut progress).await.is_err()
+            let Err(error) = self.run_request(&mut progress).await else { continue };
+            if matches!(error, Error::ReceiverDropped)
+                || self.handle_failure(&error, &mut progress).await.is_err()
             {
                 return;
             }
         }
     }
 
-    /// Reports a failure, and waits until it is time to ask again.
-    async fn failed(&self, error: &Error, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+    /// Reports a failure and waits until the next request is due.
+    async fn handle_failure(
+        &self,
+        error: &Error,
+        progress: &mut Progress<D::Item>,
+    ) -> Result<(), Error> {
         let end = error.end();
-        let is_trouble = is_trouble(error, end, &progress.machine.request());
+        let is_failure = is_failure(error, end, &progress.machine.request());
         progress.machine.ended(end);
         let pause = progress.backoff.failed(progress.machine.is_listing(), rand::random());
-        let asked = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
-        // That the server is away says nothing about watches.
-        if !matches!(end, End::Unavailable | End::Unreachable) {
+        let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+        // Count restarts of the watch itself, not outages of the server.
+        if !matches!(end, End::RetryLater | End::NoAnswer) {
             self.restarts().inc();
         }
-        if is_trouble {
+        if is_failure {
             let message = error.to_string();
             self.outages.failed(&self.subject(), error.failure_kind(), &message);
-            progress.has_contact = false;
-            let trouble =
+            progress.is_connected = false;
+            let failure =
                 RequestFailure { resource: self.resource.name, code: error.code(), message };
-            self.tell_of_contact(ConnectionState::Lost(trouble)).await?;
+            self.send_connection_state(ConnectionState::Lost(failure)).await?;
         } else {
             tracing::debug!("{}: {error}", self.subject());
         }
-        sleep(pause.max(asked)).await;
+        sleep(pause.max(retry_after)).await;
         Ok(())
     }
 
-    /// One request and its answer.
-    async fn round(&mut self, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+    /// Sends one request and reads its answer.
+    async fn run_request(&mut self, progress: &mut Progress<D::Item>) -> Result<(), Error> {
         match progress.machine.request() {
             Request::Page { limit, continue_token } => {
                 self.page(limit, continue_token, progress).await
             }
             Request::StreamingList => {
                 let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-                self.follow(query, progress).await
+                self.stream(query, progress).await
             }
             Request::Watch { since } => {
-                self.follow(&format!("resourceVersion={since}"), progress).await
+                self.stream(&format!("resourceVersion={since}"), progress).await
             }
         }
     }
@@ -198,106 +213,107 @@ impl<D: Decode, E> Watch<D, E> {
         progress: &mut Progress<D::Item>,
     ) -> Result<(), Error> {
         let uri = self.resource.page(limit, continue_token.as_deref());
-        let body = timeout(ANSWER_WITHIN, self.body(&uri)).await??;
+        let body = timeout(ANSWER_TIMEOUT, self.read_body(&uri)).await??;
         progress.backoff.list_began();
         let mut problems = Vec::new();
         let page = read::page(&mut self.decoder, &body, &mut problems);
-        self.report(&problems);
+        self.report_problems(&problems);
         let page = page?;
-        self.has_contact(progress).await?;
+        self.report_connection(progress).await?;
         match progress.machine.page(page) {
             Some(change) => {
                 progress.backoff.list_completed();
-                self.tell(change).await
+                self.send_change(change).await
             }
             None => Ok(()),
         }
     }
 
     /// Reads a watch to its end, which is always an error of some kind.
-    async fn follow(&mut self, query: &str, progress: &mut Progress<D::Item>) -> Result<(), Error> {
-        let lasts = WATCH_LASTS.mul_f64(1.0 + rand::random::<f64>());
+    async fn stream(&mut self, query: &str, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+        let timeout_after = WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>());
         let uri = format!(
             "{}watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{query}",
             self.resource.query(),
-            lasts.as_secs()
+            timeout_after.as_secs()
         );
         let opened = Instant::now();
-        let answer = timeout(ANSWER_WITHIN, self.answer(&uri)).await??;
+        let answer = timeout(ANSWER_TIMEOUT, self.get(&uri)).await??;
         let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
-        let mut has_lines = false;
+        let mut has_events = false;
         if !progress.machine.is_listing() {
-            self.has_contact(progress).await?;
+            self.report_connection(progress).await?;
         }
-        let until = opened + lasts + WATCH_GRACE;
-        let end = self.lines(body.into_async_read(), until, progress, &mut has_lines).await;
-        if !progress.machine.is_listing() && opened.elapsed() >= OF_USE_AFTER {
-            progress.backoff.watch_was_of_use();
+        let until = opened + timeout_after + WATCH_GRACE;
+        let end = self.read_lines(body.into_async_read(), until, progress, &mut has_events).await;
+        if !progress.machine.is_listing() && opened.elapsed() >= WATCH_SUCCEEDS_AFTER {
+            progress.backoff.watch_succeeded();
         }
         match end {
-            Err(Error::Closed) if !has_lines && opened.elapsed() < WATCH_LASTS_MIN => {
+            Err(Error::Closed) if !has_events && opened.elapsed() < WATCH_DURATION_MIN => {
                 Err(Error::ClosedAtOnce)
             }
             end => end,
         }
     }
 
-    async fn lines(
+    async fn read_lines(
         &mut self,
         body: impl AsyncBufRead,
         until: Instant,
         progress: &mut Progress<D::Item>,
-        has_lines: &mut bool,
+        has_events: &mut bool,
     ) -> Result<(), Error> {
         let mut body = Box::pin(body);
         let (mut bytes, mut problems) = (Vec::new(), Vec::new());
         loop {
             read_line(&mut body, &mut bytes, until).await?;
             let line = read::line(&mut self.decoder, &bytes, &mut problems);
-            self.report(&problems);
+            self.report_problems(&problems);
             problems.clear();
             let line = line?;
-            *has_lines = true;
-            self.has_contact(progress).await?;
+            *has_events = true;
+            self.report_connection(progress).await?;
             match progress.machine.line(line) {
                 None => progress.backoff.list_began(),
                 Some(change) => {
                     match &change {
                         Change::Reset { .. } => progress.backoff.list_completed(),
                         Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => {
-                            progress.backoff.watch_was_of_use();
+                            progress.backoff.watch_succeeded();
                         }
                     }
-                    self.tell(change).await?;
+                    self.send_change(change).await?;
                 }
             }
         }
     }
 
-    async fn body(&self, uri: &str) -> Result<Bytes, Error> {
-        Ok(collected(self.answer(uri).await?.into_body()).await?)
+    async fn read_body(&self, uri: &str) -> Result<Bytes, Error> {
+        Ok(read_body(self.get(uri).await?.into_body()).await?)
     }
 
-    /// The answer to a request, unless it is a refusal.
-    async fn answer(&self, uri: &str) -> Result<Response<Body>, Error> {
+    /// The answer to a request, unless the server refuses it.
+    async fn get(&self, uri: &str) -> Result<Response<Body>, Error> {
         let request = HttpRequest::get(uri).body(Body::empty()).map_err(kube::Error::HttpError)?;
         let (parts, body) = self.client.send(request).await?.into_parts();
         if parts.status.is_success() {
             return Ok(Response::from_parts(parts, body));
         }
-        // Of an answer that breaks off, the code is left.
-        let body = collected(body).await.unwrap_or_default();
+        // If the body breaks off, the status code is still known.
+        let body = read_body(body).await.unwrap_or_default();
         let mut status: Status = serde_json::from_slice(&body).unwrap_or_default();
         status.code = parts.status.as_u16();
-        let asked = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-        if let Some(seconds) = asked.and_then(|seconds| seconds.parse().ok()) {
+        let retry_after = parts.headers.get(header::RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| value.to_str().ok());
+        if let Some(seconds) = retry_after.and_then(|seconds| seconds.parse().ok()) {
             status.details.get_or_insert_default().retry_after_seconds = seconds;
         }
         Err(Error::Refused(status))
     }
 
-    /// C4: what can't be read is logged and counted.
-    fn report(&self, problems: &[String]) {
+    /// Logs and counts what can't be read (C4).
+    fn report_problems(&self, problems: &[String]) {
         for problem in problems {
             let reason = "Undecodable";
             self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
@@ -305,8 +321,8 @@ impl<D: Decode, E> Watch<D, E> {
         }
     }
 
-    async fn tell(&self, change: Change<D::Item>) -> Result<(), Error> {
-        self.sender.send((self.wrap)(change)).await.map_err(|_| Error::Unheard)
+    async fn send_change(&self, change: Change<D::Item>) -> Result<(), Error> {
+        self.sender.send((self.wrap)(change)).await.map_err(|_| Error::ReceiverDropped)
     }
 
     fn restarts(&self) -> Counter {
@@ -314,34 +330,35 @@ impl<D: Decode, E> Watch<D, E> {
         self.metrics.watch_restarts.get_or_create_owned(&labels)
     }
 
-    /// What requests are made for, in the log.
+    /// The subject of the requests in the log.
     fn subject(&self) -> String {
         format!("list and watch of {}", self.resource.name)
     }
 
-    /// The server has sent something of use, or lets a watch go on.
-    async fn has_contact(&self, progress: &mut Progress<D::Item>) -> Result<(), Error> {
-        if std::mem::replace(&mut progress.has_contact, true) {
+    /// Reports a connection when the server has sent data or accepted a watch.
+    async fn report_connection(&self, progress: &mut Progress<D::Item>) -> Result<(), Error> {
+        if std::mem::replace(&mut progress.is_connected, true) {
             return Ok(());
         }
         self.outages.answered();
-        self.outages.works(&self.subject());
-        self.tell_of_contact(ConnectionState::Connected(self.resource.name)).await
+        self.outages.recovered(&self.subject());
+        self.send_connection_state(ConnectionState::Connected(self.resource.name)).await
     }
 
-    async fn tell_of_contact(&self, contact: ConnectionState) -> Result<(), Error> {
-        match (self.contact)(contact) {
-            Some(event) => self.sender.send(event).await.map_err(|_| Error::Unheard),
+    async fn send_connection_state(&self, state: ConnectionState) -> Result<(), Error> {
+        match (self.wrap_connection)(state) {
+            Some(event) => self.sender.send(event).await.map_err(|_| Error::ReceiverDropped),
             None => Ok(()),
         }
     }
 }
 
-/// That a watch ends or begins anew is no trouble, nor that a list comes in pages because the server can't stream it.
-fn is_trouble(error: &Error, end: End, request: &Request) -> bool {
+/// Watch restarts are routine, and so are pages after a streaming list that the server does not
+/// support. Reports only failures.
+fn is_failure(error: &Error, end: End, request: &Request) -> bool {
     match end {
-        End::Closed | End::Expired | End::Refused => false,
-        End::Unavailable | End::Unreachable => true,
+        End::Closed | End::Expired | End::Unsupported => false,
+        End::RetryLater | End::NoAnswer => true,
         End::Failed => {
             let is_streaming = *request == Request::StreamingList;
             !is_streaming
@@ -351,11 +368,11 @@ fn is_trouble(error: &Error, end: End, request: &Request) -> bool {
     }
 }
 
-async fn collected(body: Body) -> Result<Bytes, kube::Error> {
+async fn read_body(body: Body) -> Result<Bytes, kube::Error> {
     Ok(body.collect().await?.to_bytes())
 }
 
-/// Reads into a buffer that keeps its memory from line to line.
+/// Reads a line into a buffer that keeps its memory between lines.
 async fn read_line(
     lines: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
@@ -363,7 +380,7 @@ async fn read_line(
 ) -> Result<(), Error> {
     line.clear();
     timeout_at(until, lines.read_until(b'\n', line)).await??;
-    // What has no end of line was cut off in the middle.
+    // A line without its end was cut off.
     if line.ends_with(b"\n") { Ok(()) } else { Err(Error::Closed) }
 }
 

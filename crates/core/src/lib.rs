@@ -57,7 +57,6 @@
 //! }
 //! ```
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 
 pub mod api;
 mod backoff;

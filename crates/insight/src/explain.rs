@@ -1,214 +1,117 @@
-//! Why each node runs a DaemonSet's pod or not, and what its pod is doing: nodes in groups of one reason, those
-//! that need attention first.
+//! Why each node runs a pod of a DaemonSet or not, and what its pod does. Nodes with the same
+//! answer form a group; groups that need attention come first.
 //!
-//! Whether a node should run a pod, and what comes next there, is the core's answer.
+//! Whether a node should run a pod, and what the controller does next there, is decided by the
+//! core.
 
+mod duration;
+mod finding;
 mod node;
+mod problems;
 mod reason;
-mod rollout;
-mod situation;
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{
-    DaemonSet, DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, ResourceVersion,
-    Timestamp, Uid,
-};
-use everynode_core::daemon_set::{Inspection, NodeCounts};
-use everynode_core::plan::{Notice, Plan, Watermarks};
+use everynode_core::api::{DaemonSetKey, NodeName, Timestamp};
 use serde::Serialize;
 
-use crate::known::Known;
-use crate::snapshot::{Kind, PodDetail, Snapshot};
+use crate::controller_view::ControllerView;
+use crate::rollout::{progress, strategy_text};
+use crate::situation::Situation;
+use crate::snapshot::{ObjectKind, Snapshot};
+use finding::Finding;
 
-pub use node::{AffinityCheck, NodeStory, PodStory, ReasonStory, node};
-pub(crate) use rollout::strategy;
-pub use situation::{Finding, Situation};
+pub use node::{AffinityCheck, NodeExplanation, PodExplanation, ReasonDetail, explain_node};
 
-/// A DaemonSet, and all nodes in groups.
+/// A DaemonSet with all nodes of the snapshot, in groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
+    /// The DaemonSet's namespace.
     pub namespace: String,
+    /// The DaemonSet's name.
     pub name: String,
+    /// The number of nodes in the snapshot.
     pub nodes: usize,
-    /// That should run a pod.
+    /// The number of nodes that should run a pod.
     pub desired: usize,
-    /// Absent as the next two if pods were not read.
+    /// The number of nodes with a ready pod. Absent, as `available`, if pods were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<usize>,
+    /// The number of nodes with an available pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<usize>,
-    /// Absent if pods or revisions were not read.
+    /// The number of nodes whose pod is of the current revision. Absent if pods or revisions were
+    /// not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<usize>,
+    /// The update strategy, as [`strategy_text`] writes it.
     pub update_strategy: String,
-    /// What the rollout is waiting for, or that there is none.
+    /// The progress of the rollout and what it waits for, in one sentence.
     pub rollout: String,
-    /// What is wrong with the DaemonSet itself, or could not be learnt.
+    /// Problems of the DaemonSet itself, and objects that could not be read.
     pub problems: Vec<String>,
-    pub groups: Vec<Group>,
+    /// All nodes, those that need attention first.
+    pub groups: Vec<NodeGroup>,
 }
 
-/// Nodes with one answer.
+/// The nodes that share one answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Group {
+pub struct NodeGroup {
+    /// The state of the nodes.
     pub situation: Situation,
-    /// The very term, label, taint or container.
+    /// The reason; it names the affinity term, label, taint or container.
     pub why: String,
-    /// In the words of the scheduler, the kubelet or the container, on the first of the nodes.
+    /// The message of the scheduler, the kubelet or the container for the first of the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What the controller does next here, or what to do.
+    /// What the controller does next on these nodes, or what the operator should do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// In the order of their names.
+    /// The names of the nodes, in order.
     pub nodes: Vec<String>,
 }
 
-/// Explains a DaemonSet of the snapshot, at `now`; none if it is not there.
+/// Explains a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
 pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Explanation> {
     let daemon_set = snapshot.daemon_sets.get(key)?.daemon_set.clone();
-    Some(View::new(snapshot, daemon_set, now).explanation())
+    let view = ControllerView::new(snapshot, daemon_set, now);
+    let daemon_set = view.daemon_set();
+    let tally = view.tally();
+    let has_pods = view.has_read(ObjectKind::Pod);
+    let findings = findings(&view);
+    Some(Explanation {
+        namespace: daemon_set.key.namespace.to_string(),
+        name: daemon_set.key.name.to_string(),
+        nodes: findings.len(),
+        desired: tally.desired,
+        ready: has_pods.then_some(tally.ready),
+        available: has_pods.then_some(tally.available),
+        updated: view.knows_revisions_of_pods().then_some(tally.updated),
+        update_strategy: strategy_text(daemon_set.update_strategy),
+        rollout: rollout_summary(&view, &findings),
+        problems: problems::problems(&view),
+        groups: groups(findings),
+    })
 }
 
-/// What all answers about one DaemonSet are read from.
-pub(crate) struct View<'a> {
-    pub snapshot: &'a Snapshot,
-    pub known: Known,
-    /// What the controller would do now.
-    pub plan: Plan,
-    pub now: Timestamp,
-    pods: BTreeMap<Uid, &'a PodDetail>,
+/// The finding for every node of the snapshot.
+fn findings<'a>(view: &ControllerView<'a>) -> Vec<(&'a NodeName, Finding)> {
+    view.snapshot.nodes.keys().map(|name| (name, Finding::of(view, name))).collect()
 }
 
-impl<'a> View<'a> {
-    pub fn new(snapshot: &'a Snapshot, daemon_set: DaemonSet, now: Timestamp) -> Self {
-        let namespace = daemon_set.key.namespace.clone();
-        let mut known = Known::new(snapshot, daemon_set);
-        let plan = known.state.plan(now, &Watermarks::default(), &known.nodes);
-        let pods = snapshot.in_namespace(&namespace);
-        let pods = pods.map(|detail| (detail.pod.uid.clone(), detail)).collect();
-        Self { snapshot, known, plan, now, pods }
-    }
-
-    pub fn daemon_set(&self) -> &DaemonSet {
-        self.known.state.daemon_set()
-    }
-
-    pub fn counts(&self) -> &NodeCounts {
-        self.known.state.counts()
-    }
-
-    /// How many nodes use up the rolling update's budget.
-    pub fn budget_used(&self) -> usize {
-        self.known.state.budget_used()
-    }
-
-    pub fn inspect(&self, node: &NodeName) -> Inspection {
-        let id = self.known.nodes.id(node).expect("it is one of the snapshot's nodes");
-        self.known.state.inspect(id, self.now, &self.known.nodes)
-    }
-
-    pub fn pod(&self, uid: &Uid) -> Option<&'a PodDetail> {
-        self.pods.get(uid).copied()
-    }
-
-    pub fn knows(&self, kind: Kind) -> bool {
-        !self.snapshot.unread.contains(&kind)
-    }
-
-    pub fn knows_revisions_of_pods(&self) -> bool {
-        self.knows(Kind::Pod) && self.knows(Kind::ControllerRevision)
-    }
-
-    /// Whether it is an API server's, and not only a manifest's.
-    pub fn is_applied(&self) -> bool {
-        self.daemon_set().resource_version > ResourceVersion(0)
-    }
-
-    /// Whether there are pods of another revision where there should be the current one.
-    pub fn is_rolling(&self) -> bool {
-        self.knows_revisions_of_pods() && self.counts().updated < self.counts().current
-    }
-
-    fn explanation(&self) -> Explanation {
-        let daemon_set = self.daemon_set();
-        let tally = self.counts();
-        let findings: Vec<(&NodeName, Finding)> =
-            self.snapshot.nodes.keys().map(|name| (name, situation::find(self, name))).collect();
-        Explanation {
-            namespace: daemon_set.key.namespace.to_string(),
-            name: daemon_set.key.name.to_string(),
-            nodes: findings.len(),
-            desired: tally.desired,
-            ready: self.knows(Kind::Pod).then_some(tally.ready),
-            available: self.knows(Kind::Pod).then_some(tally.available),
-            updated: self.knows_revisions_of_pods().then_some(tally.updated),
-            update_strategy: rollout::strategy(daemon_set),
-            rollout: rollout::waits_for(self, &findings),
-            problems: self.problems(),
-            groups: groups(findings),
-        }
-    }
-
-    fn problems(&self) -> Vec<String> {
-        let daemon_set = self.daemon_set();
-        let mut problems: Vec<String> = self
-            .plan
-            .notices
-            .iter()
-            .filter(|notice| is_problem(notice))
-            .map(Notice::to_string)
-            .collect();
-        if daemon_set.terminating {
-            problems.push("it is being deleted: nothing is done for it any more".to_owned());
-        }
-        problems.extend(self.namespace_node_selector());
-        let (observed, generation) = (daemon_set.status.observed_generation, daemon_set.generation);
-        if observed < generation && self.is_applied() {
-            problems.push(format!(
-                "no controller has dealt with its last change yet (generation {generation}, observed {observed}): \
-                 if this stays, see whether a DaemonSet controller runs"
-            ));
-        }
-        problems.extend(self.snapshot.problems.iter().cloned());
-        problems
-    }
-
-    /// C15: the annotation, if it is there and left out of the answer.
-    fn namespace_node_selector(&self) -> Option<String> {
-        let namespace = &self.daemon_set().key.namespace;
-        let selector = self.snapshot.namespace_node_selectors.get(namespace)?;
-        if self.snapshot.heeds_namespace_node_selectors {
-            return None;
-        }
-        let labels: Vec<String> =
-            selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        Some(format!(
-            "namespace {namespace} has the annotation {NAMESPACE_NODE_SELECTOR_ANNOTATION}: {}, which is not taken into account: \
-             everynode heeds it with --namespace-node-selectors only",
-            labels.join(",")
-        ))
-    }
+fn rollout_summary(view: &ControllerView<'_>, findings: &[(&NodeName, Finding)]) -> String {
+    let reasons: Vec<progress::NodeReason<'_>> =
+        findings.iter().map(|(node, finding)| (*node, finding.why.as_str())).collect();
+    progress::summary(view, &reasons)
 }
 
-/// Whether it is about the DaemonSet itself; the others announce what the plan does to pods.
-const fn is_problem(notice: &Notice) -> bool {
-    match notice {
-        Notice::SelectingAll | Notice::Problem(_) => true,
-        Notice::FailedDaemonPod { .. }
-        | Notice::SucceededDaemonPod { .. }
-        | Notice::ExpectationLapsed { .. } => false,
-    }
-}
-
-fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<Group> {
-    let mut groups: BTreeMap<(Situation, String), Group> = BTreeMap::new();
+fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<NodeGroup> {
+    let mut groups: BTreeMap<(Situation, String), NodeGroup> = BTreeMap::new();
     for (node, finding) in findings {
         let Finding { situation, why, detail, next } = finding;
-        let group = groups.entry((situation, why.clone())).or_insert_with(|| Group {
+        let group = groups.entry((situation, why.clone())).or_insert_with(|| NodeGroup {
             situation,
             why,
             detail,
@@ -217,7 +120,7 @@ fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<Group> {
         });
         group.nodes.push(node.to_string());
     }
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut groups: Vec<NodeGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| (group.situation, std::cmp::Reverse(group.nodes.len())));
     groups
 }

@@ -1,128 +1,145 @@
-//! What becomes of a cluster's nodes when a DaemonSet is applied: who gains, loses or keeps a pod, in which waves, for
-//! how long, and what can go wrong.
+//! What applying a DaemonSet does to a cluster: which nodes get, lose or keep a pod, in which
+//! order, how long it takes, and what can go wrong.
 //!
-//! The core decides, in fast-forward: its plans are executed on a [`model`] of the cluster in virtual time.
+//! The core decides: its plans are executed in a simulation of the cluster in virtual time.
 
-mod apply;
+mod apply_patch;
 mod change;
-mod model;
-mod pace;
 mod risk;
+mod simulation;
+mod timing;
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{NodeName, Timestamp, Uid};
+use everynode_core::api::{NodeName, Timestamp};
 use everynode_k8s::convert::DaemonSetObject;
 use serde::Serialize;
 
-use crate::explain::strategy;
+use crate::rollout::strategy_text;
 use crate::snapshot::Snapshot;
-use model::Model;
+use simulation::Simulation;
 
-pub use apply::{apply_patch, settable};
+pub use apply_patch::{apply_patch, settable};
 pub use change::{Change, changes};
-pub use pace::Pace;
 pub use risk::{Risk, RiskKind};
+pub use timing::ObservedTimings;
 
-/// What is to be applied.
+/// A DaemonSet to be applied.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// As the API server would have it: with all defaults.
+    /// The object with all defaults, as the API server would store it.
     pub object: DaemonSetObject,
-    /// What differs from the object that is there; none if there is none.
+    /// The differences from the existing object; `None` if there is none.
     pub changes: Option<Vec<Change>>,
-    /// Whether pods of all controllers were read, so that it is known what nodes have left.
+    /// Whether the pods of all controllers were read, so that free resources are known.
     pub knows_room: bool,
-    /// How long pods take to start, if that is not to be taken from the pods that there are.
+    /// The start-up time to assume instead of the one observed.
     pub start_up: Option<std::time::Duration>,
 }
 
-/// What applying does.
+/// The effects of applying a DaemonSet. Its JSON form is what `plan` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
+    /// The DaemonSet's namespace.
     pub namespace: String,
+    /// The DaemonSet's name.
     pub name: String,
+    /// What applying does to the object.
     pub action: Action,
+    /// The update strategy, as [`strategy_text`] writes it.
     pub update_strategy: String,
+    /// The fields that change.
     pub changes: Vec<Change>,
+    /// What happens on which nodes.
     pub nodes: NodeChanges,
-    /// The rollout's steps: nodes whose pods are replaced at the same time.
+    /// The steps of the rollout: nodes whose pods are replaced at the same time.
     pub waves: Vec<Wave>,
-    /// None if nothing is known of how long pods take to start.
-    pub duration: Option<Expectation>,
-    /// Nodes that have no available pod of the new revision in the end.
-    pub unfinished: Vec<Unfinished>,
+    /// The duration of the rollout; `None` if no start-up time is known.
+    pub duration: Option<DurationEstimate>,
+    /// The nodes that have no available pod of the new revision at the end.
+    pub unfinished: Vec<UnfinishedNodes>,
+    /// What can go wrong.
     pub risks: Vec<Risk>,
-    /// What could not be learnt, or checked.
+    /// What could not be read or checked.
     pub problems: Vec<String>,
 }
 
+/// What applying does to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
+    /// The object is created.
     Create,
+    /// The object is changed.
     Change,
+    /// The object stays as it is.
     Nothing,
 }
 
-/// Names of nodes, in their order.
+/// What happens on each node. Lists contain node names in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeChanges {
-    /// Had no pod and get one.
+    /// Nodes that have no pod and get one.
     pub gain: Vec<String>,
-    /// Had a pod and have none in the end.
+    /// Nodes that have a pod and have none at the end.
     pub lose: Vec<String>,
-    /// Get another pod in place of theirs.
+    /// Nodes whose pod is replaced by another one.
     pub replace: Vec<String>,
-    /// Keep their pod.
+    /// Nodes that keep their pod.
     pub keep: Vec<String>,
-    /// Have none before and after.
+    /// The number of nodes that have no pod before and after.
     pub without: usize,
 }
 
+/// Nodes whose pods are replaced at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wave {
-    /// After the start, at the pace seen so far.
+    /// The time from the start of the rollout, with typical timings.
     pub starts_after_seconds: u64,
+    /// The names of the nodes.
     pub nodes: Vec<String>,
 }
 
-/// How long it takes until every pod is available.
+/// The time until every pod is available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Expectation {
-    /// With pods that start as the median of those seen, and stop at once.
+pub struct DurationEstimate {
+    /// If pods start in the median time and stop at once.
     pub typical_seconds: u64,
-    /// With pods that start like the slowest seen, and take all their grace period to stop.
+    /// If pods start as slowly as the slowest observed, and use their whole grace period to stop.
     pub worst_seconds: u64,
-    pub pace: Pace,
+    /// The timings that the estimate is computed from.
+    pub pace: ObservedTimings,
 }
 
+/// Nodes that do not finish, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unfinished {
+pub struct UnfinishedNodes {
+    /// The reason.
     pub why: String,
+    /// The names of the nodes.
     pub nodes: Vec<String>,
 }
 
-/// Forecasts what applying does to the cluster of the snapshot, from `now` on.
+/// Predicts what applying the proposal to the cluster of the snapshot does, from `now` on.
 pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> Forecast {
     let daemon_set = &proposal.object.daemon_set;
-    let pace = Pace::seen(snapshot, &proposal.object, proposal.start_up);
-    let mut typical = Model::new(snapshot, proposal, pace.typical(), now);
+    let timings = ObservedTimings::of(snapshot, &proposal.object, proposal.start_up);
+    let mut typical = Simulation::new(snapshot, proposal, timings.typical(), now);
     typical.run();
-    let nodes = typical.compare();
+    let nodes = typical.node_changes();
     let waves = typical.waves(&nodes);
-    let duration = pace.is_known().then(|| {
-        let mut worst = Model::new(snapshot, proposal, pace.worst(), now);
+    let duration = timings.is_known().then(|| {
+        let mut worst = Simulation::new(snapshot, proposal, timings.worst(), now);
         worst.run();
-        Expectation {
-            typical_seconds: typical.took().as_millis().div_ceil(1000) as u64,
-            worst_seconds: worst.took().as_millis().div_ceil(1000) as u64,
-            pace,
+        DurationEstimate {
+            typical_seconds: typical.duration().as_millis().div_ceil(1000) as u64,
+            worst_seconds: worst.duration().as_millis().div_ceil(1000) as u64,
+            pace: timings,
         }
     });
     let unfinished = grouped(typical.unfinished());
@@ -135,7 +152,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         namespace: daemon_set.key.namespace.to_string(),
         name: daemon_set.key.name.to_string(),
         action,
-        update_strategy: strategy(daemon_set),
+        update_strategy: strategy_text(daemon_set.update_strategy),
         changes: proposal.changes.clone().unwrap_or_default(),
         risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical),
         nodes,
@@ -147,7 +164,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
 }
 
 impl Forecast {
-    /// Whether applying would change nothing.
+    /// Whether applying changes nothing.
     pub fn is_nothing_to_do(&self) -> bool {
         match self.action {
             Action::Nothing => true,
@@ -156,16 +173,14 @@ impl Forecast {
     }
 }
 
-/// The pod that speaks for a node at one moment.
-type Pods = BTreeMap<NodeName, Uid>;
-
-fn grouped(found: Vec<(NodeName, String)>) -> Vec<Unfinished> {
+/// Groups nodes by reason, the largest group first.
+fn grouped(found: Vec<(NodeName, String)>) -> Vec<UnfinishedNodes> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (node, why) in found {
         groups.entry(why).or_default().push(node.to_string());
     }
-    let mut groups: Vec<Unfinished> =
-        groups.into_iter().map(|(why, nodes)| Unfinished { why, nodes }).collect();
+    let mut groups: Vec<UnfinishedNodes> =
+        groups.into_iter().map(|(why, nodes)| UnfinishedNodes { why, nodes }).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
     groups
 }

@@ -1,7 +1,8 @@
-//! The revisions of a DaemonSet, for people: which there are, which is current, who carries them, and which to go back to.
+//! The revisions of a DaemonSet: which one is current, how many pods each has, and which one to
+//! roll back to.
 //!
-//! Which one is current is told by the meaning of the template (C41), as the controller tells it: a hash is nobody's to compute
-//! again.
+//! As in the controller, the current revision is the one whose template has the same meaning as the
+//! DaemonSet's (C41). Hashes are compared, but never computed again.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +14,9 @@ use serde_json::Value;
 
 const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
 
-/// A ControllerRevision as the API server writes it, as far as people ask for it.
+/// The fields of a ControllerRevision that a history needs, as the API server writes them.
 #[derive(Clone, Debug, Deserialize)]
-pub struct RevisionObject {
+pub struct StoredRevision {
     metadata: Metadata,
     #[serde(default)]
     revision: i64,
@@ -43,102 +44,119 @@ struct OwnerReference {
     controller: Option<bool>,
 }
 
-/// One revision.
+/// One revision in a history. Its JSON form is what `history` prints.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct RevisionEntry {
+    /// The revision's number.
     pub revision: i64,
+    /// The name of the ControllerRevision.
     pub name: String,
+    /// The value of its label `controller-revision-hash`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Whether it stores the template that the DaemonSet has now.
+    /// Whether the revision stores the DaemonSet's current template.
     pub current: bool,
+    /// `metadata.creationTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<String>,
+    /// The annotation `kubernetes.io/change-cause`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
-    /// How many pods carry it, where pods could be read.
+    /// The number of pods of this revision; absent if pods could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,
-    /// In the canonical form; none if the revision holds something else than a template.
+    /// The pod template in canonical form; `None` if the revision stores none.
     pub template: Option<Value>,
-    /// The strategic merge patch that brings the template back.
+    /// The strategic merge patch that restores the template.
     #[serde(skip)]
     pub data: Value,
 }
 
-/// Why there is nothing to go back to, in kubectl's words, and what there is.
+/// Why a revision was not found. The messages start as kubectl's do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoRevision {
+pub enum RevisionNotFound {
+    /// No revision stores another template than the current one.
     #[error("no last revision to roll back to")]
     NoPrevious,
-    #[error("unable to find specified revision {number} in history: {}", there_are(.there))]
-    NotFound { number: i64, there: Vec<i64> },
+    /// No revision has the given number.
+    #[error("unable to find specified revision {number} in history: {}", list(.existing))]
+    NoSuchNumber {
+        /// The number that was asked for.
+        number: i64,
+        /// The numbers of the revisions that exist.
+        existing: Vec<i64>,
+    },
 }
 
-fn there_are(numbers: &[i64]) -> String {
+fn list(numbers: &[i64]) -> String {
     if numbers.is_empty() {
-        return "there is none yet".to_owned();
+        return "it is empty".to_owned();
     }
     let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
     format!("it has {}", numbers.join(", "))
 }
 
-/// The revisions of the DaemonSet with that UID and template, oldest first. `pods` has how many pods carry each hash.
+/// The revisions of the DaemonSet with this UID and template, oldest first. `pods` maps hashes to
+/// numbers of pods.
 pub fn history(
     uid: &str,
     template: &Value,
-    revisions: Vec<RevisionObject>,
+    revisions: Vec<StoredRevision>,
     pods: Option<&BTreeMap<String, usize>>,
-) -> Vec<Entry> {
+) -> Vec<RevisionEntry> {
     let current = canonical(template);
     let own = revisions.into_iter().filter(|revision| revision.is_controlled_by(uid));
-    let mut entries: Vec<Entry> = own.map(|revision| entry(revision, pods)).collect();
+    let mut entries: Vec<RevisionEntry> = own.map(|revision| entry(revision, pods)).collect();
     entries.sort_by(|a, b| (a.revision, &a.name).cmp(&(b.revision, &b.name)));
-    // Of two that store it the one with the higher number counts (C42).
-    let stores =
-        |entry: &&mut Entry| entry.template.as_ref().is_some_and(|t| canonical(t) == current);
+    // If two revisions store the template, the one with the higher number is current (C42).
+    let stores = |entry: &&mut RevisionEntry| {
+        entry.template.as_ref().is_some_and(|t| canonical(t) == current)
+    };
     if let Some(entry) = entries.iter_mut().rev().find(stores) {
         entry.current = true;
     }
     entries
 }
 
-/// The revision of that number.
+/// The revision with this number.
 ///
 /// # Errors
-/// If there is none.
-pub fn numbered(entries: &[Entry], number: i64) -> Result<&Entry, NoRevision> {
+/// [`RevisionNotFound::NoSuchNumber`] if there is none.
+pub fn numbered(
+    entries: &[RevisionEntry],
+    number: i64,
+) -> Result<&RevisionEntry, RevisionNotFound> {
     let found = entries.iter().rev().find(|entry| entry.revision == number);
-    found.ok_or_else(|| NoRevision::NotFound {
+    found.ok_or_else(|| RevisionNotFound::NoSuchNumber {
         number,
-        there: entries.iter().map(|entry| entry.revision).collect(),
+        existing: entries.iter().map(|entry| entry.revision).collect(),
     })
 }
 
-/// The one before the current one.
+/// The newest revision with another template than the current one.
 ///
 /// # Errors
-/// If there is none.
-pub fn previous(entries: &[Entry]) -> Result<&Entry, NoRevision> {
+/// [`RevisionNotFound::NoPrevious`] if there is none.
+pub fn previous(entries: &[RevisionEntry]) -> Result<&RevisionEntry, RevisionNotFound> {
     let current =
         entries.iter().find(|entry| entry.current).and_then(|entry| entry.template.as_ref());
     let others = entries
         .iter()
         .rev()
         .filter(|entry| current.is_none() || entry.template.as_ref() != current);
-    others.into_iter().next().ok_or(NoRevision::NoPrevious)
+    others.into_iter().next().ok_or(RevisionNotFound::NoPrevious)
 }
 
-impl RevisionObject {
+impl StoredRevision {
     fn is_controlled_by(&self, uid: &str) -> bool {
         let owners = self.metadata.owner_references.iter().flatten();
         owners.into_iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
     }
 }
 
-impl Entry {
-    /// The images of its containers, init containers first.
+impl RevisionEntry {
+    /// The images of the template's containers, init containers first.
     pub fn images(&self) -> Vec<&str> {
         let spec = self.template.as_ref().and_then(|template| template.get("spec"));
         let lists =
@@ -148,11 +166,11 @@ impl Entry {
     }
 }
 
-fn entry(revision: RevisionObject, pods: Option<&BTreeMap<String, usize>>) -> Entry {
-    let RevisionObject { metadata, revision, data } = revision;
+fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> RevisionEntry {
+    let StoredRevision { metadata, revision, data } = revision;
     let hash = metadata.labels.and_then(|mut labels| labels.remove(HASH_LABEL));
     let template = revision_data::template_of_data(&data).ok();
-    Entry {
+    RevisionEntry {
         revision,
         current: false,
         creation_timestamp: metadata.creation_timestamp,
@@ -172,14 +190,16 @@ mod tests {
     use serde_json::json;
 
     fn template(image: &str) -> Value {
-        json!({ "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [{ "name": "c", "image": image }] } })
+        json!({ "metadata": { "labels": { "a": "b" } },
+            "spec": { "containers": [{ "name": "c", "image": image }] } })
     }
 
-    fn revision(number: i64, owner: &str, data: Value) -> RevisionObject {
+    fn revision(number: i64, owner: &str, data: Value) -> StoredRevision {
         let owners = json!([{ "kind": "DaemonSet", "uid": owner, "controller": true }]);
         let annotations = json!({ CHANGE_CAUSE_ANNOTATION: format!("cause {number}") });
         serde_json::from_value(json!({
-            "metadata": { "name": format!("d-{number}"), "labels": { HASH_LABEL: format!("h{number}") },
+            "metadata": { "name": format!("d-{number}"),
+                "labels": { HASH_LABEL: format!("h{number}") },
                 "annotations": annotations, "ownerReferences": owners },
             "revision": number,
             "data": data,
@@ -191,11 +211,12 @@ mod tests {
         serde_json::from_str(&revision_data::data_of_template(&template(image))).unwrap()
     }
 
-    fn numbers(entries: &[Entry]) -> Vec<(i64, bool)> {
+    fn numbers(entries: &[RevisionEntry]) -> Vec<(i64, bool)> {
         entries.iter().map(|entry| (entry.revision, entry.current)).collect()
     }
 
-    /// C41: the current revision is told by what its template means, and not by its number.
+    /// C41: the current revision is the one whose template has the same meaning, whatever its
+    /// number.
     #[test]
     fn the_current_revision_is_the_one_with_the_current_template() {
         let revisions = vec![
@@ -220,17 +241,17 @@ mod tests {
         assert_eq!(missing.as_deref(), Some(expected));
     }
 
-    /// C42: a duplicate of the current template is nothing to go back to.
+    /// C42: a duplicate of the current template is no previous revision.
     #[test]
     fn there_is_nothing_before_the_only_template() {
         let twice = vec![revision(1, "u", data("v1")), revision(2, "u", data("v1"))];
         let entries = history("u", &template("v1"), twice, None);
         assert_eq!(numbers(&entries), [(1, false), (2, true)]);
         assert_eq!(entries[0].pods, None);
-        assert_eq!(previous(&entries).err(), Some(NoRevision::NoPrevious));
+        assert_eq!(previous(&entries).err(), Some(RevisionNotFound::NoPrevious));
     }
 
-    /// A template that no revision stores yet: the newest one is the one before.
+    /// If no revision stores the template yet, the newest one is the previous one.
     #[test]
     fn the_newest_revision_comes_before_a_template_that_has_none() {
         let revisions = vec![revision(1, "u", data("v1")), revision(2, "u", data("v2"))];
@@ -238,7 +259,7 @@ mod tests {
         assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(2));
     }
 
-    /// C4: a revision that holds no template is listed, and is nobody's template.
+    /// C4: a revision that stores no template is listed, but never current.
     #[test]
     fn a_revision_without_a_template_is_listed() {
         let entries =

@@ -1,14 +1,28 @@
-//! Answers to operators' questions about DaemonSets, from a [`Snapshot`](snapshot::Snapshot) of a cluster.
+//! Answers to operators' questions about DaemonSets.
 //!
-//! Pure: no I/O, no clock. Where a question is what the controller decides or will decide, the core itself
-//! answers; nothing here knows its rules a second time.
+//! Every answer is computed from a [`Snapshot`](snapshot::Snapshot), which holds the objects of a
+//! cluster at one moment:
+//!
+//! - [`explain`] states for each node why it runs a pod of a DaemonSet or not, and what the
+//!   controller does next there.
+//! - [`forecast`] predicts what applying a changed DaemonSet does: the order of replacements, their
+//!   duration, and the risks.
+//! - [`rollout`] reports the progress of a rollout and the pods that hold it up; [`overview`] adds
+//!   counts by zone and revision, and an estimate of the end.
+//! - [`history`] lists the revisions of a DaemonSet.
+//!
+//! Nothing here performs I/O or reads a clock: callers pass the time. Where an answer depends on a
+//! decision of the controller, the crate runs `everynode-core` on the snapshot instead of repeating
+//! its rules.
 #![forbid(unsafe_code)]
 
+mod controller_state;
+mod controller_view;
 pub mod explain;
 pub mod forecast;
 pub mod history;
-mod known;
 pub mod names;
 pub mod overview;
 pub mod rollout;
+pub mod situation;
 pub mod snapshot;

@@ -1,8 +1,8 @@
-//! Many names of nodes in few words: `node-0001..0004, node-0007`.
+//! Short forms of long lists of node names: `node-0001..0004, node-0007`.
 
 use std::fmt::Write as _;
 
-/// Names as runs of consecutive numbers, in the order in which they come.
+/// Joins names with consecutive numbers into ranges; keeps the order.
 pub fn compressed<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut runs: Vec<Run<'a>> = Vec::new();
     for name in names {
@@ -15,10 +15,11 @@ pub fn compressed<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
             _ => runs.push(Run { first: name, last: next, length: 1 }),
         }
     }
-    runs.iter().flat_map(Run::told).collect()
+    runs.iter().flat_map(Run::texts).collect()
 }
 
-/// As much of the list as fits `width` characters, and how many more there are.
+/// The list of names in at most `width` characters: [`compressed`], then cut, with the number of
+/// names that are left out. The first name always appears.
 pub fn shortened<'a>(names: impl IntoIterator<Item = &'a str> + Clone, width: usize) -> String {
     let all = compressed(names.clone()).join(", ");
     if all.chars().count() <= width {
@@ -41,7 +42,7 @@ pub fn shortened<'a>(names: impl IntoIterator<Item = &'a str> + Clone, width: us
     kept
 }
 
-/// So many names are looked at for a line; a run of any length counts as two.
+/// The maximum number of names in a shortened list.
 const NAMES_MAX: usize = 64;
 
 struct Run<'a> {
@@ -51,7 +52,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn told(&self) -> Vec<String> {
+    /// A range of two names is shorter as two names.
+    fn texts(&self) -> Vec<String> {
         match self.last {
             Some(last) if self.length > 2 => vec![format!("{}..{}", self.first, last.digits)],
             Some(last) if self.length == 2 => vec![self.first.to_owned(), last.name.to_owned()],
@@ -60,7 +62,7 @@ impl Run<'_> {
     }
 }
 
-/// A name that ends with a number.
+/// A name that ends in a number.
 #[derive(Clone, Copy)]
 struct Numbered<'a> {
     name: &'a str,

@@ -1,7 +1,7 @@
-//! A DaemonSet at a glance: how far it is, what each node does, by zone, what holds it up, and when it may end.
+//! A DaemonSet at a glance, as `watch` shows it: progress, the state of each node by zone, what
+//! holds the rollout up, and an estimate of its end.
 //!
-//! What nodes do is [`explain`]'s answer, where the rollout stands [`Rollout`]'s; here they are only put together. What
-//! could not be read is left out, and the rest still told.
+//! It combines [`explain`](crate::explain) and [`Rollout`]. What could not be read is left out.
 
 mod estimate;
 
@@ -9,73 +9,79 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, NodeName, RevisionHash, Timestamp};
 
-use crate::explain::{self, Explanation, Group, Situation, explain};
-use crate::rollout::{self, Cause, Phase, Rollout};
-use crate::snapshot::{PodState, Snapshot};
+use crate::explain::{Explanation, NodeGroup, explain};
+use crate::rollout::{HeldUpNodes, Phase, Rollout, strategy_text};
+use crate::situation::Situation;
+use crate::snapshot::Snapshot;
 
-pub use estimate::{Basis, Estimate};
+pub use estimate::{Estimate, EstimateBasis};
 
+/// The state of a DaemonSet and its rollout at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
+    /// The update strategy, as [`strategy_text`] writes it.
     pub update_strategy: String,
+    /// The state of the rollout.
     pub phase: Phase,
+    /// The progress as numbers of nodes.
     pub progress: Progress,
-    /// In a phrase; empty if there is nothing to wait for.
+    /// What the rollout waits for, as a phrase; empty if there is nothing to wait for.
     pub waits_for: String,
-    /// Those that pods carry, and the current one; newest first.
+    /// The current revision and those that pods have; newest first.
     pub revisions: Vec<RevisionCount>,
-    /// In the order of their names; nodes without a zone last. Empty if no nodes were read.
+    /// The zones by name; the nodes without a zone come last. Empty if no nodes were read.
     pub zones: Vec<Zone>,
-    /// Nodes that are not as they should be, the worst first.
-    pub held_up: Vec<HeldUp>,
+    /// The nodes that hold up the rollout, the worst state first.
+    pub held_up: Vec<HeldUpNodes>,
+    /// When the rollout may end.
     pub estimate: Estimate,
-    /// What is wrong with the DaemonSet itself, or could not be read.
+    /// Problems of the DaemonSet itself, and objects that could not be read.
     pub problems: Vec<String>,
 }
 
-/// Numbers of nodes: as counted here, or as the DaemonSet's status has them if nodes could not be read.
+/// Numbers of nodes: counted in the snapshot, or taken from the DaemonSet's status if nodes could
+/// not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
+    /// Nodes that should run a pod.
     pub desired: usize,
+    /// Nodes with a pod of the current revision.
     pub updated: usize,
+    /// Nodes with a ready pod.
     pub ready: usize,
+    /// Nodes with an available pod.
     pub available: usize,
-    /// Have an available pod of the current revision: what the end of the rollout is measured by.
+    /// Nodes with an available pod of the current revision. The rollout ends when this reaches
+    /// `desired`.
     pub done: usize,
 }
 
+/// A revision and its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionCount {
-    /// None if the revision itself was not read.
+    /// The revision's number; `None` if the revision itself was not read.
     pub number: Option<i64>,
+    /// The hash in the pods' label.
     pub hash: String,
+    /// Whether the revision stores the current template.
     pub is_current: bool,
+    /// The number of pods.
     pub pods: usize,
+    /// The number of available pods.
     pub available: usize,
 }
 
+/// The nodes of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// None: of nodes that name no zone.
+    /// The zone's name; `None` for the nodes without a zone.
     pub name: Option<String>,
-    /// In the order of their names.
+    /// The state of each node, in the order of the nodes' names.
     pub nodes: Vec<Situation>,
 }
 
-/// Nodes that are held up by one cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldUp {
-    pub situation: Situation,
-    pub why: String,
-    /// What comes next, or what to do.
-    pub next: Option<String>,
-    /// In the order of their names. Empty if it is not known where its pods are.
-    pub nodes: Vec<String>,
-    pub count: usize,
-}
-
 impl Overview {
-    /// `None` if there is no such DaemonSet.
+    /// The overview of a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
     pub fn of(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Self> {
         let rollout = Rollout::of(snapshot, key, now)?;
         let explanation = explain(snapshot, key, now).filter(|_| !snapshot.nodes.is_empty());
@@ -84,17 +90,17 @@ impl Overview {
             None => reported(&rollout),
         };
         let held_up = match &explanation {
-            Some(explanation) => of_nodes(explanation),
-            None => of_pods(&rollout),
+            Some(explanation) => held_up_nodes(explanation),
+            None => held_up_pods(&rollout),
         };
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         Some(Self {
-            update_strategy: explain::strategy(daemon_set),
+            update_strategy: strategy_text(daemon_set.update_strategy),
             phase: rollout.phase,
             waits_for: rollout.waits_for(),
             revisions: revisions(snapshot, key, now),
             zones: explanation.as_ref().map(|it| zones(snapshot, it)).unwrap_or_default(),
-            estimate: estimate::estimate(snapshot, key, &rollout, progress, &held_up, now),
+            estimate: estimate::estimate(snapshot, key, rollout.phase, &held_up, progress, now),
             problems: explanation
                 .map_or_else(|| snapshot.problems.clone(), |explanation| explanation.problems),
             progress,
@@ -102,7 +108,7 @@ impl Overview {
         })
     }
 
-    /// How many nodes are in each situation, the worst first.
+    /// The number of nodes in each situation, the worst first.
     pub fn situations(&self) -> BTreeMap<Situation, usize> {
         let mut counts = BTreeMap::new();
         for situation in self.zones.iter().flat_map(|zone| &zone.nodes) {
@@ -112,7 +118,7 @@ impl Overview {
     }
 }
 
-/// Pods and revisions are read, so all counts are there.
+/// Progress as counted by the core. Counts of objects that were not read are zero.
 fn counted(explanation: &Explanation) -> Progress {
     let up_to_date =
         explanation.groups.iter().filter(|group| group.situation == Situation::UpToDate);
@@ -125,6 +131,7 @@ fn counted(explanation: &Explanation) -> Progress {
     }
 }
 
+/// Progress as the DaemonSet's status reports it.
 fn reported(rollout: &Rollout) -> Progress {
     let [desired, updated, ready, available] =
         [rollout.desired, rollout.updated, rollout.ready, rollout.available]
@@ -132,10 +139,10 @@ fn reported(rollout: &Rollout) -> Progress {
     Progress { desired, updated, ready, available, done: updated.min(available) }
 }
 
-fn of_nodes(explanation: &Explanation) -> Vec<HeldUp> {
+fn held_up_nodes(explanation: &Explanation) -> Vec<HeldUpNodes> {
     let groups = explanation.groups.iter().filter(|group| group.situation.holds_up());
     groups
-        .map(|Group { situation, why, next, nodes, .. }| HeldUp {
+        .map(|NodeGroup { situation, why, next, nodes, .. }| HeldUpNodes {
             situation: *situation,
             why: why.clone(),
             next: next.clone(),
@@ -145,12 +152,12 @@ fn of_nodes(explanation: &Explanation) -> Vec<HeldUp> {
         .collect()
 }
 
-/// Without nodes it is still known what pods say.
-fn of_pods(rollout: &Rollout) -> Vec<HeldUp> {
+/// The held-up nodes as far as pods alone show them.
+fn held_up_pods(rollout: &Rollout) -> Vec<HeldUpNodes> {
     let groups = rollout.groups().into_iter();
     groups
-        .map(|group| HeldUp {
-            situation: situation(&group.cause),
+        .map(|group| HeldUpNodes {
+            situation: group.cause.situation(),
             why: group.cause.to_string(),
             next: None,
             nodes: group.nodes.iter().map(NodeName::to_string).collect(),
@@ -159,40 +166,28 @@ fn of_pods(rollout: &Rollout) -> Vec<HeldUp> {
         .collect()
 }
 
-const fn situation(cause: &Cause) -> Situation {
-    match cause {
-        Cause::Failing(PodState::Unscheduled { .. }) => Situation::Unschedulable,
-        Cause::Failing(_) => Situation::Failing,
-        Cause::NodeNotReady => Situation::NodeNotReady,
-        Cause::Starting(_) => Situation::NotReady,
-        Cause::Settling { .. } => Situation::NotYetAvailable,
-        Cause::Terminating => Situation::Terminating,
-        Cause::AwaitsTurn | Cause::AwaitsDeletion => Situation::Outdated,
-    }
-}
-
 fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<RevisionCount> {
     let Some(object) = snapshot.daemon_sets.get(key) else { return Vec::new() };
     let daemon_set = &object.daemon_set;
-    let mut carried: BTreeMap<RevisionHash, (usize, usize)> = BTreeMap::new();
+    let mut by_hash: BTreeMap<RevisionHash, (usize, usize)> = BTreeMap::new();
     for detail in snapshot.pods_of(key).filter(|detail| !detail.pod.terminating) {
         if let Some(hash) = detail.pod.revision_hash() {
-            let (pods, available) = carried.entry(hash).or_default();
+            let (pods, available) = by_hash.entry(hash).or_default();
             *pods += 1;
-            *available += usize::from(rollout::is_available(daemon_set, detail, now));
+            *available += usize::from(detail.is_available(daemon_set, now));
         }
     }
     let stored = snapshot.revisions_of(key).into_iter().filter_map(|revision| {
         let hash = revision.hash()?;
         let is_current = revision.stores(&daemon_set.template);
-        let (pods, available) = carried.remove(&hash).unwrap_or_default();
+        let (pods, available) = by_hash.remove(&hash).unwrap_or_default();
         let number = Some(revision.number);
         let hash = hash.to_string();
         Some(RevisionCount { number, hash, is_current, pods, available })
     });
     let mut counts: Vec<_> =
         stored.filter(|revision| revision.is_current || revision.pods > 0).collect();
-    counts.extend(carried.into_iter().map(|(hash, (pods, available))| RevisionCount {
+    counts.extend(by_hash.into_iter().map(|(hash, (pods, available))| RevisionCount {
         number: None,
         hash: hash.to_string(),
         is_current: false,

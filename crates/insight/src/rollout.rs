@@ -1,117 +1,77 @@
-//! How far the rollout of a DaemonSet is, and what holds it up.
+//! The progress of a DaemonSet's rollout, and the pods that hold it up.
 //!
-//! How far it is, is what the controller wrote to `status`: everynode's or upstream's. Why it is no further is told
-//! from pods, their revisions and nodes, as far as these could be read.
+//! The counts are those that the controller (everynode or upstream's) wrote to `status`. The causes
+//! of a delay come from pods, revisions and nodes, as far as these could be read.
+
+mod cause;
+mod completion;
+mod held_up;
+pub(crate) mod progress;
+mod revision;
+mod strategy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{
-    DaemonSet, DaemonSetKey, NodeName, Pod, PodName, Readiness, RevisionHash, Timestamp,
-    UpdateStrategy,
-};
-use serde::{Serialize, Serializer};
+use everynode_core::api::{DaemonSet, DaemonSetKey, NodeName, PodName, Timestamp, UpdateStrategy};
+use serde::Serialize;
 
-use crate::names;
-use crate::snapshot::{NodeHealth, PodDetail, PodState, Snapshot};
+use crate::snapshot::Snapshot;
 
-/// The names of a group's nodes take up so many characters.
-const NODES_WIDTH: usize = 40;
+pub use cause::Cause;
+pub use completion::Completion;
+pub use held_up::{CauseGroup, HeldUpNodes, HeldUpPod};
+pub(crate) use revision::current_hashes;
+pub use strategy::strategy_text;
 
+/// The progress of one DaemonSet's rollout. Its JSON form is what `top` and `status` print.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
+    /// The DaemonSet's namespace.
     pub namespace: String,
+    /// The DaemonSet's name.
     pub name: String,
+    /// The state of the rollout.
     pub phase: Phase,
+    /// The number of nodes that should run a pod.
     pub desired: u32,
+    /// The number of nodes whose pod is of the current revision.
     pub updated: u32,
+    /// The number of nodes with a ready pod.
     pub ready: u32,
+    /// The number of nodes with an available pod.
     pub available: u32,
-    /// Nodes that should have a pod, and have none.
+    /// The number of nodes that should have a pod and have none.
     pub missing: u32,
-    #[serde(serialize_with = "as_text")]
+    /// The update strategy; its text form in JSON.
+    #[serde(serialize_with = "strategy::serialize")]
     pub update_strategy: UpdateStrategy,
-    /// Pods that are not as they should be, the worst first.
-    pub held_up: Vec<HeldUp>,
+    /// The pods that hold up the rollout, the worst cause first.
+    pub held_up: Vec<HeldUpPod>,
 }
 
-/// Where the rollout stands. The order is that in which people want to see them.
+/// The state of a rollout, in the order in which operators should look at DaemonSets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
-    /// Pods are in trouble that waiting alone won't end.
+    /// Pods or nodes fail and do not recover without intervention.
     Failing,
-    /// No controller has looked at the newest spec yet.
+    /// No controller has observed the latest spec yet.
     Unobserved,
+    /// The rollout is under way.
     Progressing,
-    /// `OnDelete`: all that is left is pods for somebody to delete.
+    /// With `OnDelete`: only pods that somebody has to delete are left.
     AwaitsDeletion,
+    /// Every pod is available and of the current revision.
     Done,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HeldUp {
-    #[serde(serialize_with = "as_name")]
-    pub node: Option<NodeName>,
-    pub pod: String,
-    /// Of an older revision: it is to go anyway.
-    pub outdated: bool,
-    #[serde(serialize_with = "as_text")]
-    pub cause: Cause,
-}
-
-/// Why a pod holds up the rollout. The worst comes first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// What its kubelet or the scheduler says is wrong.
-    Failing(PodState),
-    NodeNotReady,
-    /// On its way: being made, or not ready yet.
-    Starting(PodState),
-    /// Ready, but not yet for `minReadySeconds`.
-    Settling {
-        min_ready_seconds: u32,
-    },
-    Terminating,
-    /// Of an older revision, under a strategy that will replace it.
-    AwaitsTurn,
-    /// Of an older revision, for somebody to delete.
-    AwaitsDeletion,
-}
-
-/// Pods that are held up by the same cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    pub cause: Cause,
-    pub nodes: Vec<NodeName>,
-    pub pods: usize,
-}
-
 impl Rollout {
-    /// `None` if there is no such DaemonSet.
+    /// The rollout of a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
     pub fn of(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Self> {
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         let status = &daemon_set.status;
-        let current = current_hashes(snapshot, daemon_set);
-        let pods = snapshot.pods_of(key);
-        let causes = pods.filter_map(|detail| {
-            let outdated = is_outdated(&detail.pod, &current);
-            let cause = cause(snapshot, daemon_set, detail, outdated, now)?;
-            let node = detail.pod.target_node_name().cloned();
-            Some((cause, node, detail.pod.name.clone(), outdated))
-        });
-        // Sorted by cause, node and pod.
-        let causes: BTreeSet<(Cause, Option<NodeName>, PodName, bool)> = causes.collect();
-        let held_up: Vec<HeldUp> = causes
-            .into_iter()
-            .map(|(cause, node, pod, outdated)| HeldUp {
-                node,
-                pod: pod.to_string(),
-                outdated,
-                cause,
-            })
-            .collect();
+        let held_up = held_up(snapshot, daemon_set, now);
         let desired = status.desired_number_scheduled;
         Some(Self {
             namespace: key.namespace.to_string(),
@@ -127,14 +87,16 @@ impl Rollout {
         })
     }
 
-    /// What holds it up, the worst first. Causes that read the same are one: details that differ from pod to pod are not told.
-    pub fn groups(&self) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    /// The held-up pods by cause, the worst first. Causes with the same text form one group, even
+    /// if details that the text omits differ.
+    pub fn groups(&self) -> Vec<CauseGroup> {
+        let mut groups: Vec<CauseGroup> = Vec::new();
+        let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
         for held_up in &self.held_up {
-            let index = *known.entry(held_up.cause.to_string()).or_insert(groups.len());
+            let index = *index_of.entry(held_up.cause.to_string()).or_insert(groups.len());
             if index == groups.len() {
-                groups.push(Group { cause: held_up.cause.clone(), nodes: Vec::new(), pods: 0 });
+                let cause = held_up.cause.clone();
+                groups.push(CauseGroup { cause, nodes: Vec::new(), pods: 0 });
             }
             groups[index].nodes.extend(held_up.node.clone());
             groups[index].pods += 1;
@@ -142,17 +104,17 @@ impl Rollout {
         groups
     }
 
-    /// Whether a pod that is to stay fails: waiting alone won't end that.
+    /// Whether a pod of the current revision fails and does not recover without intervention.
     pub fn has_failing_pods(&self) -> bool {
-        let mut staying = self.held_up.iter().filter(|held_up| !held_up.outdated);
-        staying.any(|held_up| matches!(held_up.cause, Cause::Failing(_)))
+        let mut current = self.held_up.iter().filter(|held_up| !held_up.outdated);
+        current.any(|held_up| matches!(held_up.cause, Cause::Failing(_)))
     }
 
-    /// One line: how far it is.
+    /// The progress in one line.
     pub fn headline(&self) -> String {
         let Self { desired, updated, available, .. } = self;
         match self.phase {
-            Phase::Unobserved => "no controller has looked at its newest spec yet".to_owned(),
+            Phase::Unobserved => "no controller has observed the latest spec yet".to_owned(),
             Phase::Done => {
                 format!("rolled out: {available} of {desired} pods updated and available")
             }
@@ -167,191 +129,67 @@ impl Rollout {
         }
     }
 
-    /// What it waits for, in a phrase: the worst cause of all.
+    /// What the rollout waits for, as a phrase: the worst cause, with its nodes. Empty if it is
+    /// done.
     pub fn waits_for(&self) -> String {
         match (self.phase, self.groups().first()) {
             (Phase::Done, _) => String::new(),
-            (Phase::Unobserved, _) => "no controller has looked at its newest spec".to_owned(),
+            (Phase::Unobserved, _) => "no controller has observed the latest spec".to_owned(),
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
                 let old = self.desired.saturating_sub(self.updated);
-                format!("{old} pods {}", Cause::AwaitsDeletion)
+                format!("{}: {old} pods", Cause::AwaitsDeletion)
             }
             (Phase::Failing | Phase::Progressing, None) => self.headline(),
         }
     }
 }
 
-impl Cause {
-    pub const fn is_failing(&self) -> bool {
-        match self {
-            Self::Failing(_) | Self::NodeNotReady => true,
-            Self::Starting(_)
-            | Self::Settling { .. }
-            | Self::Terminating
-            | Self::AwaitsTurn
-            | Self::AwaitsDeletion => false,
-        }
-    }
+fn held_up(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<HeldUpPod> {
+    let current = current_hashes(snapshot, daemon_set);
+    let causes = snapshot.pods_of(&daemon_set.key).filter_map(|detail| {
+        let outdated = revision::is_outdated(&detail.pod, &current);
+        let cause = Cause::of(snapshot, daemon_set, detail, outdated, now)?;
+        let node = detail.pod.target_node_name().cloned();
+        Some((cause, node, detail.pod.name.clone(), outdated))
+    });
+    // Sorted by cause, node and pod.
+    let causes: BTreeSet<(Cause, Option<NodeName>, PodName, bool)> = causes.collect();
+    causes
+        .into_iter()
+        .map(|(cause, node, pod, outdated)| HeldUpPod {
+            node,
+            pod: pod.to_string(),
+            outdated,
+            cause,
+        })
+        .collect()
 }
 
-impl std::fmt::Display for Cause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Failing(PodState::Unscheduled { message }) => {
-                // What follows is about evicting others, which is of no help to anybody here.
-                let message = message.split(" preemption: ").next().unwrap_or_default();
-                write!(f, "can't be scheduled: {}", message.trim_end_matches('.'))
-            }
-            Self::Failing(state) | Self::Starting(state) => state.fmt(f),
-            Self::NodeNotReady => f.write_str("its node is not ready"),
-            Self::Settling { min_ready_seconds } => {
-                write!(f, "ready, but not yet for {min_ready_seconds} s (minReadySeconds)")
-            }
-            Self::Terminating => f.write_str("terminating"),
-            Self::AwaitsTurn => f.write_str("of an older revision, awaits its turn"),
-            Self::AwaitsDeletion => {
-                f.write_str("of an older revision, to be deleted by hand (OnDelete)")
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Group {
-    /// `CrashLoopBackOff of container a: node-1..5, node-7 and 4 more`
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.nodes.is_empty() {
-            return write!(f, "{}: {} pods", self.cause, self.pods);
-        }
-        let names = self.nodes.iter().map(NodeName::as_str);
-        write!(f, "{}: {}", self.cause, names::shortened(names, NODES_WIDTH))
-    }
-}
-
-/// Those of the revisions that store the current template (C41); none if no revision could be read, and then no pod is
-/// said to be old.
-pub(crate) fn current_hashes(
-    snapshot: &Snapshot,
-    daemon_set: &DaemonSet,
-) -> BTreeSet<RevisionHash> {
-    let revisions = snapshot.revisions_of(&daemon_set.key);
-    let current = revisions.iter().filter(|revision| revision.stores(&daemon_set.template));
-    current.filter_map(|revision| revision.hash()).collect()
-}
-
-fn is_outdated(pod: &Pod, current: &BTreeSet<RevisionHash>) -> bool {
-    !current.is_empty() && pod.revision_hash().is_none_or(|hash| !current.contains(&hash))
-}
-
-fn cause(
-    snapshot: &Snapshot,
-    daemon_set: &DaemonSet,
-    detail: &PodDetail,
-    outdated: bool,
-    now: Timestamp,
-) -> Option<Cause> {
-    let node = detail.pod.target_node_name().and_then(|name| snapshot.nodes.get(name));
-    let node_is_down = node.is_some_and(|node| matches!(node.health, NodeHealth::NotReady { .. }));
-    let state = &detail.state;
-    match state {
-        PodState::Terminating if node_is_down => Some(Cause::NodeNotReady),
-        PodState::Terminating => Some(Cause::Terminating),
-        _ if node_is_down => Some(Cause::NodeNotReady),
-        _ if state.is_failing() => Some(Cause::Failing(state.clone())),
-        _ if outdated => Some(match daemon_set.update_strategy {
-            UpdateStrategy::OnDelete => Cause::AwaitsDeletion,
-            UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => Cause::AwaitsTurn,
-        }),
-        PodState::Ready if !is_available(daemon_set, detail, now) => {
-            Some(Cause::Settling { min_ready_seconds: daemon_set.min_ready_seconds })
-        }
-        PodState::Ready => None,
-        PodState::Unscheduled { .. }
-        | PodState::Waiting(_)
-        | PodState::NotReady { .. }
-        | PodState::Failed { .. }
-        | PodState::Succeeded
-        | PodState::Unknown => Some(Cause::Starting(state.clone())),
-    }
-}
-
-pub(crate) fn is_available(daemon_set: &DaemonSet, detail: &PodDetail, now: Timestamp) -> bool {
-    let wanted = u64::from(daemon_set.min_ready_seconds);
-    match detail.pod.readiness {
-        Readiness::ReadySince(since) => now.since(since).as_secs() >= wanted,
-        Readiness::Ready => wanted == 0,
-        Readiness::NotReady => false,
-    }
-}
-
-fn phase(daemon_set: &DaemonSet, held_up: &[HeldUp]) -> Phase {
+fn phase(daemon_set: &DaemonSet, held_up: &[HeldUpPod]) -> Phase {
     let status = &daemon_set.status;
-    let desired = status.desired_number_scheduled;
-    let is_done = status.updated_number_scheduled >= desired && status.number_available >= desired;
-    let all_there =
-        status.number_available >= desired && status.current_number_scheduled >= desired;
+    let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
     let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
-    if status.observed_generation < daemon_set.generation {
-        Phase::Unobserved
-    } else if is_done {
-        Phase::Done
-    } else if held_up.iter().any(|held_up| held_up.cause.is_failing()) {
-        Phase::Failing
-    } else if daemon_set.update_strategy == UpdateStrategy::OnDelete
-        && all_there
-        && only_deletions()
-    {
-        Phase::AwaitsDeletion
-    } else {
-        Phase::Progressing
-    }
-}
-
-/// `OnDelete`, `RollingUpdate, maxUnavailable 1`
-pub fn strategy_text(strategy: UpdateStrategy) -> String {
-    match strategy {
-        UpdateStrategy::OnDelete => "OnDelete".to_owned(),
-        UpdateStrategy::Malformed => "malformed".to_owned(),
-        UpdateStrategy::RollingUpdate { max_surge, .. } if strategy.surges() => {
-            format!("RollingUpdate, maxSurge {max_surge}")
+    let is_on_delete = daemon_set.update_strategy == UpdateStrategy::OnDelete;
+    match Completion::of(daemon_set.generation, status) {
+        Completion::Unobserved => Phase::Unobserved,
+        Completion::Complete => Phase::Done,
+        Completion::Unavailable | Completion::Outdated
+            if held_up.iter().any(|held_up| held_up.cause.is_failing()) =>
+        {
+            Phase::Failing
         }
-        UpdateStrategy::RollingUpdate { max_unavailable, .. } => {
-            format!("RollingUpdate, maxUnavailable {max_unavailable}")
+        Completion::Outdated if is_on_delete && all_there && only_deletions() => {
+            Phase::AwaitsDeletion
         }
-    }
-}
-
-trait Text {
-    fn text(&self) -> String;
-}
-
-impl Text for Cause {
-    fn text(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Text for UpdateStrategy {
-    fn text(&self) -> String {
-        strategy_text(*self)
-    }
-}
-
-fn as_text<S: Serializer>(value: &impl Text, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&value.text())
-}
-
-fn as_name<S: Serializer>(name: &Option<NodeName>, serializer: S) -> Result<S::Ok, S::Error> {
-    match name {
-        Some(name) => serializer.serialize_str(name.as_str()),
-        None => serializer.serialize_none(),
+        Completion::Unavailable | Completion::Outdated => Phase::Progressing,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Kind;
+    use crate::snapshot::ObjectKind;
     use everynode_k8s::revision_data::data_of_template;
     use expect_test::{Expect, expect};
     use serde_json::{Value, json};
@@ -359,31 +197,35 @@ mod tests {
     /// 2026-01-01T01:00:00Z
     const NOW: Timestamp = Timestamp::from_seconds(1_767_229_200);
 
-    /// A DaemonSet with this spec beside its template, and this status beside its generation.
+    /// A DaemonSet with these spec fields and status counts (desired, updated, ready, available).
     fn daemon_set(spec: Value, status: [u32; 4]) -> Value {
         let [desired, updated, ready, available] = status;
         let mut spec = spec;
         spec["selector"] = json!({ "matchLabels": { "app": "a" } });
         spec["template"] = template();
         json!({
-            "metadata": { "name": "a", "namespace": "n", "uid": "u", "generation": 2, "resourceVersion": "1" },
+            "metadata": { "name": "a", "namespace": "n", "uid": "u", "generation": 2,
+                "resourceVersion": "1" },
             "spec": spec,
-            "status": { "observedGeneration": 2, "desiredNumberScheduled": desired, "currentNumberScheduled": desired,
-                "updatedNumberScheduled": updated, "numberReady": ready, "numberAvailable": available,
-                "numberMisscheduled": 0 },
+            "status": { "observedGeneration": 2, "desiredNumberScheduled": desired,
+                "currentNumberScheduled": desired, "updatedNumberScheduled": updated,
+                "numberReady": ready, "numberAvailable": available, "numberMisscheduled": 0 },
         })
     }
 
     fn template() -> Value {
-        json!({ "metadata": { "labels": { "app": "a" } }, "spec": { "containers": [{ "name": "c" }] } })
+        json!({ "metadata": { "labels": { "app": "a" } },
+            "spec": { "containers": [{ "name": "c" }] } })
     }
 
     fn pod(number: u32, hash: &str, status: Value) -> Value {
         json!({
-            "metadata": { "name": format!("a-{number}"), "namespace": "n", "uid": format!("p{number}"),
+            "metadata": { "name": format!("a-{number}"), "namespace": "n",
+                "uid": format!("p{number}"),
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": { "app": "a", "controller-revision-hash": hash },
-                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u", "controller": true }] },
+                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u",
+                    "controller": true }] },
             "spec": { "nodeName": format!("node-{number}"), "containers": [] },
             "status": status,
         })
@@ -392,12 +234,13 @@ mod tests {
     fn ready(since: &str) -> Value {
         json!({ "phase": "Running",
             "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": since }],
-            "containerStatuses": [{ "name": "c", "ready": true, "restartCount": 0, "state": { "running": {} } }] })
+            "containerStatuses": [{ "name": "c", "ready": true, "restartCount": 0,
+                "state": { "running": {} } }] })
     }
 
     fn waiting(reason: &str) -> Value {
-        json!({ "phase": "Running", "containerStatuses": [{ "name": "c", "ready": false, "restartCount": 3,
-            "state": { "waiting": { "reason": reason } } }] })
+        json!({ "phase": "Running", "containerStatuses": [{ "name": "c", "ready": false,
+            "restartCount": 3, "state": { "waiting": { "reason": reason } } }] })
     }
 
     const LONG_AGO: &str = "2026-01-01T00:10:00Z";
@@ -405,17 +248,18 @@ mod tests {
     fn rollout(daemon_set: Value, pods: &[Value]) -> Rollout {
         let mut snapshot = Snapshot::default();
         let mut add = |kind, object: &Value| snapshot.add(kind, object.to_string().as_bytes());
-        add(Kind::DaemonSet, &daemon_set);
+        add(ObjectKind::DaemonSet, &daemon_set);
         let data: Value = serde_json::from_str(&data_of_template(&template())).unwrap();
         add(
-            Kind::ControllerRevision,
+            ObjectKind::ControllerRevision,
             &json!({ "metadata": { "name": "a-new", "namespace": "n", "uid": "r",
                 "labels": { "app": "a", "controller-revision-hash": "new" },
-                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u", "controller": true }] },
+                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u",
+                    "controller": true }] },
                 "revision": 2, "data": data }),
         );
         for pod in pods {
-            add(Kind::Pod, pod);
+            add(ObjectKind::Pod, pod);
         }
         assert_eq!(snapshot.problems, Vec::<String>::new());
         Rollout::of(&snapshot, &DaemonSetKey::new("n", "a"), NOW).unwrap()
@@ -444,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_it_up_is_told_worst_first_with_its_nodes() {
+    fn causes_are_listed_worst_first_with_their_nodes() {
         let mut pods: Vec<Value> =
             (1..=5).map(|number| pod(number, "new", waiting("CrashLoopBackOff"))).collect();
         pods.push(pod(6, "new", waiting("ContainerCreating")));
@@ -456,45 +300,45 @@ mod tests {
                 Failing: 7 of 8 pods updated, 2 available
                   CrashLoopBackOff of container c: node-1..5
                   ContainerCreating: node-6
-                  of an older revision, awaits its turn: node-7
+                  older revision, waiting to be replaced: node-7
             "#]],
         );
     }
 
     #[test]
-    fn pods_that_are_to_be_deleted_by_hand_are_no_failure() {
+    fn pods_that_await_manual_deletion_are_no_failure() {
         let spec = json!({ "updateStrategy": { "type": "OnDelete" } });
         let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
         check(
             &rollout(daemon_set(spec, [2, 1, 2, 2]), &pods),
             expect![[r#"
             AwaitsDeletion: 1 of 2 pods updated, 2 available
-              of an older revision, to be deleted by hand (OnDelete): node-2
+              older revision, to be deleted manually (OnDelete): node-2
         "#]],
         );
     }
 
     #[test]
-    fn a_pod_that_is_ready_for_too_short_a_time_is_waited_for() {
+    fn a_pod_that_has_not_been_ready_for_min_ready_seconds_holds_up_the_rollout() {
         let spec = json!({ "minReadySeconds": 60 });
         let pods = [pod(1, "new", ready("2026-01-01T00:59:30Z")), pod(2, "new", ready(LONG_AGO))];
         check(
             &rollout(daemon_set(spec, [2, 2, 2, 1]), &pods),
             expect![[r#"
             Progressing: 2 of 2 pods updated, 1 available
-              ready, but not yet for 60 s (minReadySeconds): node-1
+              ready for less than 60 s (minReadySeconds): node-1
         "#]],
         );
     }
 
     #[test]
-    fn a_status_of_an_older_spec_says_nothing() {
+    fn a_status_of_an_older_generation_is_ignored() {
         let mut daemon_set = daemon_set(json!({}), [2, 2, 2, 2]);
         daemon_set["metadata"]["generation"] = json!(3);
         check(
             &rollout(daemon_set, &[]),
             expect![[r#"
-            Unobserved: no controller has looked at its newest spec yet
+            Unobserved: no controller has observed the latest spec yet
         "#]],
         );
     }

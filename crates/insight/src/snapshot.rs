@@ -1,7 +1,8 @@
-//! A cluster at one moment, as far as questions about DaemonSets go: built from objects as the API server
-//! writes them, one at a time, wherever they were read.
+//! The objects of a cluster at one moment, as far as questions about DaemonSets need them.
 //!
-//! Nothing is decided here. An object that can't be read is told by name and left out.
+//! A [`Snapshot`] is built from the JSON that an API server returns, one object at a time; the
+//! objects may also come from files. It decides nothing. An object that can't be parsed is left
+//! out, and [`Snapshot::problems`] names it.
 
 mod condition;
 mod event;
@@ -17,68 +18,79 @@ use everynode_k8s::convert::{self, DaemonSetObject, Error, Interner, PodObject, 
 use everynode_k8s::fit::Usage;
 
 pub use event::EventDetail;
-pub use node::{NodeDetail, NodeHealth};
-pub use pod::{Container, Exit, PodDetail, PodState};
+pub use node::{NodeDetail, NodeHealth, ZONE_LABEL};
+pub use pod::{ContainerExit, PodDetail, PodState, WaitingContainer};
 
-/// The kinds of which a snapshot is made.
+/// The kinds of objects in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ObjectKind {
+    /// A Node.
     Node,
+    /// A DaemonSet.
     DaemonSet,
+    /// An Event of the core API group.
     Event,
+    /// A Pod.
     Pod,
+    /// A ControllerRevision.
     ControllerRevision,
+    /// A Namespace.
     Namespace,
 }
 
-/// What is known. An object that is added again replaces what was known of it.
+/// The objects of a cluster at one moment. An object that is added again replaces its earlier
+/// version.
 #[derive(Debug, Default)]
 pub struct Snapshot {
+    /// All nodes.
     pub nodes: BTreeMap<NodeName, NodeDetail>,
+    /// All DaemonSets.
     pub daemon_sets: BTreeMap<DaemonSetKey, DaemonSetObject>,
-    /// The pods of DaemonSets, and orphans.
+    /// The pods of DaemonSets, and pods without a controller.
     pub pods: BTreeMap<(Namespace, PodName), PodDetail>,
-    /// What the pods of other controllers take up on their nodes.
-    pub others: BTreeMap<Uid, (NodeName, Usage)>,
-    /// The revisions of DaemonSets, and orphans.
+    /// The node and the resource usage of each pod that belongs to another controller.
+    pub other_pods: BTreeMap<Uid, (NodeName, Usage)>,
+    /// The revisions of DaemonSets, and revisions without a controller.
     pub revisions: BTreeMap<(Namespace, RevisionName), Revision>,
-    /// What was told of DaemonSets.
+    /// Events about DaemonSets, by namespace and name.
     pub events: BTreeMap<(Namespace, String), EventDetail>,
-    /// Of the namespaces that have one (C15).
+    /// The node selectors of the namespaces that have one (C15).
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
-    /// Whether the controller heeds them, which nothing in the cluster tells.
-    pub heeds_namespace_node_selectors: bool,
-    /// Objects, or parts of them, that could not be read, and why.
+    /// Whether the controller runs with `--namespace-node-selectors`. No object of the cluster
+    /// contains that, so the caller sets it.
+    pub honors_namespace_node_selectors: bool,
+    /// Messages about objects, or parts of them, that could not be read.
     pub problems: Vec<String>,
-    /// Kinds that could not be read, or were not: nothing is said of them.
-    pub unread: BTreeSet<Kind>,
+    /// Kinds of which no objects were read; answers make no statement about them.
+    pub unread: BTreeSet<ObjectKind>,
     interner: Interner,
 }
 
 impl Snapshot {
-    /// Takes one object, as JSON.
-    pub fn add(&mut self, kind: Kind, json: &[u8]) {
+    /// Adds one object from its JSON text. If that fails, [`problems`](Self::problems) gets a
+    /// message.
+    pub fn add(&mut self, kind: ObjectKind, json: &[u8]) {
         let added = match kind {
-            Kind::Node => self.add_node(json),
-            Kind::DaemonSet => self.add_daemon_set(json),
-            Kind::Event => self.add_event(json),
-            Kind::Pod => self.add_pod(json),
-            Kind::ControllerRevision => self.add_revision(json),
-            Kind::Namespace => self.add_namespace(json),
+            ObjectKind::Node => self.add_node(json),
+            ObjectKind::DaemonSet => self.add_daemon_set(json),
+            ObjectKind::Event => self.add_event(json),
+            ObjectKind::Pod => self.add_pod(json),
+            ObjectKind::ControllerRevision => self.add_revision(json),
+            ObjectKind::Namespace => self.add_namespace(json),
         };
         if let Err(error) = added {
             self.problems.push(format!("{error}; it is left out"));
         }
     }
 
-    /// The pods that are this DaemonSet's own.
+    /// The pods that this DaemonSet controls.
     pub fn pods_of(&self, key: &DaemonSetKey) -> impl Iterator<Item = &PodDetail> {
         let owner = self.daemon_sets.get(key).map(|object| &object.daemon_set.uid);
         let pods = self.in_namespace(&key.namespace);
         pods.filter(move |detail| owner.is_some() && detail.pod.controller.as_ref() == owner)
     }
 
-    /// The revisions that are this DaemonSet's own, oldest first.
+    /// The revisions that this DaemonSet controls, oldest first.
     pub fn revisions_of(&self, key: &DaemonSetKey) -> Vec<&Revision> {
         let owner = self.daemon_sets.get(key).map(|object| &object.daemon_set.uid);
         let all = self.revisions.iter().filter(|((namespace, _), _)| *namespace == key.namespace);
@@ -90,47 +102,47 @@ impl Snapshot {
         revisions
     }
 
-    /// The pods of a namespace: of DaemonSets, and orphans.
+    /// The pods of DaemonSets in a namespace, and those without a controller.
     pub fn in_namespace(&self, namespace: &Namespace) -> impl Iterator<Item = &PodDetail> {
         let from = (namespace.clone(), PodName::from(""));
         let pods = self.pods.range(from..);
         pods.take_while(move |((in_namespace, _), _)| in_namespace == namespace).map(|(_, pod)| pod)
     }
 
-    /// Forgets all objects of a kind: a new list of them is to come.
-    pub fn clear(&mut self, kind: Kind) {
+    /// Removes all objects of a kind, before a new list of them is added.
+    pub fn clear(&mut self, kind: ObjectKind) {
         match kind {
-            Kind::Node => self.nodes.clear(),
-            Kind::DaemonSet => self.daemon_sets.clear(),
-            Kind::Event => self.events.clear(),
-            Kind::Pod => {
+            ObjectKind::Node => self.nodes.clear(),
+            ObjectKind::DaemonSet => self.daemon_sets.clear(),
+            ObjectKind::Event => self.events.clear(),
+            ObjectKind::Pod => {
                 self.pods.clear();
-                self.others.clear();
+                self.other_pods.clear();
             }
-            Kind::ControllerRevision => self.revisions.clear(),
-            Kind::Namespace => self.namespace_node_selectors.clear(),
+            ObjectKind::ControllerRevision => self.revisions.clear(),
+            ObjectKind::Namespace => self.namespace_node_selectors.clear(),
         }
     }
 
-    /// Forgets an object: it is gone.
-    pub fn remove(&mut self, kind: Kind, namespace: &str, name: &str) {
+    /// Removes one object. `namespace` is ignored for kinds that have none.
+    pub fn remove(&mut self, kind: ObjectKind, namespace: &str, name: &str) {
         match kind {
-            Kind::Node => {
+            ObjectKind::Node => {
                 self.nodes.remove(name);
             }
-            Kind::DaemonSet => {
+            ObjectKind::DaemonSet => {
                 self.daemon_sets.remove(&DaemonSetKey::new(namespace, name));
             }
-            Kind::Event => {
+            ObjectKind::Event => {
                 self.events.remove(&(namespace.into(), name.to_owned()));
             }
-            Kind::Pod => {
+            ObjectKind::Pod => {
                 self.pods.remove(&(namespace.into(), name.into()));
             }
-            Kind::ControllerRevision => {
+            ObjectKind::ControllerRevision => {
                 self.revisions.remove(&(namespace.into(), name.into()));
             }
-            Kind::Namespace => {
+            ObjectKind::Namespace => {
                 self.namespace_node_selectors.remove(name);
             }
         }
@@ -156,10 +168,10 @@ impl Snapshot {
             }
             PodObject::Foreign { uid, .. } => match pod::usage_on_node(json, &mut self.interner) {
                 Some(usage) => {
-                    self.others.insert(uid, usage);
+                    self.other_pods.insert(uid, usage);
                 }
                 None => {
-                    self.others.remove(&uid);
+                    self.other_pods.remove(&uid);
                 }
             },
         }
@@ -211,48 +223,53 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn add(snapshot: &mut Snapshot, kind: Kind, object: &Value) {
+    fn add(snapshot: &mut Snapshot, kind: ObjectKind, object: &Value) {
         snapshot.add(kind, object.to_string().as_bytes());
     }
 
     fn owned_by(uid: &str, name: &str) -> Value {
-        json!({ "name": name, "namespace": "ns", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z",
-            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": uid, "controller": true }] })
+        json!({ "name": name, "namespace": "ns", "uid": name,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": uid,
+                "controller": true }] })
     }
 
     #[test]
-    fn what_belongs_to_a_daemon_set_is_found_by_its_uid() {
+    fn pods_and_revisions_are_matched_by_their_owners_uid() {
         let mut snapshot = Snapshot::default();
         let daemon_set = json!({ "metadata": { "name": "d", "namespace": "ns", "uid": "d-uid" } });
-        add(&mut snapshot, Kind::DaemonSet, &daemon_set);
+        add(&mut snapshot, ObjectKind::DaemonSet, &daemon_set);
         for (owner, name) in [("d-uid", "mine"), ("other", "theirs")] {
-            add(&mut snapshot, Kind::Pod, &json!({ "metadata": owned_by(owner, name) }));
+            add(&mut snapshot, ObjectKind::Pod, &json!({ "metadata": owned_by(owner, name) }));
             let revision = json!({ "metadata": owned_by(owner, name), "data": {}, "revision": 1 });
-            add(&mut snapshot, Kind::ControllerRevision, &revision);
+            add(&mut snapshot, ObjectKind::ControllerRevision, &revision);
         }
         let key = DaemonSetKey::new("ns", "d");
         let pods: Vec<_> = snapshot.pods_of(&key).map(|detail| detail.pod.name.as_str()).collect();
         assert_eq!(pods, ["mine"]);
         assert_eq!(snapshot.revisions_of(&key).len(), 1);
         assert_eq!(snapshot.in_namespace(&"ns".into()).count(), 2);
-        snapshot.remove(Kind::Pod, "ns", "mine");
+        snapshot.remove(ObjectKind::Pod, "ns", "mine");
         assert_eq!(snapshot.pods_of(&key).count(), 0);
     }
 
-    /// C4, C15: what can't be read is told by name, and the rest is kept.
+    /// C4, C15: an object that can't be parsed is named, and the others are kept.
     #[test]
-    fn what_can_not_be_read_is_told_by_name() {
+    fn an_object_that_cant_be_parsed_is_named_and_left_out() {
         let mut snapshot = Snapshot::default();
-        add(&mut snapshot, Kind::Node, &json!({ "metadata": { "name": "good" } }));
+        add(&mut snapshot, ObjectKind::Node, &json!({ "metadata": { "name": "good" } }));
         add(
             &mut snapshot,
-            Kind::Node,
+            ObjectKind::Node,
             &json!({ "metadata": { "name": "bad" }, "spec": { "taints": 1 } }),
         );
         let selector = json!({ "scheduler.alpha.kubernetes.io/node-selector": "a=b" });
-        let namespace = |name: &str, annotations: &Value| json!({ "metadata": { "name": name, "annotations": annotations } });
-        add(&mut snapshot, Kind::Namespace, &namespace("narrow", &selector));
-        add(&mut snapshot, Kind::Namespace, &namespace("wide", &json!({})));
+        let namespace = |name: &str, annotations: &Value| {
+            let metadata = json!({ "name": name, "annotations": annotations });
+            json!({ "metadata": metadata })
+        };
+        add(&mut snapshot, ObjectKind::Namespace, &namespace("narrow", &selector));
+        add(&mut snapshot, ObjectKind::Namespace, &namespace("wide", &json!({})));
         assert_eq!(snapshot.nodes.len(), 1);
         assert_eq!(snapshot.problems.len(), 1);
         assert!(snapshot.problems[0].starts_with("Node bad: "), "{:?}", snapshot.problems);
@@ -261,20 +278,22 @@ mod tests {
     }
 
     #[test]
-    fn what_other_controllers_pods_take_up_is_kept_until_they_end() {
+    fn the_usage_of_other_controllers_pods_is_kept_until_they_end() {
         let mut snapshot = Snapshot::default();
         let pod = |phase: &str| {
             json!({
                 "metadata": { "name": "w", "namespace": "ns", "uid": "w",
-                    "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": "r", "controller": true }] },
-                "spec": { "nodeName": "n", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }] },
+                    "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet",
+                        "uid": "r", "controller": true }] },
+                "spec": { "nodeName": "n",
+                    "containers": [{ "name": "c", "resources": { "requests": { "cpu": "2" } } }] },
                 "status": { "phase": phase },
             })
         };
-        add(&mut snapshot, Kind::Pod, &pod("Running"));
-        let (node, usage) = &snapshot.others[&Uid::new("w")];
+        add(&mut snapshot, ObjectKind::Pod, &pod("Running"));
+        let (node, usage) = &snapshot.other_pods[&Uid::new("w")];
         assert_eq!((node.as_str(), usage.requests.amount("cpu")), ("n", 2000));
-        add(&mut snapshot, Kind::Pod, &pod("Succeeded"));
-        assert!(snapshot.others.is_empty());
+        add(&mut snapshot, ObjectKind::Pod, &pod("Succeeded"));
+        assert!(snapshot.other_pods.is_empty());
     }
 }

@@ -1,14 +1,14 @@
-//! A DaemonSet at a glance.
+//! Overviews of DaemonSets.
 
 mod support;
 
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
-use everynode_insight::explain::Situation;
-use everynode_insight::overview::{Basis, Estimate, Overview, Progress};
+use everynode_insight::overview::{Estimate, EstimateBasis, Overview, Progress};
 use everynode_insight::rollout::Phase;
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::situation::Situation;
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::{Value, json};
 use support::{
     Fixture, NOW, daemon_set, key, name_of_node, node, ready_pod, revision, waiting_pod, with,
@@ -19,12 +19,14 @@ fn overview(fixture: &Fixture) -> Overview {
 }
 
 fn status(desired: u32, updated: u32, available: u32) -> Value {
-    json!({ "observedGeneration": 1, "desiredNumberScheduled": desired, "currentNumberScheduled": desired,
-        "updatedNumberScheduled": updated, "numberReady": available, "numberAvailable": available,
-        "numberMisscheduled": 0 })
+    json!({ "observedGeneration": 1,
+        "desiredNumberScheduled": desired, "currentNumberScheduled": desired,
+        "updatedNumberScheduled": updated, "numberReady": available,
+        "numberAvailable": available, "numberMisscheduled": 0 })
 }
 
-/// Ten nodes in two zones; the first `updated` of them have the new revision, one every ten seconds up to now.
+/// Ten nodes in two zones; the first `updated` of them have the new revision, one every ten seconds
+/// up to now.
 fn rollout(updated: usize, strategy: &Value) -> Fixture {
     let mut fixture = Fixture { snapshot: Snapshot::default() };
     for number in 1..=10 {
@@ -32,7 +34,7 @@ fn rollout(updated: usize, strategy: &Value) -> Fixture {
         let node = with(node(&name_of_node(number)), |node| {
             node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into();
         });
-        fixture.add(Kind::Node, &node);
+        fixture.add(ObjectKind::Node, &node);
     }
     let old = daemon_set("agent:1");
     fixture.run(&old, updated + 1..=10);
@@ -40,11 +42,11 @@ fn rollout(updated: usize, strategy: &Value) -> Fixture {
         ds["spec"]["updateStrategy"] = strategy.clone();
         ds["status"] = status(10, updated as u32, 10);
     });
-    fixture.add(Kind::DaemonSet, &new);
-    fixture.add(Kind::ControllerRevision, &revision(&new, "new", 2));
+    fixture.add(ObjectKind::DaemonSet, &new);
+    fixture.add(ObjectKind::ControllerRevision, &revision(&new, "new", 2));
     for number in 1..=updated {
         let ready_at = NOW - Duration::from_secs(10 * (updated - number) as u64);
-        fixture.add(Kind::Pod, &updated_pod(number, ready_at));
+        fixture.add(ObjectKind::Pod, &updated_pod(number, ready_at));
     }
     fixture
 }
@@ -65,7 +67,7 @@ fn one_at_a_time() -> Value {
 }
 
 #[test]
-fn nodes_are_told_by_zone_and_revisions_with_their_pods() {
+fn nodes_are_grouped_by_zone_and_pods_counted_by_revision() {
     let overview = overview(&rollout(6, &one_at_a_time()));
     let zones: Vec<_> =
         overview.zones.iter().map(|zone| (zone.name.as_deref(), zone.nodes.clone())).collect();
@@ -88,28 +90,29 @@ fn nodes_are_told_by_zone_and_revisions_with_their_pods() {
 }
 
 #[test]
-fn the_end_is_told_from_the_pace_so_far() {
-    let pace = Estimate::In { seconds: 40, basis: Basis::Pace { nodes: 5, seconds: 50 } };
+fn the_end_is_estimated_from_the_recent_pace() {
+    let pace = Estimate::In { seconds: 40, basis: EstimateBasis::Pace { nodes: 5, seconds: 50 } };
     assert_eq!(overview(&rollout(6, &one_at_a_time())).estimate, pace);
 }
 
 #[test]
-fn before_there_is_a_pace_the_end_is_told_from_start_up_times() {
-    let start_up = Basis::StartUp { seconds: 8 };
+fn without_a_pace_the_end_is_estimated_from_start_up_times() {
+    let start_up = EstimateBasis::StartUp { seconds: 8 };
     for (max_unavailable, seconds) in [(json!(1), 80), (json!("50%"), 16), (json!(3), 32)] {
-        let strategy = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": max_unavailable } });
+        let rolling_update = json!({ "maxUnavailable": max_unavailable });
+        let strategy = json!({ "type": "RollingUpdate", "rollingUpdate": rolling_update });
         let estimate = overview(&rollout(0, &strategy)).estimate;
         assert_eq!(estimate, Estimate::In { seconds, basis: start_up }, "{max_unavailable}");
     }
 }
 
 #[test]
-fn a_failing_pod_that_uses_up_the_budget_leaves_no_end_in_sight() {
+fn a_failing_pod_that_uses_up_the_budget_blocks_the_rollout() {
     let mut fixture = rollout(6, &one_at_a_time());
     let failing = waiting_pod(&name_of_node(7), "new", "CrashLoopBackOff", "back-off 40s");
-    fixture.add(Kind::Pod, &failing);
+    fixture.add(ObjectKind::Pod, &failing);
     let seen = overview(&fixture);
-    assert_eq!((seen.phase, seen.estimate), (Phase::Failing, Estimate::HeldUp));
+    assert_eq!((seen.phase, seen.estimate), (Phase::Failing, Estimate::Blocked));
     let first = &seen.held_up[0];
     assert_eq!((first.situation, first.count), (Situation::Failing, 1));
     assert_eq!(first.nodes, ["node-07"]);
@@ -117,7 +120,7 @@ fn a_failing_pod_that_uses_up_the_budget_leaves_no_end_in_sight() {
 }
 
 #[test]
-fn with_on_delete_the_end_is_somebody_elses() {
+fn with_on_delete_the_rollout_awaits_deletion() {
     let overview = overview(&rollout(6, &json!({ "type": "OnDelete" })));
     assert_eq!(overview.estimate, Estimate::AwaitsDeletion);
     assert_eq!((overview.held_up.len(), overview.held_up[0].count), (1, 4));
@@ -129,20 +132,20 @@ fn a_rollout_that_is_done_has_nothing_left() {
     let seen = overview(&fixture);
     assert_eq!((seen.phase, seen.estimate), (Phase::Done, Estimate::Done));
     assert_eq!((seen.held_up.len(), seen.progress.done), (0, 10));
-    fixture.snapshot.remove(Kind::DaemonSet, "infra", "agent");
+    fixture.snapshot.remove(ObjectKind::DaemonSet, "infra", "agent");
     assert_eq!(Overview::of(&fixture.snapshot, &key(), NOW), None);
 }
 
-/// Who may read pods and the DaemonSet, but no nodes, still learns how far it is and what pods say.
+/// A user who may read the DaemonSet and its pods, but not nodes, still gets progress and causes.
 #[test]
-fn without_nodes_the_status_and_the_pods_are_told() {
+fn without_nodes_the_status_and_the_pods_are_reported() {
     let mut fixture = rollout(6, &one_at_a_time());
     let failing = waiting_pod(&name_of_node(7), "new", "CrashLoopBackOff", "back-off 40s");
-    fixture.add(Kind::Pod, &failing);
+    fixture.add(ObjectKind::Pod, &failing);
     fixture.snapshot.nodes.clear();
     let seen = overview(&fixture);
     assert_eq!((seen.progress.desired, seen.progress.updated), (10, 6));
     assert_eq!(seen.zones, []);
-    let told: Vec<_> = seen.held_up.iter().map(|it| (it.situation, it.count)).collect();
-    assert_eq!(told, [(Situation::Failing, 1), (Situation::Outdated, 3)]);
+    let held_up: Vec<_> = seen.held_up.iter().map(|it| (it.situation, it.count)).collect();
+    assert_eq!(held_up, [(Situation::Failing, 1), (Situation::Outdated, 3)]);
 }

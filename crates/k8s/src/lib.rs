@@ -25,7 +25,6 @@
 //! - [`fit`]: whether a pod fits on a node.
 //! - [`resources`], [`quantity`]: requests and amounts.
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 
 pub mod canonical;
 pub mod convert;

@@ -217,9 +217,9 @@ fn parse_suffix(suffix: &str) -> Result<(Scale, Format), ParseError> {
     }
 }
 
-/// The digits of a number without the point, and the number of digits after the point. Digits beyond
-/// the precision are dropped; if one of them is not zero, the last digit is increased by one, so
-/// that rounding away from zero remains correct.
+/// The digits of a number without the point, and the number of digits after the point. Digits
+/// beyond the precision are dropped; if one of them is not zero, the last digit is increased by one,
+/// so that rounding away from zero remains correct.
 fn parse_number(number: &str) -> Result<(i128, i32), ParseError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {

@@ -1,5 +1,7 @@
-//! What the simulated cluster costs without HTTP and without a controller (S25): one pod per node and DaemonSet is
-//! created as a controller would, then time jumps from deadline to deadline for the two seconds in which all get ready.
+//! Measures the simulated cluster without HTTP and without a controller (S25).
+//!
+//! One pod per node and DaemonSet is created as a controller would create it. Then time jumps from
+//! deadline to deadline for the two seconds in which all pods become ready.
 //!
 //! `cargo bench -p everynode-sandbox --bench cluster [-- NODES DAEMONSETS]`
 
@@ -12,15 +14,26 @@ use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::kind::POD;
 use everynode_sandbox::nodes;
-use everynode_sandbox::store::{Options, Store, WriteOptions};
+use everynode_sandbox::registry::Registry;
+use everynode_sandbox::store::{Options, WriteOptions};
 use serde_json::{Value, json};
 
 const START: Timestamp = Timestamp(1_767_225_600_000);
-/// In which all pods get ready, by the lifecycle that pods have by default.
+/// The time in which all pods become ready in the default lifecycle.
 const READY_MS: i64 = 2_000;
+/// Key and effect of the tolerations of a DaemonSet's pod.
+const TOLERATIONS: [(&str, &str); 7] = [
+    ("node-role.kubernetes.io/control-plane", "NoSchedule"),
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
 
 fn main() {
-    let asked: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let sizes: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     println!(
         "{:>6} {:>10} | {:>9} {:>9} {:>9} {:>10} | {:>15} | {:>9}",
         "nodes",
@@ -32,7 +45,7 @@ fn main() {
         "idle, per minute",
         "peak RSS"
     );
-    match asked[..] {
+    match sizes[..] {
         [nodes, sets] => measure(nodes, sets),
         _ => {
             for (nodes, sets) in [(10, 1), (1_000, 1), (5_000, 1), (10_000, 3)] {
@@ -72,8 +85,8 @@ fn ms(duration: Duration) -> String {
 }
 
 fn start(count: u32) -> Cluster {
-    let store = Store::new(&Options::default(), START);
-    let mut cluster = Cluster::new(store, Settings::default(), Lifecycles::built_in(), START);
+    let registry = Registry::new(&Options::default(), START);
+    let mut cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), START);
     let made = nodes::generate(count, 3).expect("the sizes are possible");
     cluster.add_nodes(made, START).expect("the nodes are valid");
     cluster.settle(START);
@@ -85,7 +98,7 @@ fn create(cluster: &mut Cluster, nodes: u32, sets: u32) {
         for node in 1..=nodes {
             let pod = pod(set, node);
             let options = WriteOptions::at(START);
-            cluster.store_mut().create(&POD, "kube-system", pod, &options).expect("a valid pod");
+            cluster.registry_mut().create(&POD, "kube-system", pod, &options).expect("a valid pod");
             cluster.step(START);
         }
     }
@@ -107,7 +120,11 @@ fn assert_all_ready(cluster: &Cluster, pods: u32) {
     assert_eq!(ready, pods as usize, "ready after {READY_MS} ms");
 }
 
+/// A pod of a DaemonSet `agent-<set>` on one node, as the DaemonSet controller creates it.
 fn pod(set: u32, node: u32) -> Value {
+    let node_name = format!("node-{node:04}");
+    let tolerations = TOLERATIONS
+        .map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect}));
     json!({
         "metadata": {
             "generateName": format!("agent-{set}-"),
@@ -120,7 +137,7 @@ fn pod(set: u32, node: u32) -> Value {
         "spec": {
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{"matchFields": [
-                    {"key": "metadata.name", "operator": "In", "values": [format!("node-{node:04}")]},
+                    {"key": "metadata.name", "operator": "In", "values": [node_name]},
                 ]}],
             }}},
             "containers": [{
@@ -132,21 +149,13 @@ fn pod(set: u32, node: u32) -> Value {
                 "volumeMounts": [{"name": "varlog", "mountPath": "/var/log"}],
             }],
             "terminationGracePeriodSeconds": 30,
-            "tolerations": [
-                {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
-                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
-                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
-                {"key": "node.kubernetes.io/disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
-                {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
-                {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
-                {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
-            ],
+            "tolerations": tolerations,
             "volumes": [{"name": "varlog", "hostPath": {"path": "/var/log"}}],
         },
     })
 }
 
-/// The most memory that the process has had.
+/// The largest resident memory of the process so far.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,28 +1,33 @@
-//! The HTTP front of the sandbox: everything between a socket and the store's calls. It decides
-//! what a request means and how an answer looks on the wire; what is true, the store decides.
+//! The HTTPS server of the sandbox. It interprets requests and encodes responses; the registry and
+//! the store decide everything else.
 
-pub mod access;
-pub mod authentication;
-pub mod body;
-pub mod decode;
-pub mod discovery;
-pub mod faults;
-pub mod kubeconfig;
-pub mod link;
-pub mod negotiate;
-pub mod openapi;
-pub mod percent;
-pub mod protobuf;
-pub mod query;
-pub mod render;
-pub mod resource;
-pub mod respond;
-pub mod review;
-pub mod route;
-pub mod serve;
-pub mod server;
-pub mod shared;
-pub mod stall;
-pub mod tls;
-pub mod token;
-pub mod watch;
+pub(crate) mod access;
+pub(crate) mod authentication;
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod connection;
+pub(crate) mod decode;
+pub(crate) mod discovery;
+pub(crate) mod faults;
+pub(crate) mod faulty_body;
+pub(crate) mod handler;
+pub(crate) mod inject;
+pub(crate) mod kubeconfig;
+pub(crate) mod negotiate;
+pub(crate) mod openapi;
+pub(crate) mod percent;
+pub(crate) mod protobuf;
+pub(crate) mod query;
+pub(crate) mod render;
+pub(crate) mod resource;
+pub(crate) mod respond;
+pub(crate) mod review;
+pub(crate) mod route;
+pub(crate) mod serve;
+pub(crate) mod server;
+pub(crate) mod shared;
+pub(crate) mod stale_read;
+pub(crate) mod stall;
+pub(crate) mod tls;
+pub(crate) mod token;
+pub(crate) mod watch;

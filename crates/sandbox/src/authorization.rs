@@ -1,8 +1,9 @@
-//! Who may do what: upstream's RBAC authorizer, as a pure function of the stored roles and bindings. It authenticates nobody,
-//! and writes nothing but the roles that every cluster has.
+//! RBAC: upstream's authorizer, as a pure function of the stored roles and bindings. It does not
+//! authenticate.
 //!
-//! Simpler than upstream: nobody is kept from granting more than they have (`escalate`, `bind`), and a role that aggregates
-//! others has their rules whenever it is asked, not written into it.
+//! Simpler than upstream: users may grant rights that they don't have (`escalate` and `bind` are
+//! not checked), and the rules of an aggregated role are computed for each request instead of
+//! written into the role.
 
 mod rule;
 #[cfg(test)]
@@ -13,28 +14,31 @@ use everynode_k8s::convert;
 use serde_json::Value;
 
 use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
+use crate::object::Object;
+use crate::registry::Registry;
 use crate::selector::LabelSelector;
-use crate::store::{Object, Status, Store, WriteOptions};
+use crate::status::Status;
+use crate::store::{Store, WriteOptions};
 use crate::value::{array, string};
 
-pub use rule::{Request, Rule, Target};
+pub(crate) use rule::{Attributes, PolicyRule, RequestTarget};
 
-/// Members may do anything, whatever the roles say.
-pub const MASTERS: &str = "system:masters";
-pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group whose members may do anything.
+pub(crate) const MASTERS: &str = "system:masters";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub(crate) struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
 }
 
 impl User {
-    /// A service account as upstream names it, with the groups that it is in.
-    pub fn service_account(namespace: &str, name: &str, uid: &str) -> User {
-        User {
+    /// The user of a service account, with upstream's name and groups.
+    pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
             name: service_account_name(namespace, name),
             uid: uid.to_owned(),
             groups: vec![
@@ -45,25 +49,26 @@ impl User {
         }
     }
 
-    pub fn is_master(&self) -> bool {
+    pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 }
 
-/// `system:serviceaccount:NAMESPACE:NAME`
+/// `system:serviceaccount:NAMESPACE:NAME`.
 fn service_account_name(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
-/// Whether a request may go on, and why: which binding allows it, or which role a binding names in vain.
+/// Whether a request is allowed, and the reason: the binding that allows it, or the missing role of
+/// a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     Allowed { reason: String },
     Refused { reason: String },
 }
 
-/// The first binding that allows the request decides; nothing forbids.
-pub fn authorize(store: &Store, user: &User, request: &Request<'_>) -> Decision {
+/// Decides about a request. The first binding that allows it counts; there are no denying rules.
+pub(crate) fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decision {
     if user.is_master() {
         return Decision::Allowed { reason: String::new() };
     }
@@ -86,10 +91,10 @@ pub fn authorize(store: &Store, user: &User, request: &Request<'_>) -> Decision 
     }
 }
 
-/// All rules that hold for the user in a namespace, in the order in which they are looked at.
-pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
+/// All rules that apply to the user in a namespace, in the order in which they are evaluated.
+pub(crate) fn rules(store: &Store, user: &User, namespace: &str) -> Vec<PolicyRule> {
     if user.is_master() {
-        return vec![Rule::any_resource(), Rule::any_path()];
+        return vec![PolicyRule::any_resource(), PolicyRule::any_path()];
     }
     bindings(store, user, namespace)
         .filter_map(|binding| rules_of(store, &binding).ok())
@@ -97,8 +102,8 @@ pub fn rules(store: &Store, user: &User, namespace: &str) -> Vec<Rule> {
         .collect()
 }
 
-/// Writes the roles that every cluster has, and who has them.
-pub fn furnish(store: &mut Store, now: Timestamp) -> Result<(), Status> {
+/// Creates the roles and bindings that every cluster has.
+pub(crate) fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
     let documents: Vec<Value> = crate::yaml::documents(include_str!("authorization/roles.yaml"))
         .expect("the roles of every cluster are YAML");
     for document in documents {
@@ -106,18 +111,18 @@ pub fn furnish(store: &mut Store, now: Timestamp) -> Result<(), Status> {
             Some("ClusterRole") => &CLUSTER_ROLE,
             _ => &CLUSTER_ROLE_BINDING,
         };
-        store.create(kind, "", document, &WriteOptions::at(now))?;
+        registry.create(kind, "", document, &WriteOptions::at(now))?;
     }
     Ok(())
 }
 
-/// A binding that names the user, by the first subject that does.
+/// A binding of the user, with the first matching subject.
 struct Binding<'a> {
     object: &'a Object,
     subject: &'a Value,
 }
 
-/// Bindings of the whole cluster first, then those of the namespace.
+/// The bindings of a user: those of the cluster first, then those of the namespace.
 fn bindings<'a>(
     store: &'a Store,
     user: &'a User,
@@ -149,8 +154,8 @@ fn is_subject(subject: &Value, user: &User, namespace_of_binding: &str) -> bool 
     }
 }
 
-/// The rules of the role that a binding names, or that there is none.
-fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<Rule>, String> {
+/// The rules of the role that a binding refers to, or the error that there is no such role.
+fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<PolicyRule>, String> {
     let reference = &binding.object.value()["roleRef"];
     let name = string(reference, "/name");
     if string(reference, "/kind") == "Role" {
@@ -162,17 +167,18 @@ fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<Rule>, String> {
     Ok(aggregated(store, role).into_iter().flat_map(own_rules).collect())
 }
 
-/// A cluster role and all that it aggregates, each once: `admin` has the rules of `edit`, which has those of `view`.
+/// A cluster role and all roles that it aggregates, without duplicates: `admin` includes `edit`,
+/// which includes `view`.
 fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
     let mut roles = vec![role];
     let mut looked_at = 0;
     while let Some(role) = roles.get(looked_at).copied() {
         looked_at += 1;
         for selector in array(role.value(), "/aggregationRule/clusterRoleSelectors") {
-            // Validation has refused a selector that does not parse.
+            // Validation has refused selectors that don't parse.
             let Some(selector) = label_selector(selector) else { continue };
             for other in store.iter(&CLUSTER_ROLE, None) {
-                let is_new = roles.iter().all(|known| known.name() != other.name());
+                let is_new = roles.iter().all(|role| role.name() != other.name());
                 if is_new && selector.matches(|key| other.label(key)) {
                     roles.push(other);
                 }
@@ -187,8 +193,8 @@ fn label_selector(selector: &Value) -> Option<LabelSelector> {
     LabelSelector::parse(&convert::label_selector_text(&selector)).ok()
 }
 
-fn own_rules(role: &Object) -> Vec<Rule> {
-    array(role.value(), "/rules").iter().map(Rule::of_json).collect()
+fn own_rules(role: &Object) -> Vec<PolicyRule> {
+    array(role.value(), "/rules").iter().map(PolicyRule::of_json).collect()
 }
 
 fn no_role(resource: &str, name: &str) -> String {

@@ -1,10 +1,13 @@
-//! The simulated cluster: the store, and the actors that step over it as a real cluster's components do.
+//! The simulated cluster: the registry, and the components that step over it like those of a real
+//! cluster.
 //!
-//! No I/O and no clock: the caller says what time it is and gets told when to call again. The actors read the store's
-//! change log like any watcher, and cost what changed. Everything random comes from one seed (S24).
+//! There is no I/O and no clock: the caller passes the time and gets the time of the next step. The
+//! components read the store's change log like any watcher, so that their work is proportional to
+//! the changes. All randomness comes from one seed (S24).
 
+mod component_context;
 mod event;
-mod event_age;
+mod event_expiry;
 pub mod garbage_collector;
 mod key;
 mod kubelet;
@@ -13,9 +16,9 @@ mod node_lifecycle;
 mod placement;
 mod pod_collector;
 mod scheduler;
+mod settings;
 mod taint_eviction;
 mod timer;
-mod world;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,9 +29,11 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
+pub use self::settings::Settings;
 
+use self::component_context::ComponentContext;
 use self::event::Recorder;
-use self::event_age::EventAges;
+use self::event_expiry::EventExpiry;
 use self::garbage_collector::GarbageCollector;
 use self::kubelet::Kubelets;
 use self::lifecycle::Lifecycles;
@@ -37,59 +42,37 @@ use self::pod_collector::PodCollector;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
-use self::world::World;
 use crate::kind::{Kind, NODE, POD};
 use crate::nodes;
-use crate::store::{Action, Change, Object, Status, Store, WriteOptions};
+use crate::object::Object;
+use crate::registry::Registry;
+use crate::status::Status;
+use crate::store::{Action, Change, Store, WriteOptions};
 
-/// The most that one step does of each thing: whoever shares the store gets a turn in between.
+/// Maximum number of items of each sort in one step, so that others get access to the store between
+/// steps.
 const STEP_MAX: usize = 32;
 
-/// So many nodes are added before the actors look at them.
-const ADDED_AT_ONCE: usize = 256;
+/// Number of nodes that are created before the components process them.
+const NODES_PER_BATCH: usize = 256;
 
-/// How the simulated cluster behaves. Times are shorter than upstream's (40 s, 40 s) where people would wait for them.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub seed: u64,
-    /// How often a kubelet renews its node's lease.
-    pub lease_renew_ms: i64,
-    /// A node whose lease is older than this is not ready.
-    pub node_monitor_grace_ms: i64,
-    /// How long the pods of a node that is gone stay.
-    pub pod_gc_delay_ms: i64,
-    /// Events that nobody has written for so long are deleted; 0: none are recorded.
-    pub event_age_ms: i64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            seed: 0,
-            lease_renew_ms: 10_000,
-            node_monitor_grace_ms: 15_000,
-            pod_gc_delay_ms: 1_000,
-            event_age_ms: 3_600_000,
-        }
-    }
-}
-
+/// A simulated cluster.
 #[derive(Debug)]
 pub struct Cluster {
-    store: Store,
+    registry: Registry,
     settings: Settings,
     rng: Pcg64Mcg,
     timers: Timers,
     recorder: Recorder,
-    event_ages: EventAges,
-    actors: Actors,
+    event_expiry: EventExpiry,
+    components: Components,
     garbage_collector: GarbageCollector,
     nodes_seen: u64,
     pods_seen: u64,
 }
 
 #[derive(Debug)]
-struct Actors {
+struct Components {
     nodes: BTreeSet<Arc<str>>,
     scheduler: Scheduler,
     kubelets: Kubelets,
@@ -99,23 +82,23 @@ struct Actors {
 }
 
 impl Cluster {
-    /// A cluster over what is in the store already.
+    /// A cluster over the objects that the registry has already.
     pub fn new(
-        store: Store,
+        registry: Registry,
         settings: Settings,
         lifecycles: Lifecycles,
         now: Timestamp,
-    ) -> Cluster {
+    ) -> Self {
         let mut timers = Timers::default();
         timers.set(Timestamp(now.0 + EXPIRE_EVENTS_MS), Timer::ExpireEvents);
-        let mut cluster = Cluster {
-            store,
+        let mut cluster = Self {
+            registry,
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
             settings,
             timers,
             recorder: Recorder::default(),
-            event_ages: EventAges::default(),
-            actors: Actors {
+            event_expiry: EventExpiry::default(),
+            components: Components {
                 nodes: BTreeSet::new(),
                 scheduler: Scheduler::default(),
                 kubelets: Kubelets::new(lifecycles),
@@ -132,44 +115,50 @@ impl Cluster {
         cluster
     }
 
+    /// The store, for reads.
     pub fn store(&self) -> &Store {
-        &self.store
+        self.registry.store()
     }
 
-    /// Clients' writes go here; call [`step`](Cluster::step) soon after.
-    pub fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
+    /// The registry, for the writes of clients. Call [`step`](Cluster::step) soon after a write.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
     }
 
-    /// Adds nodes that are healthy from the start.
+    /// Adds nodes that are ready from the start.
+    ///
+    /// # Errors
+    ///
+    /// The first node that the registry refuses.
     pub fn add_nodes(&mut self, nodes: Vec<Value>, now: Timestamp) -> Result<(), Status> {
         for (count, mut node) in (1..).zip(nodes) {
             nodes::set_healthy(&mut node, now);
-            self.store.create(&NODE, "", node, &WriteOptions::at(now))?;
-            // The actors see each node while the store still has its tree at hand.
-            if count % ADDED_AT_ONCE == 0 {
+            self.registry.create(&NODE, "", node, &WriteOptions::at(now))?;
+            // Process the nodes in batches, while the store still has their trees.
+            if count % NODES_PER_BATCH == 0 {
                 self.settle(now);
             }
         }
         Ok(())
     }
 
-    /// Does a part of what is due. Returns when to call again: `now` if there is more to do at once.
+    /// Does a part of the due work. Returns the time of the next step, which is `now` if more work
+    /// is due; `None` if no work is scheduled.
     pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
         let nodes = self.follow_nodes(now);
         let pods = self.follow_pods(now);
-        let (actors, mut world) = self.split(now);
-        let bindings = actors.scheduler.step(&mut world, STEP_MAX);
+        let (components, mut context) = self.split(now);
+        let bindings = components.scheduler.step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
-        let garbage = self.garbage_collector.step(&mut self.store, now, STEP_MAX);
-        // What this step wrote is read in the next one.
+        let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
+        // The next step reads what this step wrote.
         if nodes || pods || bindings || timers || garbage || self.has_unread() {
             return Some(now);
         }
         self.timers.next()
     }
 
-    /// Steps until nothing is left to do at this instant; returns when something is due next.
+    /// Steps until no work is due at `now`. Returns the time at which work is due next.
     pub fn settle(&mut self, now: Timestamp) -> Option<Timestamp> {
         loop {
             match self.step(now) {
@@ -181,37 +170,37 @@ impl Cluster {
 
     fn has_unread(&self) -> bool {
         let unread = |kind: &'static Kind, seen: u64| {
-            self.store.changes_since(kind, seen, 1).map_or(true, |changes| !changes.is_empty())
+            self.store().changes_since(kind, seen, 1).map_or(true, |changes| !changes.is_empty())
         };
         unread(&NODE, self.nodes_seen) || unread(&POD, self.pods_seen)
     }
 
-    fn split(&mut self, now: Timestamp) -> (&mut Actors, World<'_>) {
-        let world = World {
+    fn split(&mut self, now: Timestamp) -> (&mut Components, ComponentContext<'_>) {
+        let context = ComponentContext {
             now,
-            store: &mut self.store,
+            registry: &mut self.registry,
             rng: &mut self.rng,
             timers: &mut self.timers,
             recorder: &mut self.recorder,
             settings: &self.settings,
         };
-        (&mut self.actors, world)
+        (&mut self.components, context)
     }
 
-    /// Returns whether there may be more.
+    /// Processes changes of nodes; returns whether there may be more.
     fn follow_nodes(&mut self, now: Timestamp) -> bool {
-        let Ok(changes) = self.store.changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
+        let Ok(changes) = self.store().changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
             self.list_nodes(now);
             return true;
         };
         for change in &changes {
             self.nodes_seen = change.resource_version;
-            let is_last = is_last(&self.store, &NODE, change);
-            let (actors, mut world) = self.split(now);
+            let is_last = is_last(self.store(), &NODE, change);
+            let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => actors.delete_node(&mut world, change.object.name()),
+                Action::Deleted => components.delete_node(&mut context, change.object.name()),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_node(&mut world, &change.object.warm());
+                    components.apply_node(&mut context, &change.object.with_tree());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -220,18 +209,18 @@ impl Cluster {
     }
 
     fn follow_pods(&mut self, now: Timestamp) -> bool {
-        let Ok(changes) = self.store.changes_since(&POD, self.pods_seen, STEP_MAX) else {
+        let Ok(changes) = self.store().changes_since(&POD, self.pods_seen, STEP_MAX) else {
             self.list_pods(now);
             return true;
         };
         for change in &changes {
             self.pods_seen = change.resource_version;
-            let is_last = is_last(&self.store, &POD, change);
-            let (actors, mut world) = self.split(now);
+            let is_last = is_last(self.store(), &POD, change);
+            let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => actors.delete_pod(&change.object),
+                Action::Deleted => components.delete_pod(&change.object),
                 Action::Added | Action::Modified if is_last => {
-                    actors.apply_pod(&mut world, &change.object.warm());
+                    components.apply_pod(&mut context, &change.object.with_tree());
                 }
                 Action::Added | Action::Modified => {}
             }
@@ -239,46 +228,46 @@ impl Cluster {
         changes.len() == STEP_MAX
     }
 
-    /// Starts from what there is: at first, and when changes were missed.
+    /// Processes all nodes: at the start, and when changes were missed.
     fn list_nodes(&mut self, now: Timestamp) {
-        self.nodes_seen = self.store.resource_version();
-        let nodes: Vec<Arc<Object>> = self.store.iter(&NODE, None).cloned().collect();
-        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
-        let (actors, mut world) = self.split(now);
+        self.nodes_seen = self.store().resource_version();
+        let nodes: Vec<Arc<Object>> = self.store().iter(&NODE, None).cloned().collect();
+        let existing: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let (components, mut context) = self.split(now);
         let gone: Vec<Arc<str>> =
-            actors.nodes.iter().filter(|name| !there.contains(&***name)).cloned().collect();
+            components.nodes.iter().filter(|name| !existing.contains(&***name)).cloned().collect();
         for name in gone {
-            actors.delete_node(&mut world, &name);
+            components.delete_node(&mut context, &name);
         }
         for node in &nodes {
-            actors.apply_node(&mut world, &node.warm());
+            components.apply_node(&mut context, &node.with_tree());
         }
     }
 
     fn list_pods(&mut self, now: Timestamp) {
-        self.pods_seen = self.store.resource_version();
-        let pods: Vec<Arc<Object>> = self.store.iter(&POD, None).cloned().collect();
-        let there: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
-        let (actors, mut world) = self.split(now);
-        actors.scheduler.retain(&there);
-        actors.kubelets.retain(&there);
+        self.pods_seen = self.store().resource_version();
+        let pods: Vec<Arc<Object>> = self.store().iter(&POD, None).cloned().collect();
+        let existing: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
+        let (components, mut context) = self.split(now);
+        components.scheduler.retain(&existing);
+        components.kubelets.retain(&existing);
         for pod in &pods {
-            actors.apply_pod(&mut world, &pod.warm());
+            components.apply_pod(&mut context, &pod.with_tree());
         }
     }
 
     fn fire_timers(&mut self, now: Timestamp) -> bool {
         for _ in 0..STEP_MAX {
             let Some((at, timer)) = self.timers.pop(now) else { return false };
-            let (actors, mut world) = self.split(now);
+            let (components, mut context) = self.split(now);
             match timer {
-                Timer::Pod { uid } => actors.kubelets.fire_pod(&mut world, at, &uid),
-                Timer::Heartbeat { slot } => actors.kubelets.fire_heartbeat(&mut world, slot),
-                Timer::Lease { node } => actors.node_lifecycle.fire(&mut world, at, &node),
-                Timer::Evict { pod } => actors.taint_eviction.fire(&mut world, &pod),
-                Timer::CollectPods { node } => actors.pod_collector.fire(&mut world, &node),
+                Timer::Pod { uid } => components.kubelets.fire_pod(&mut context, at, &uid),
+                Timer::Heartbeat { slot } => components.kubelets.fire_heartbeat(&mut context, slot),
+                Timer::Lease { node } => components.node_lifecycle.fire(&mut context, at, &node),
+                Timer::Evict { pod } => components.taint_eviction.fire(&mut context, &pod),
+                Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
                 Timer::ExpireEvents => {
-                    self.event_ages.expire(&mut self.store, now, self.settings.event_age_ms);
+                    self.event_expiry.expire(&mut self.registry, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
                     self.timers.set(next, Timer::ExpireEvents);
                 }
@@ -288,10 +277,11 @@ impl Cluster {
     }
 }
 
-/// How often old events are looked for.
+/// Interval at which old events are deleted.
 const EXPIRE_EVENTS_MS: i64 = 60_000;
 
-/// Whether no later change of the object is on its way: actors act on states, so the last one is enough.
+/// Whether the change is the latest one of its object. Components act on states, so they skip all
+/// others.
 fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
     let object = &change.object;
     store
@@ -299,35 +289,35 @@ fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
         .is_some_and(|current| current.resource_version() == change.resource_version)
 }
 
-impl Actors {
-    fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+impl Components {
+    fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if !self.nodes.contains(node.name()) {
             self.nodes.insert(node.name().into());
         }
-        self.kubelets.apply_node(world, node);
-        if world.node_version(node.name()).is_some_and(|now| now != node.resource_version()) {
-            // Its kubelet has just completed it: that change is the one to look at.
+        self.kubelets.apply_node(context, node);
+        if context.node_version(node.name()).is_some_and(|now| now != node.resource_version()) {
+            // Its kubelet has just updated the node; that change follows.
             return;
         }
         self.scheduler.apply_node(node);
-        self.node_lifecycle.apply_node(world, node);
-        self.taint_eviction.apply_node(world, node);
+        self.node_lifecycle.apply_node(context, node);
+        self.taint_eviction.apply_node(context, node);
     }
 
-    fn delete_node(&mut self, world: &mut World<'_>, name: &str) {
+    fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
         self.nodes.remove(name);
         self.scheduler.delete_node(name);
         self.node_lifecycle.delete_node(name);
         self.taint_eviction.delete_node(name);
-        self.kubelets.delete_node(world, name);
-        self.pod_collector.delete_node(world, name);
+        self.kubelets.delete_node(context, name);
+        self.pod_collector.delete_node(context, name);
     }
 
-    fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+    fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         self.scheduler.apply_pod(pod);
-        self.taint_eviction.apply_pod(world, pod);
-        self.kubelets.apply_pod(world, pod);
-        self.pod_collector.apply_pod(world, pod);
+        self.taint_eviction.apply_pod(context, pod);
+        self.kubelets.apply_pod(context, pod);
+        self.pod_collector.apply_pod(context, pod);
     }
 
     fn delete_pod(&mut self, pod: &Object) {

@@ -1,26 +1,27 @@
-//! Conditions in an object's status, as every writer of one sets them.
+//! Conditions in the status of objects.
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
-use crate::store::Object;
+use crate::object::Object;
 
 /// Replaces the condition of the same type, or adds it.
-pub fn set(status: &mut Value, condition: Value) {
+pub(crate) fn set(status: &mut Value, condition: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
     if let Some(conditions) = status["conditions"].as_array_mut() {
-        match conditions.iter_mut().find(|known| known["type"] == condition["type"]) {
-            Some(known) => *known = condition,
+        match conditions.iter_mut().find(|other| other["type"] == condition["type"]) {
+            Some(other) => *other = condition,
             None => conditions.push(condition),
         }
     }
 }
 
-/// The status of a pod that is to be deleted for something that is no fault of its own.
-pub fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestamp) -> Value {
+/// The status of a pod with the condition DisruptionTarget, because it is about to be deleted by
+/// the control plane.
+pub(crate) fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestamp) -> Value {
     let generation = pod.value()["metadata"].get("generation").cloned();
     let condition = json!({
         "type": "DisruptionTarget",

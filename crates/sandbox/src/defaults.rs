@@ -1,5 +1,5 @@
-//! What the server fills in when an object is written (S9): upstream's `SetDefaults_…` functions, and the form in which its
-//! encoder writes the result back. Pure, and idempotent: applying it twice changes nothing.
+//! The server's defaults (S9): upstream's `SetDefaults_…` functions, and the form in which its
+//! encoder writes objects. Pure and idempotent.
 
 mod daemon_set;
 mod deployment;
@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use crate::kind::Kind;
 use crate::schema;
 
-/// Fills in the defaults of `object`, and brings it into the form in which the server serves it.
-/// An object that is no JSON object is left alone; `validation::decode` refuses it.
+/// Sets the defaults of `object` and normalizes it to the form in which the server returns it.
+/// Ignores a value that is not a JSON object, which `validation::decode` refuses.
 pub fn apply(kind: &Kind, object: &mut Value) {
     schema::normalize(kind, object);
     let Some(fields) = object.as_object_mut() else { return };
@@ -45,22 +45,22 @@ pub fn apply(kind: &Kind, object: &mut Value) {
 
 type Fields = Map<String, Value>;
 
-/// The struct at `name`, made if it is not there.
+/// The struct at `name`, created if it is absent.
 fn struct_at<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
     let field = fields.entry(name).or_insert(Value::Null);
     if !field.is_object() {
         *field = Value::Object(Map::new());
     }
-    field.as_object_mut().expect("it was made an object")
+    field.as_object_mut().expect("just made an object")
 }
 
-/// The struct at `name`, if there is one.
+/// The struct at `name`; `None` if there is none.
 fn struct_maybe<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
     fields.get_mut(name)?.as_object_mut()
 }
 
-/// A field that became a list keeps its old name for the first item. Where the two differ the old one counts, as old
-/// clients know no other.
+/// Synchronises a list with the older field for its first item. If they differ, the older field
+/// counts, because old clients know only that one.
 fn first_of_many(
     fields: &mut Fields,
     one: &str,
@@ -86,7 +86,7 @@ fn structs_in<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Sets a field that is not there.
+/// Sets a field that is absent.
 fn default(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     if !fields.contains_key(name) {
         fields.insert(name.to_owned(), value.into());

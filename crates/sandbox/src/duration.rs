@@ -1,16 +1,16 @@
-//! Durations as people write them in files: `300ms`, `1.5s`, `2m`, `1h`.
+//! Durations in files: `300ms`, `1.5s`, `2m`, `1h`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A duration in milliseconds, at most a million of the unit that it is written in.
+/// A duration in milliseconds, written as a number with a unit. The number is at most a million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Duration(pub i64);
 
 impl Duration {
-    /// The same as the standard library's type.
+    /// The duration as the standard library's type.
     pub fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0).unwrap_or(0))
     }
@@ -19,8 +19,8 @@ impl Duration {
 impl TryFrom<String> for Duration {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Duration, String> {
-        let wrong = || format!("{text:?} is no duration such as 300ms, 1.5s or 2m");
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a duration such as 300ms, 1.5s or 2m");
         let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(at);
         let unit_ms = match unit {
@@ -35,17 +35,17 @@ impl TryFrom<String> for Duration {
             return Err(wrong());
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most 3.6e12")]
-        Ok(Duration((number * unit_ms).round() as i64))
+        Ok(Self((number * unit_ms).round() as i64))
     }
 }
 
 impl From<Duration> for String {
-    fn from(duration: Duration) -> String {
+    fn from(duration: Duration) -> Self {
         duration.to_string()
     }
 }
 
-/// In the largest unit that leaves no fraction.
+/// Prints the largest unit that needs no fraction.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit_ms, unit) = [(3_600_000, "h"), (60_000, "m"), (1000, "s")]
@@ -60,9 +60,9 @@ impl fmt::Display for Duration {
 mod tests {
     use super::*;
 
-    /// S22: a duration is printed in a form that reads as the same duration.
+    /// S22: a printed duration parses to the same duration.
     #[test]
-    fn what_is_printed_reads_as_the_same_duration() {
+    fn printed_durations_parse_to_the_same_value() {
         for (text, ms, printed) in [
             ("300ms", 300, "300ms"),
             ("1.5s", 1500, "1500ms"),

@@ -1,70 +1,101 @@
-//! The kinds that the sandbox serves: one table, read by the store, the HTTP front, the printers and the validators (S2).
+//! The table of the kinds that the sandbox serves. The store, the API server, the printers and the
+//! validators read it (S2).
 //!
-//! Adding a kind is adding a row. Rows are `&'static`, so that they pass freely between parts; a kind that is defined at
-//! run time gets its row by [`Kinds::add`].
+//! A new kind is a new row. Rows are `&'static`, so that they can be passed around freely; a kind
+//! that is defined at run time is added with [`Kinds::add`].
 
-/// One served resource: its names, its scope, and what may be done with it.
+/// A row of the table: one served resource.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
+    /// The version: `v1`.
     pub version: &'static str,
+    /// The kind: `DaemonSet`.
     pub kind: &'static str,
+    /// The resource name in URLs: `daemonsets`.
     pub plural: &'static str,
+    /// The singular resource name: `daemonset`.
     pub singular: &'static str,
+    /// The short names for kubectl: `ds`.
     pub short_names: &'static [&'static str],
+    /// The categories for kubectl, such as `all`.
     pub categories: &'static [&'static str],
+    /// Whether the objects are in namespaces.
     pub namespaced: bool,
+    /// The supported verbs of the main resource.
     pub verbs: &'static [Verb],
+    /// The supported subresources.
     pub subresources: &'static [Subresource],
-    /// Field labels that a field selector may name, beside `metadata.name` and `metadata.namespace`.
+    /// The fields that field selectors support besides `metadata.name` and `metadata.namespace`.
     pub field_labels: FieldLabels,
-    /// What the registry does beyond the rules of every kind.
+    /// The rules of the registry that only some kinds have.
     pub strategy: Strategy,
-    /// The kind in whose form objects are stored, if that is another one: the two share one store.
-    pub stored_as: Option<&'static Kind>,
+    /// The kind in whose form the objects are stored, if it is another one: both kinds serve the
+    /// same objects.
+    pub stored_as: Option<&'static Self>,
 }
 
-/// What a client may do with the main resource; the order is that of discovery.
+/// A verb of the main resource, in the order of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
+    /// Create an object.
     Create,
+    /// Delete an object.
     Delete,
+    /// Delete all objects that a list selects.
     DeleteCollection,
+    /// Get an object by its name.
     Get,
+    /// List the objects of a namespace or of the cluster.
     List,
+    /// Change a part of an object.
     Patch,
+    /// Replace an object.
     Update,
+    /// Follow the changes of a list.
     Watch,
 }
 
+/// A subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subresource {
+    /// `status`: the status of an object.
     Status,
+    /// `binding`: the node of a pod.
     Binding,
+    /// `eviction`: the deletion of a pod, with respect to disruption budgets.
     Eviction,
+    /// `finalize`: the finalizers in a namespace's spec.
     Finalize,
+    /// `token`: tokens of a service account.
     Token,
 }
 
-/// The field labels of a kind; the two forms are refused in different words upstream.
+/// The fields that field selectors of a kind support. Upstream has different error messages for the
+/// two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldLabels {
-    /// `metadata.name` and `metadata.namespace` alone.
+    /// Only `metadata.name` and `metadata.namespace`.
     Metadata,
-    /// The kind has a list of its own.
+    /// A list of further fields.
     Listed(&'static [&'static str]),
 }
 
-/// What the registry does for a kind beyond the rules of every kind.
+/// The rules of the registry that a kind has in addition to the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// No additional rules.
     Plain,
+    /// The finalizers and the phase of namespaces.
     Namespace,
+    /// Nodes, whose status is kept when they are created.
     Node,
+    /// Admission, binding and graceful deletion of pods.
     Pod,
+    /// The generations of DaemonSets.
     DaemonSet,
-    /// Nothing here acts on it: it is checked in dry runs, and refused otherwise.
+    /// Nothing in the sandbox acts on the kind. Objects are checked in dry runs and never stored.
     OnlyChecked,
 }
 
@@ -112,6 +143,7 @@ const EVENT_FIELDS: &[&str] = &[
     "type",
 ];
 
+/// ConfigMaps.
 pub static CONFIG_MAP: Kind = Kind {
     kind: "ConfigMap",
     plural: "configmaps",
@@ -120,6 +152,7 @@ pub static CONFIG_MAP: Kind = Kind {
     ..PLAIN
 };
 
+/// Events of the core group.
 pub static EVENT: Kind = Kind {
     kind: "Event",
     plural: "events",
@@ -129,6 +162,7 @@ pub static EVENT: Kind = Kind {
     ..PLAIN
 };
 
+/// Namespaces.
 pub static NAMESPACE: Kind = Kind {
     kind: "Namespace",
     plural: "namespaces",
@@ -142,6 +176,7 @@ pub static NAMESPACE: Kind = Kind {
     ..PLAIN
 };
 
+/// Nodes.
 pub static NODE: Kind = Kind {
     kind: "Node",
     plural: "nodes",
@@ -154,6 +189,7 @@ pub static NODE: Kind = Kind {
     ..PLAIN
 };
 
+/// Pods.
 pub static POD: Kind = Kind {
     kind: "Pod",
     plural: "pods",
@@ -176,6 +212,7 @@ pub static POD: Kind = Kind {
     ..PLAIN
 };
 
+/// Secrets.
 pub static SECRET: Kind = Kind {
     kind: "Secret",
     plural: "secrets",
@@ -184,6 +221,7 @@ pub static SECRET: Kind = Kind {
     ..PLAIN
 };
 
+/// Services, which are only checked.
 pub static SERVICE: Kind = Kind {
     kind: "Service",
     plural: "services",
@@ -194,6 +232,7 @@ pub static SERVICE: Kind = Kind {
     ..PLAIN
 };
 
+/// ServiceAccounts.
 pub static SERVICE_ACCOUNT: Kind = Kind {
     kind: "ServiceAccount",
     plural: "serviceaccounts",
@@ -203,6 +242,7 @@ pub static SERVICE_ACCOUNT: Kind = Kind {
     ..PLAIN
 };
 
+/// ControllerRevisions.
 pub static CONTROLLER_REVISION: Kind = Kind {
     group: "apps",
     kind: "ControllerRevision",
@@ -211,6 +251,7 @@ pub static CONTROLLER_REVISION: Kind = Kind {
     ..PLAIN
 };
 
+/// DaemonSets.
 pub static DAEMON_SET: Kind = Kind {
     group: "apps",
     kind: "DaemonSet",
@@ -223,6 +264,7 @@ pub static DAEMON_SET: Kind = Kind {
     ..PLAIN
 };
 
+/// Deployments, which are only checked.
 pub static DEPLOYMENT: Kind = Kind {
     group: "apps",
     kind: "Deployment",
@@ -234,6 +276,7 @@ pub static DEPLOYMENT: Kind = Kind {
     ..PLAIN
 };
 
+/// Leases.
 pub static LEASE: Kind = Kind {
     group: "coordination.k8s.io",
     kind: "Lease",
@@ -242,7 +285,7 @@ pub static LEASE: Kind = Kind {
     ..PLAIN
 };
 
-/// The newer form of the same objects as [`EVENT`].
+/// Events of events.k8s.io: a newer form of the same objects as [`EVENT`].
 pub static EVENTS_EVENT: Kind = Kind {
     group: "events.k8s.io",
     kind: "Event",
@@ -265,6 +308,7 @@ pub static EVENTS_EVENT: Kind = Kind {
     ..PLAIN
 };
 
+/// PodDisruptionBudgets, which are only checked.
 pub static POD_DISRUPTION_BUDGET: Kind = Kind {
     group: "policy",
     kind: "PodDisruptionBudget",
@@ -275,9 +319,10 @@ pub static POD_DISRUPTION_BUDGET: Kind = Kind {
     ..PLAIN
 };
 
-/// Who may do what: see `crate::authorization`.
+/// The common columns of the RBAC kinds, which `crate::authorization` evaluates.
 const RBAC: Kind = Kind { group: "rbac.authorization.k8s.io", ..PLAIN };
 
+/// ClusterRoleBindings.
 pub static CLUSTER_ROLE_BINDING: Kind = Kind {
     kind: "ClusterRoleBinding",
     plural: "clusterrolebindings",
@@ -286,6 +331,7 @@ pub static CLUSTER_ROLE_BINDING: Kind = Kind {
     ..RBAC
 };
 
+/// ClusterRoles.
 pub static CLUSTER_ROLE: Kind = Kind {
     kind: "ClusterRole",
     plural: "clusterroles",
@@ -294,12 +340,14 @@ pub static CLUSTER_ROLE: Kind = Kind {
     ..RBAC
 };
 
+/// RoleBindings.
 pub static ROLE_BINDING: Kind =
     Kind { kind: "RoleBinding", plural: "rolebindings", singular: "rolebinding", ..RBAC };
 
+/// Roles.
 pub static ROLE: Kind = Kind { kind: "Role", plural: "roles", singular: "role", ..RBAC };
 
-/// Every built-in row, in the order of discovery.
+/// All built-in rows, in the order of discovery.
 pub static BUILT_IN: &[&Kind] = &[
     &CONFIG_MAP,
     &EVENT,
@@ -322,7 +370,7 @@ pub static BUILT_IN: &[&Kind] = &[
 ];
 
 impl Kind {
-    /// `v1`, `apps/v1`.
+    /// The group and version: `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
@@ -331,26 +379,26 @@ impl Kind {
         }
     }
 
-    /// `PodList`.
+    /// The kind of a list: `PodList`.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
     }
 
-    /// `pods`, `daemonsets.apps`: the resource as upstream's messages name it.
+    /// The resource in upstream's messages: `pods`, `daemonsets.apps`.
     pub fn group_resource(&self) -> String {
         qualified(self.plural, self.group)
     }
 
-    /// `Pod`, `DaemonSet.apps`: the kind as upstream's messages name it.
+    /// The kind in upstream's messages: `Pod`, `DaemonSet.apps`.
     pub fn group_kind(&self) -> String {
         qualified(self.kind, self.group)
     }
 
-    /// Whether a deletion that is done at once answers with the object, not with a Status.
+    /// Whether the response to a completed deletion is the object instead of a Status.
     pub fn returns_deleted_object(&self) -> bool {
         match self.strategy {
             Strategy::Pod => true,
-            // Upstream's table: service accounts are the other kind of ours.
+            // Upstream returns the object for service accounts as well.
             Strategy::Plain => self.group.is_empty() && self.kind == "ServiceAccount",
             Strategy::Namespace | Strategy::Node | Strategy::DaemonSet | Strategy::OnlyChecked => {
                 false
@@ -358,56 +406,55 @@ impl Kind {
         }
     }
 
+    /// Whether the kind has a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresources.contains(&Subresource::Status)
     }
 
+    /// Whether the main resource supports a verb.
     pub fn supports(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// The row in whose form the objects of this kind are stored.
-    pub fn storage(&'static self) -> &'static Kind {
+    /// The kind in whose form the objects are stored.
+    pub fn storage(&'static self) -> &'static Self {
         self.stored_as.unwrap_or(self)
     }
 }
 
 impl Verb {
+    /// The verb's name in RBAC and discovery.
     pub fn name(self) -> &'static str {
         match self {
-            Verb::Create => "create",
-            Verb::Delete => "delete",
-            Verb::DeleteCollection => "deletecollection",
-            Verb::Get => "get",
-            Verb::List => "list",
-            Verb::Patch => "patch",
-            Verb::Update => "update",
-            Verb::Watch => "watch",
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
         }
     }
 }
 
 impl Subresource {
+    /// The subresource's name in URLs.
     pub fn name(self) -> &'static str {
         match self {
-            Subresource::Status => "status",
-            Subresource::Binding => "binding",
-            Subresource::Eviction => "eviction",
-            Subresource::Finalize => "finalize",
-            Subresource::Token => "token",
+            Self::Status => "status",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
+            Self::Finalize => "finalize",
+            Self::Token => "token",
         }
     }
 
-    pub fn parse(name: &str) -> Option<Subresource> {
-        [
-            Subresource::Status,
-            Subresource::Binding,
-            Subresource::Eviction,
-            Subresource::Finalize,
-            Subresource::Token,
-        ]
-        .into_iter()
-        .find(|subresource| subresource.name() == name)
+    /// The subresource with a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Status, Self::Binding, Self::Eviction, Self::Finalize, Self::Token]
+            .into_iter()
+            .find(|subresource| subresource.name() == name)
     }
 }
 
@@ -415,7 +462,7 @@ fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_string() } else { format!("{name}.{group}") }
 }
 
-/// The rows that one server serves.
+/// The kinds that a server serves.
 #[derive(Clone, Debug)]
 pub struct Kinds {
     rows: Vec<&'static Kind>,
@@ -423,32 +470,34 @@ pub struct Kinds {
 
 impl Default for Kinds {
     fn default() -> Self {
-        Kinds { rows: BUILT_IN.to_vec() }
+        Self { rows: BUILT_IN.to_vec() }
     }
 }
 
 impl Kinds {
+    /// All kinds, in the order of discovery.
     pub fn iter(&self) -> impl Iterator<Item = &'static Kind> + '_ {
         self.rows.iter().copied()
     }
 
-    /// The row of a URL: `/apis/GROUP/VERSION/…/PLURAL`.
+    /// The kind of a URL `/apis/GROUP/VERSION/…/PLURAL`.
     pub fn by_resource(&self, group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
         self.iter().find(|row| row.group == group && row.version == version && row.plural == plural)
     }
 
-    /// The row of an object's `apiVersion` and `kind`.
+    /// The kind of an object's `apiVersion` and `kind`.
     pub fn by_api_version(&self, api_version: &str, kind: &str) -> Option<&'static Kind> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.iter().find(|row| row.group == group && row.version == version && row.kind == kind)
     }
 
-    /// The row of a group and kind, whatever the version.
+    /// The first kind with this group and kind, in any version.
     pub fn by_group_kind(&self, group: &str, kind: &str) -> Option<&'static Kind> {
         self.iter().find(|row| row.group == group && row.kind == kind)
     }
 
-    /// Serves one more kind from now on. A row lives as long as the process; false if the resource is served already.
+    /// Adds a kind, which stays in memory for the lifetime of the process. Returns false if its
+    /// resource is served already.
     pub fn add(&mut self, row: Kind) -> bool {
         if self.by_resource(row.group, row.version, row.plural).is_some() {
             return false;
@@ -462,9 +511,10 @@ impl Kinds {
 mod tests {
     use super::*;
 
-    /// S2: every row is found by its URL and by its apiVersion and kind, and no two rows share either.
+    /// S2: every kind is found by its URL and by its apiVersion and kind, and no two kinds share
+    /// either.
     #[test]
-    fn rows_are_found_by_either_key() {
+    fn kinds_are_found_by_url_and_by_name() {
         let kinds = Kinds::default();
         for row in kinds.iter() {
             assert_eq!(kinds.by_resource(row.group, row.version, row.plural), Some(row));
@@ -472,9 +522,9 @@ mod tests {
         }
     }
 
-    /// S2: a kind that comes at run time is a row like any other, and can't take another's place.
+    /// S2: a kind that is added at run time is a row like any other, and can't replace another one.
     #[test]
-    fn a_row_can_be_added_at_run_time() {
+    fn a_kind_can_be_added_at_run_time() {
         let mut kinds = Kinds::default();
         let row = || Kind {
             group: "example.dev",

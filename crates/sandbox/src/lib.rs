@@ -1,4 +1,42 @@
-//! A fake Kubernetes with simulated nodes: a store, actors that step over it, and an HTTP front.
+//! A Kubernetes API server with simulated nodes, in one process.
+//!
+//! The sandbox serves the parts of the Kubernetes API that a DaemonSet controller and `kubectl`
+//! use, over HTTPS and with the semantics and error messages of a real API server. Its nodes are
+//! simulated: kubelets, scheduler, node lifecycle controller and garbage collector act on the
+//! objects as in a real cluster, but no container runs. Objects are in memory only.
+//!
+//! # Layout
+//!
+//! From the wire to the stored object:
+//!
+//! * [`start`] runs everything: it is the only part besides the API server that uses the clock and
+//!   does I/O.
+//! * The API server authenticates and authorizes requests and negotiates the form of the response.
+//!   [`fault`] describes the errors that it can inject.
+//! * [`registry`] has the rules of every write: metadata, [`defaults`], admission, [`validation`]
+//!   and [`patch`]es.
+//! * [`store`] has the objects, a resourceVersion, and the log of changes that watches read.
+//! * [`cluster`] is the simulation: the components read the log and write through the registry, as
+//!   clients do.
+//!
+//! [`kind`] is the table of served kinds, [`object`] and [`status`] are the two types that all
+//! layers use, and [`printer`] makes the tables of `kubectl get`. Everything except for [`start`]
+//! and the API server is sans-IO: time and randomness are arguments, so that a run can be repeated
+//! exactly.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use everynode_sandbox::{NodeSource, Options, start};
+//!
+//! # async fn run() -> Result<(), everynode_sandbox::Error> {
+//! let nodes = NodeSource::Generated { nodes: 10, zones: 3 };
+//! let sandbox = start(Options { nodes, ..Options::default() }).await?;
+//! println!("export KUBECONFIG={}", sandbox.kubeconfig_path().display());
+//! sandbox.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -12,12 +50,14 @@ mod duration;
 pub mod fault;
 pub mod kind;
 pub mod nodes;
+pub mod object;
 pub mod patch;
 pub mod printer;
-mod registry;
+pub mod registry;
 mod run;
 mod schema;
 pub mod selector;
+pub mod status;
 pub mod store;
 pub mod validation;
 mod value;
@@ -25,4 +65,6 @@ pub mod yaml;
 
 pub use api::faults::OWN_USER_AGENT;
 pub use api::serve::Limits;
-pub use run::{Applied, Error, NodeSource, Options, Outcome, Refusal, Sandbox, start};
+pub use run::{
+    AppliedObject, ApplyError, ApplyOutcome, Error, NodeSource, Options, Sandbox, start,
+};

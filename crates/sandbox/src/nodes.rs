@@ -1,6 +1,6 @@
-//! The nodes that the sandbox starts with (S20): made up, or read from a real cluster's list.
+//! The initial nodes (S20): generated, or read from the node list of a real cluster.
 //!
-//! Pure: text and numbers in, Node objects out. Reading the file is the caller's.
+//! Pure: the caller reads the file.
 
 use std::collections::BTreeSet;
 
@@ -10,37 +10,69 @@ use serde_json::{Map, Value, json};
 use crate::clock::rfc3339;
 use everynode_k8s::quantity::Quantity;
 
-/// The Kubernetes release that nodes and API server say they are.
+/// The Kubernetes version of kubelets.
 pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
-/// Each node has a range of pod addresses of its own: there are not many more.
+/// Maximum number of nodes: each has its own range of pod addresses.
 pub const NODES_MAX: u32 = 40_000;
+/// Maximum number of zones.
 pub const ZONES_MAX: u32 = 1_000;
 
-/// Why a set of nodes can't be had.
+/// An error in the options or the list of the initial nodes.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
+    /// No nodes are requested.
     #[error("--nodes 0: a cluster needs at least one node")]
     NoNodes,
+    /// More than [`NODES_MAX`] nodes are requested.
     #[error("--nodes {0}: at most {NODES_MAX} nodes are simulated")]
     TooManyNodes(u32),
+    /// The number of zones is 0 or more than [`ZONES_MAX`].
     #[error("--zones {0}: must be between 1 and {ZONES_MAX}")]
     Zones(u32),
+    /// The list is neither YAML nor JSON.
     #[error("the list of nodes is neither YAML nor JSON: {0}")]
     Syntax(String),
+    /// The list contains no node.
     #[error("the list of nodes holds no node")]
     Empty,
+    /// A document is neither a node nor a list of nodes.
     #[error("document {document}: expected a Node or a List of Nodes, found {found}")]
-    Kind { document: usize, found: String },
+    Kind {
+        /// The number of the document, starting at 1.
+        document: usize,
+        /// A description of its content.
+        found: String,
+    },
+    /// A node has no name.
     #[error("item {item} has no metadata.name")]
-    Nameless { item: usize },
+    MissingName {
+        /// The number of the node, starting at 1.
+        item: usize,
+    },
+    /// A node is listed twice.
     #[error("node {node} is listed twice")]
-    Twice { node: String },
+    Duplicate {
+        /// The name of the node.
+        node: String,
+    },
+    /// A field of a node is invalid.
     #[error("node {node}: {field}: {problem}")]
-    Field { node: String, field: String, problem: String },
+    Field {
+        /// The name of the node.
+        node: String,
+        /// The path of the field.
+        field: String,
+        /// The error in the field.
+        problem: String,
+    },
 }
 
-/// `count` nodes, `node-0001` and so on, dealt out to `zones` zones in turn.
+/// Generates `count` nodes named `node-0001` and so on, spread over `zones` zones in turn.
+///
+/// # Errors
+///
+/// The number of nodes or zones is out of range.
 pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
     match (count, zones) {
         (0, _) => Err(Error::NoNodes),
@@ -54,7 +86,7 @@ pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
 
 fn generated_node(index: u32, zone: u32) -> Value {
     let name = format!("node-{:04}", index + 1);
-    let zone = format!("zone-{}", letters(zone));
+    let zone = format!("zone-{}", base26(zone));
     let mut node = json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -74,7 +106,7 @@ fn generated_node(index: u32, zone: u32) -> Value {
 }
 
 /// `a` … `z`, `aa`, `ab` …
-fn letters(mut index: u32) -> String {
+fn base26(mut index: u32) -> String {
     let mut reversed = Vec::new();
     loop {
         reversed.push(char::from(b'a' + u8::try_from(index % 26).expect("below 26")));
@@ -85,8 +117,8 @@ fn letters(mut index: u32) -> String {
     }
 }
 
-/// Fills in what a kubelet reports of itself, where absent: labels, capacity, addresses, versions and
-/// healthy conditions. `index` gives the node its addresses.
+/// Adds what a kubelet reports, where it is absent: labels, capacity, addresses and versions. The
+/// addresses depend on `index`.
 pub fn complete(node: &mut Value, index: u32) {
     let name = name_of(node).to_owned();
     complete_metadata(object(node, "metadata"), &name);
@@ -94,13 +126,13 @@ pub fn complete(node: &mut Value, index: u32) {
     complete_status(object(node, "status"), &name, index);
 }
 
-/// The address of a node that has none of its own.
+/// The address of a node without addresses.
 pub fn default_address(index: u32) -> String {
     let host = index + 2;
     format!("172.{}.{}.{}", 16 + (host >> 16), (host >> 8) & 255, host & 255)
 }
 
-/// The first three parts of the network of a node's pods: each node has a /24 of its own.
+/// The first three bytes of a node's pod network: each node has its own /24.
 pub fn default_pod_network(index: u32) -> String {
     format!("10.{}.{}.", 64 + (index >> 8) % 192, index & 255)
 }
@@ -110,7 +142,7 @@ pub fn name_of(node: &Value) -> &str {
     node["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// The object in `field`, made if it is not there.
+/// The object in a field, created if it is absent.
 fn object<'a>(parent: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let value = &mut parent[field];
     if !value.is_object() {
@@ -174,7 +206,8 @@ fn default_capacity() -> Value {
     })
 }
 
-/// Less what a kubelet keeps by default: 100 Mi of memory, a tenth of the disk.
+/// The capacity without the default reservations of a kubelet: 100 Mi of memory and a tenth of the
+/// disk.
 fn default_allocatable() -> Value {
     json!({
         "cpu": "4", "memory": "16290844Ki", "ephemeral-storage": "93478772582",
@@ -198,8 +231,8 @@ fn default_node_info(index: u32) -> Value {
     })
 }
 
-/// The conditions of a healthy node: what its kubelet says when it starts. A condition that says so already keeps
-/// its times.
+/// Sets the conditions that a healthy kubelet reports. Conditions that have these values already
+/// keep their times.
 pub fn set_healthy(node: &mut Value, now: Timestamp) {
     let healthy = [
         (
@@ -231,13 +264,13 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
     node["status"]["conditions"] = Value::Array(conditions);
 }
 
-/// Whether a condition says that the kubelet was not heard of.
-pub fn is_unknown(node: &Value) -> bool {
+/// Whether the status of a condition is Unknown, because the kubelet stopped reporting.
+pub fn has_unknown_condition(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["status"] == "Unknown")
 }
 
-/// The kubelet says once more what it said: only the time of its heartbeat changes.
+/// Updates the heartbeat time of the kubelet's conditions.
 pub fn set_heartbeat(node: &mut Value, now: Timestamp) {
     let time = rfc3339(now);
     for condition in node["status"]["conditions"].as_array_mut().into_iter().flatten() {
@@ -250,11 +283,15 @@ pub fn set_heartbeat(node: &mut Value, now: Timestamp) {
     }
 }
 
-/// The nodes of what `kubectl get nodes -o yaml` (or `-o json`) printed.
+/// Reads the output of `kubectl get nodes -o yaml` (or `-o json`).
 ///
-/// Kept: names, labels, annotations, taints, capacity, allocatable, addresses, versions. Dropped: what
-/// belongs to the other cluster's API server (uid, managedFields …), its images and volumes, and its
-/// conditions with the taints that they caused: here each node starts healthy.
+/// Keeps names, labels, annotations, taints, capacity, allocatable, addresses and versions. Drops
+/// the metadata of the other cluster's API server (uid, managedFields …), images and volumes, and
+/// the conditions with their taints, because all nodes start healthy.
+///
+/// # Errors
+///
+/// The list is malformed, or a node is invalid or listed twice.
 pub fn parse(text: &str) -> Result<Vec<Value>, Error> {
     let mut nodes = Vec::new();
     for (index, document) in documents(text)?.into_iter().enumerate() {
@@ -265,9 +302,9 @@ pub fn parse(text: &str) -> Result<Vec<Value>, Error> {
     }
     let mut names = BTreeSet::new();
     for (index, node) in (0u32..).zip(&mut nodes) {
-        clean(node, index)?;
+        normalize(node, index)?;
         if !names.insert(name_of(node).to_owned()) {
-            return Err(Error::Twice { node: name_of(node).to_owned() });
+            return Err(Error::Duplicate { node: name_of(node).to_owned() });
         }
     }
     Ok(nodes)
@@ -280,7 +317,7 @@ fn documents(text: &str) -> Result<Vec<Value>, Error> {
             .collect::<Result<_, _>>()
             .map_err(|error| Error::Syntax(error.to_string()))
     } else {
-        // The file is the user's own: a list of thousands of nodes is no attack.
+        // The file is the user's own, so there is no limit on its size.
         let options = serde_saphyr::options! { budget: None };
         serde_saphyr::from_multiple_with_options(text, options)
             .map_err(|error| Error::Syntax(error.to_string().replace('\n', " ")))
@@ -308,11 +345,11 @@ fn collect(document: Value, number: usize, nodes: &mut Vec<Value>) -> Result<(),
     }
 }
 
-/// Brings one listed node into the form of a generated one.
-fn clean(node: &mut Value, index: u32) -> Result<(), Error> {
+/// Converts a listed node to the form of a generated one.
+fn normalize(node: &mut Value, index: u32) -> Result<(), Error> {
     let name = match node["metadata"]["name"].as_str() {
         Some(name) if !name.is_empty() => name.to_owned(),
-        _ => return Err(Error::Nameless { item: index as usize + 1 }),
+        _ => return Err(Error::MissingName { item: index as usize + 1 }),
     };
     check(node).map_err(|(field, problem)| Error::Field { node: name, field, problem })?;
     retain(object(node, "metadata"), &["name", "labels", "annotations"]);
@@ -322,7 +359,7 @@ fn clean(node: &mut Value, index: u32) -> Result<(), Error> {
         &["capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo"],
     );
     if let Some(Value::Array(taints)) = node["spec"].get_mut("taints") {
-        taints.retain(|taint| !caused_by_condition(taint["key"].as_str().unwrap_or_default()));
+        taints.retain(|taint| !is_condition_taint(taint["key"].as_str().unwrap_or_default()));
     }
     node["apiVersion"] = json!("v1");
     complete(node, index);
@@ -333,8 +370,8 @@ fn retain(fields: &mut Map<String, Value>, kept: &[&str]) {
     fields.retain(|field, value| kept.contains(&field.as_str()) && !value.is_null());
 }
 
-/// The taints that the node lifecycle controller sets and clears by condition.
-pub fn caused_by_condition(key: &str) -> bool {
+/// Whether the node lifecycle controller manages taints with this key.
+pub fn is_condition_taint(key: &str) -> bool {
     matches!(
         key,
         "node.kubernetes.io/not-ready"
@@ -384,7 +421,10 @@ fn check_quantities(value: &Value, field: &str) -> Result<(), Problem> {
     };
     for (resource, value) in entries {
         if Quantity::of_json(value).is_err() {
-            return Err(problem(format!("{field}.{resource}"), format!("{value} is no quantity")));
+            return Err(problem(
+                format!("{field}.{resource}"),
+                format!("{value} is not a quantity"),
+            ));
         }
     }
     Ok(())
@@ -406,7 +446,7 @@ fn check_taints(taints: &Value) -> Result<(), Problem> {
         ) {
             return Err(problem(
                 format!("spec.taints[{index}].effect"),
-                format!("{} is no taint effect", taint["effect"]),
+                format!("{} is not a taint effect", taint["effect"]),
             ));
         }
     }
@@ -417,7 +457,7 @@ fn check_taints(taints: &Value) -> Result<(), Problem> {
 mod tests {
     use super::*;
 
-    /// S20: generated nodes carry the labels, the capacity and the addresses that real nodes have.
+    /// S20: generated nodes have the labels, capacity and addresses of real nodes.
     #[test]
     fn generated_nodes_look_like_real_ones() {
         let nodes = generate(5, 3).unwrap();
@@ -433,9 +473,9 @@ mod tests {
         assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], KUBERNETES_VERSION);
     }
 
-    /// S20: no two of many nodes share an address range.
+    /// S20: no two of many nodes have the same address range.
     #[test]
-    fn ten_thousand_nodes_have_ranges_of_their_own() {
+    fn ten_thousand_nodes_have_distinct_address_ranges() {
         let nodes = generate(10_000, 26).unwrap();
         let ranges: BTreeSet<&str> =
             nodes.iter().filter_map(|node| node["spec"]["podCIDR"].as_str()).collect();
@@ -443,7 +483,7 @@ mod tests {
         assert_eq!(name_of(&nodes[9_999]), "node-10000");
     }
 
-    /// S20: impossible numbers are refused by name.
+    /// S20: impossible numbers are refused, and the error names the option.
     #[test]
     fn impossible_numbers_are_refused() {
         assert_eq!(generate(0, 1), Err(Error::NoNodes));
@@ -451,10 +491,7 @@ mod tests {
         assert_eq!(generate(1, ZONES_MAX + 1), Err(Error::Zones(ZONES_MAX + 1)));
         assert_eq!(generate(2, ZONES_MAX).map(|nodes| nodes.len()), Ok(2));
         assert_eq!(generate(NODES_MAX + 1, 1), Err(Error::TooManyNodes(NODES_MAX + 1)));
-        assert_eq!(
-            (letters(25), letters(26), letters(701)),
-            ("z".into(), "aa".into(), "zz".into())
-        );
+        assert_eq!((base26(25), base26(26), base26(701)), ("z".into(), "aa".into(), "zz".into()));
     }
 
     const LISTED: &str = "
@@ -481,9 +518,10 @@ items:
     images: [{names: [a, b]}]
 ";
 
-    /// S20: a real cluster's list keeps taints, labels and allocatable; the old server's marks go.
+    /// S20: a node of a real cluster keeps its taints, labels and allocatable, and loses the
+    /// metadata of its server.
     #[test]
-    fn a_listed_node_keeps_its_shape_and_loses_its_marks() {
+    fn a_listed_node_keeps_its_properties_and_loses_its_server_metadata() {
         let nodes = parse(LISTED).unwrap();
         let node = &nodes[0];
         assert_eq!(node["metadata"]["labels"]["gpu"], "true");
@@ -500,7 +538,7 @@ items:
         assert!(node["status"].get("conditions").is_none());
     }
 
-    /// S20: JSON is read as well, a single node or several documents.
+    /// S20: JSON, single nodes and several documents are read as well.
     #[test]
     fn json_and_single_documents_are_read() {
         let json = r#"{"kind":"Node","metadata":{"name":"a"}}"#;
@@ -509,7 +547,7 @@ items:
         assert_eq!(parse(yaml).unwrap().len(), 2);
     }
 
-    /// S20: what is wrong is named with its node and field.
+    /// S20: an error names the node and the field.
     #[test]
     fn errors_name_node_and_field() {
         for (text, expected) in [
@@ -518,12 +556,13 @@ items:
             ("just a string", "document 1: expected a Node or a List of Nodes, found no object"),
             ("kind: Node", "item 1 has no metadata.name"),
             (
-                "kind: List\nitems: [{kind: Node, metadata: {name: a}}, {kind: Node, metadata: {name: a}}]",
+                "kind: List\nitems: [{kind: Node, metadata: {name: a}}, {kind: Node, metadata: \
+                 {name: a}}]",
                 "node a is listed twice",
             ),
             (
                 "kind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: many}}",
-                "node a: status.allocatable.cpu: \"many\" is no quantity",
+                "node a: status.allocatable.cpu: \"many\" is not a quantity",
             ),
             (
                 "kind: Node\nmetadata: {name: a, labels: {x: 1}}",
@@ -531,7 +570,7 @@ items:
             ),
             (
                 "kind: Node\nmetadata: {name: a}\nspec: {taints: [{key: k, effect: Never}]}",
-                "node a: spec.taints[0].effect: \"Never\" is no taint effect",
+                "node a: spec.taints[0].effect: \"Never\" is not a taint effect",
             ),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), expected);

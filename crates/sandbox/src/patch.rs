@@ -1,7 +1,7 @@
-//! Patches of the three kinds that clients send: JSON patch (RFC 6902), JSON merge patch (RFC 7396), and Kubernetes'
-//! strategic merge patch (S5). Pure functions from an object and a patch to the patched object.
+//! JSON patch (RFC 6902), JSON merge patch (RFC 7396) and Kubernetes' strategic merge patch (S5),
+//! as pure functions from an object and a patch to the patched object.
 //!
-//! What a patch may change (names, status and spec apart, validation) is the registry's business, not decided here.
+//! The registry decides which changes a patch may make.
 
 mod go_text;
 mod json;
@@ -11,30 +11,35 @@ mod strategic;
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::store::{Details, Reason, Status};
+use crate::status::{Details, Reason, Status};
 
 pub(crate) use go_text::value as go_text;
 pub use schema::{PatchMeta, merge_key};
 
-/// The form of a patch, told by its content type.
+/// The form of a patch, which its content type determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
+    /// A JSON patch.
     Json,
+    /// A JSON merge patch.
     Merge,
+    /// A strategic merge patch.
     StrategicMerge,
 }
 
 impl PatchType {
-    /// The form that a Content-Type header names; parameters such as a charset are ignored.
+    /// /// The form for a Content-Type header, whose parameters are ignored.
     ///
     /// # Errors
-    /// 415, with the types that are taken; server-side apply is named, as it is the one that clients will miss.
-    pub fn parse(content_type: &str) -> Result<PatchType, Status> {
+    ///
+    /// 415 for another type, with the supported ones. The message for server-side apply differs,
+    /// because clients expect it.
+    pub fn parse(content_type: &str) -> Result<Self, Status> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match media_type.to_ascii_lowercase().as_str() {
-            "application/json-patch+json" => Ok(PatchType::Json),
-            "application/merge-patch+json" => Ok(PatchType::Merge),
-            "application/strategic-merge-patch+json" => Ok(PatchType::StrategicMerge),
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" => Ok(Self::StrategicMerge),
             "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
                 Err(Status::unsupported_media_type(format!(
                     "server-side apply ({media_type}) is not supported by this server yet - {}",
@@ -45,20 +50,23 @@ impl PatchType {
         }
     }
 
+    /// The media type of the form.
     pub fn media_type(self) -> &'static str {
         match self {
-            PatchType::Json => "application/json-patch+json",
-            PatchType::Merge => "application/merge-patch+json",
-            PatchType::StrategicMerge => "application/strategic-merge-patch+json",
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::StrategicMerge => "application/strategic-merge-patch+json",
         }
     }
 }
 
-/// The object that `patch` makes of `current`; `current` itself is never touched.
+/// Applies `patch` to a copy of `current`.
 ///
 /// # Errors
-/// 400 for a patch that is none of its form, 422 for one that can't be done to this object, 413 for one with more
-/// operations than upstream takes, 415 for a strategic merge patch of a kind whose schema is not known.
+///
+/// 400 for a patch that does not have its form, 413 for a JSON patch with too many operations, 415
+/// for a strategic merge patch of a kind without a schema, 422 for a patch that can't be applied to
+/// the object.
 pub fn apply(
     kind: &Kind,
     patch_type: PatchType,
@@ -78,7 +86,7 @@ pub fn apply(
 const SCHEMA_KNOWN: &[PatchType] = &[PatchType::Json, PatchType::Merge, PatchType::StrategicMerge];
 const SCHEMA_UNKNOWN: &[PatchType] = &[PatchType::Json, PatchType::Merge];
 
-/// A patch that does not fit its object: upstream keeps the reason to itself.
+/// 422 without a reason, as upstream, for a patch that can't be applied.
 fn failed() -> Status {
     Status::new(Reason::Invalid, "the server rejected our request due to an error in our request")
         .with_details(Details::default())
@@ -100,9 +108,10 @@ fn accepted(types: &[PatchType]) -> String {
 mod tests {
     use super::*;
 
-    /// S5, S12: a content type names its form, and one that is not served is refused with those that are.
+    /// S5, S12: a content type determines the form of the patch, and the error for another one
+    /// lists those that are supported.
     #[test]
-    fn a_content_type_names_the_form_of_the_patch() {
+    fn the_content_type_selects_the_patch_type() {
         let parsed =
             |text| PatchType::parse(text).map_err(|status| (status.code(), status.message.clone()));
         assert_eq!(parsed("application/json-patch+json"), Ok(PatchType::Json));
@@ -115,7 +124,8 @@ mod tests {
             assert_eq!(parsed(unknown), Err((415, message)));
         }
         let message = format!(
-            "server-side apply (application/apply-patch+yaml) is not supported by this server yet - {types}"
+            "server-side apply (application/apply-patch+yaml) is not supported by this server yet \
+             - {types}"
         );
         assert_eq!(parsed("application/apply-patch+yaml"), Err((415, message)));
     }

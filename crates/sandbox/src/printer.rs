@@ -1,6 +1,7 @@
-//! The tables that `kubectl get` shows (S4): per kind the columns, and per object the cells, of upstream's
-//! `pkg/printers/internalversion/printers.go`. All columns are always filled in; those of priority 1 are the wide ones,
-//! which clients hide or show. Pure: the age of things is told by `now`.
+//! The tables of `kubectl get` (S4): the columns of each kind and the cells of each object, as in
+//! upstream's `pkg/printers/internalversion/printers.go`. All columns are filled in; clients show
+//! those with priority 1 only in wide tables. Pure: the age of an object depends on the argument
+//! `now`.
 
 mod daemon_set;
 mod duration;
@@ -20,30 +21,32 @@ use crate::value::string;
 
 pub use duration::human_duration;
 
-/// One column of a `meta.k8s.io/v1` Table, as it goes over the wire.
+/// A column of a `meta.k8s.io/v1` Table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
+    /// The title of the column.
     pub name: &'static str,
     /// An OpenAPI type: `string` or `integer`.
     pub type_name: &'static str,
     /// An OpenAPI format: `name` marks the column that names the object.
     pub format: &'static str,
+    /// The description of the column.
     pub description: &'static str,
     /// 0 is always shown, 1 only with `-o wide`.
     pub priority: i32,
 }
 
 impl Column {
-    const fn new(name: &'static str, description: &'static str) -> Column {
-        Column { name, type_name: "string", format: "", description, priority: 0 }
+    const fn new(name: &'static str, description: &'static str) -> Self {
+        Self { name, type_name: "string", format: "", description, priority: 0 }
     }
 
-    const fn integer(self) -> Column {
-        Column { type_name: "integer", ..self }
+    const fn integer(self) -> Self {
+        Self { type_name: "integer", ..self }
     }
 
-    const fn wide(self) -> Column {
-        Column { priority: 1, ..self }
+    const fn wide(self) -> Self {
+        Self { priority: 1, ..self }
     }
 
     /// The column as a `TableColumnDefinition`.
@@ -69,12 +72,13 @@ pub fn columns(kind: &Kind) -> &'static [Column] {
     printer_of(kind).columns
 }
 
-/// The cells of one object's row: as many, and in the same order, as `columns`.
+/// The cells of an object's row, one for each of the [`columns`].
 pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     (printer_of(kind).cells)(object, now)
 }
 
-/// The conditions of one object's row (`TableRowCondition`): a finished pod's row is marked `Completed`.
+/// The conditions of an object's row (`TableRowCondition`): the row of a finished pod is marked
+/// `Completed`.
 pub fn row_conditions(kind: &Kind, object: &Value) -> Vec<Value> {
     match (kind.group, kind.kind) {
         ("", "Pod") => pod::row_conditions(object),
@@ -82,7 +86,7 @@ pub fn row_conditions(kind: &Kind, object: &Value) -> Vec<Value> {
     }
 }
 
-/// How one kind is printed.
+/// The columns and cells of a kind.
 struct Printer {
     columns: &'static [Column],
     cells: fn(&Value, Timestamp) -> Vec<Value>,
@@ -119,7 +123,7 @@ fn age(object: &Value, now: Timestamp) -> String {
     duration::since(string(object, "/metadata/creationTimestamp"), now)
 }
 
-/// `text`, or what stands for its absence.
+/// `text`, or `<none>` if it is empty.
 fn or_none(text: &str) -> &str {
     if text.is_empty() { "<none>" } else { text }
 }

@@ -1,4 +1,5 @@
-//! Starts and stops a sandbox: the one place where its clock, its randomness and its I/O meet.
+//! Starts and stops a sandbox. Only this module and the API server use the clock, random secrets
+//! and I/O.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,50 +12,66 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::faults::Faults;
+use crate::api::handler::handle;
 use crate::api::serve::{Limits, serve};
 use crate::api::server::Server;
-use crate::api::shared::{Shared, now};
+use crate::api::shared::{SharedCluster, now};
 use crate::api::{kubeconfig, tls};
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
-use crate::store::{self, Status, Store};
-use crate::{authorization, fault, nodes};
+use crate::nodes;
+use crate::registry::Registry;
+use crate::status::Status;
+use crate::store;
+use crate::{authorization, fault};
 
 mod manifest;
 
-pub use manifest::{Applied, Outcome, Refusal};
+pub use manifest::{AppliedObject, ApplyError, ApplyOutcome};
 
-/// Where the simulated nodes come from (S20).
+/// The source of the simulated nodes (S20).
 #[derive(Clone, Debug)]
 pub enum NodeSource {
-    /// `node-0001` …, spread evenly over zones.
-    Generated { nodes: u32, zones: u32 },
-    /// What `kubectl get nodes -o yaml` (or `-o json`) printed of a cluster, and what errors call it.
-    Listed { name: String, text: String },
+    /// Generated nodes named `node-0001` and so on.
+    Generated {
+        /// The number of nodes.
+        nodes: u32,
+        /// The number of zones over which the nodes are spread.
+        zones: u32,
+    },
+    /// The output of `kubectl get nodes -o yaml` (or `-o json`) from another cluster.
+    Listed {
+        /// The name of the list in error messages.
+        name: String,
+        /// The list.
+        text: String,
+    },
 }
 
-/// What a sandbox is started with.
+/// The options of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The simulated nodes.
     pub nodes: NodeSource,
-    /// Port 0 picks a free one.
+    /// The address of the server; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Where the kubeconfig goes; a file in the temporary directory, removed at shutdown, if none.
+    /// The path of the kubeconfig. By default it is a temporary file that is removed at shutdown.
     pub kubeconfig_out: Option<PathBuf>,
-    /// All randomness but secrets comes from it (S24).
+    /// The seed of all randomness except secrets (S24).
     pub seed: u64,
-    /// Changes of a kind that a watch can go back (S7).
+    /// The number of changes that are kept for the watches of each kind (S7).
     pub watch_window: usize,
-    /// Kubelet lifecycles (YAML) that go before the built-in ones (S22).
+    /// A YAML file with lifecycles, which take precedence over the built-in ones (S22).
     pub lifecycles: Option<PathBuf>,
+    /// The limits of the server.
     pub limits: Limits,
-    /// Which requests go wrong, and how (S17).
+    /// The initial fault rules (S17).
     pub faults: Vec<fault::Rule>,
 }
 
 impl Default for Options {
-    fn default() -> Options {
-        Options {
+    fn default() -> Self {
+        Self {
             nodes: NodeSource::Generated { nodes: 3, zones: 1 },
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             kubeconfig_out: None,
@@ -67,53 +84,93 @@ impl Default for Options {
     }
 }
 
-/// Why a sandbox did not start.
+/// An error that prevents the start of a sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The address is not available.
     #[error("listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    Listen {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The kubeconfig could not be written.
     #[error("write kubeconfig {}: {source}", path.display())]
-    Kubeconfig { path: PathBuf, source: std::io::Error },
+    Kubeconfig {
+        /// The path of the kubeconfig.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The certificates could not be generated.
     #[error(transparent)]
     Tls(#[from] tls::Error),
+    /// A file could not be read.
     #[error("read {}: {source}", path.display())]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The number of nodes or zones is out of range.
     #[error(transparent)]
     Nodes(#[from] nodes::Error),
+    /// The list of nodes is invalid.
     #[error("{name}: {source}")]
-    NodesListed { name: String, source: nodes::Error },
+    NodesListed {
+        /// The name of the list.
+        name: String,
+        /// The error in the list.
+        source: nodes::Error,
+    },
+    /// The file of lifecycles is invalid.
     #[error("{}: {source}", path.display())]
-    Lifecycles { path: PathBuf, source: lifecycle::Error },
+    Lifecycles {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error in the file.
+        source: lifecycle::Error,
+    },
+    /// The default roles could not be created.
     #[error("create roles: {0}")]
     CreateRoles(Status),
+    /// The initial nodes could not be created.
     #[error("create nodes: {0}")]
     CreateNodes(Status),
+    /// There are too many fault rules.
     #[error(transparent)]
-    Faults(#[from] fault::TooMany),
+    Faults(#[from] fault::TooManyRules),
 }
 
-/// A running sandbox. Dropping it stops it; `shutdown` also waits for that.
+/// A running sandbox. Dropping it stops it; [`shutdown`](Self::shutdown) also waits until it has
+/// stopped.
 pub struct Sandbox {
     kubeconfig_path: PathBuf,
-    kubeconfig_is_ours: bool,
+    is_default_kubeconfig: bool,
     server_url: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedCluster>,
     stop: CancellationToken,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-/// Starts a sandbox on the current tokio runtime. When it returns, the server answers.
+/// Starts a sandbox on the current tokio runtime. The server is reachable when this returns.
+///
+/// # Errors
+///
+/// The options are invalid, the address is in use, or the kubeconfig can't be written.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let stop = CancellationToken::new();
-    let shared = Arc::new(Shared::new(cluster(&options)?, stop.clone()));
+    let shared = Arc::new(SharedCluster::new(cluster(&options)?, stop.clone()));
     let address = options.listen;
     let listen_error = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen_error)?;
     let address = listener.local_addr().map_err(listen_error)?;
     let identity = tls::identity(&[address.ip()])?;
     let token = tls::random_token()?;
-    let server_url = format!("https://{}", reachable(address));
-    let (kubeconfig_path, kubeconfig_is_ours) = match options.kubeconfig_out {
+    let server_url = format!("https://{}", connect_address(address));
+    let (kubeconfig_path, is_default_kubeconfig) = match options.kubeconfig_out {
         Some(path) => (path, false),
         None => (default_kubeconfig_path(address), true),
     };
@@ -126,29 +183,29 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let server = Server::new(Arc::clone(&shared), options.limits, faults, token, address);
     let server = Arc::new(server);
     let tasks = vec![
-        tokio::spawn(act(Arc::clone(&shared))),
+        tokio::spawn(run_components(Arc::clone(&shared))),
         tokio::spawn(serve(
             listener,
             TlsAcceptor::from(identity.server_config),
             options.limits,
-            move |request| Arc::clone(&server).handle(request),
+            move |request| handle(Arc::clone(&server), request),
             outages,
             stop.clone(),
         )),
     ];
-    Ok(Sandbox { kubeconfig_path, kubeconfig_is_ours, server_url, shared, stop, tasks })
+    Ok(Sandbox { kubeconfig_path, is_default_kubeconfig, server_url, shared, stop, tasks })
 }
 
-/// The cluster as it is before anyone has spoken to it.
+/// The initial cluster.
 fn cluster(options: &Options) -> Result<Cluster, Error> {
     let nodes = nodes(&options.nodes)?;
     let lifecycles = lifecycles(options.lifecycles.as_deref())?;
     let now = now();
     let settings = store::Options { seed: options.seed, window: options.watch_window };
-    let store = Store::new(&settings, now);
+    let registry = Registry::new(&settings, now);
     let settings = Settings { seed: options.seed, ..Settings::default() };
-    let mut cluster = Cluster::new(store, settings, lifecycles, now);
-    authorization::furnish(cluster.store_mut(), now).map_err(Error::CreateRoles)?;
+    let mut cluster = Cluster::new(registry, settings, lifecycles, now);
+    authorization::seed(cluster.registry_mut(), now).map_err(Error::CreateRoles)?;
     cluster.add_nodes(nodes, now).map_err(Error::CreateNodes)?;
     Ok(cluster)
 }
@@ -169,12 +226,12 @@ fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
     Lifecycles::parse(&text).map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
 }
 
-/// Steps the actors: after every write, and when something of theirs is due.
-async fn act(shared: Arc<Shared>) {
-    /// Nothing is due: look again then, in case the machine's clock was set.
+/// Steps the components after every write, and when work is due.
+async fn run_components(shared: Arc<SharedCluster>) {
+    /// Maximum sleep without due work, in case the system clock is changed.
     const IDLE: Duration = Duration::from_secs(60);
-    /// After so long requests get the lock for half of that, if there were any: each waits for one step at most, but
-    /// steps are longer than requests.
+    /// Time after which requests get the lock for half of that time, if there were any. Each
+    /// request waits for one step at most, but steps are longer than requests.
     const TURN: Duration = Duration::from_millis(10);
     let mut busy = Duration::ZERO;
     while !shared.stop.is_cancelled() {
@@ -186,9 +243,10 @@ async fn act(shared: Arc<Shared>) {
         busy += began.elapsed();
         if wait.is_zero() {
             let is_over = busy >= TURN;
-            match is_over && shared.was_wanted() {
-                true => tokio::time::sleep(busy / 2).await,
-                false => tokio::task::yield_now().await,
+            if is_over && shared.was_requested() {
+                tokio::time::sleep(busy / 2).await;
+            } else {
+                tokio::task::yield_now().await;
             }
             if is_over {
                 busy = Duration::ZERO;
@@ -205,26 +263,28 @@ async fn act(shared: Arc<Shared>) {
 }
 
 impl Sandbox {
+    /// The path of the kubeconfig.
     pub fn kubeconfig_path(&self) -> &Path {
         &self.kubeconfig_path
     }
 
+    /// The URL of the server.
     pub fn server_url(&self) -> &str {
         &self.server_url
     }
 
-    /// Applies each document of a manifest (YAML or JSON, lists too), and tells of each what came
-    /// of it: one that is refused does not keep the others.
-    pub fn apply_manifest(&self, text: &str) -> Vec<Applied> {
+    /// Applies all documents of a manifest, which can be YAML, JSON or lists. Returns the result
+    /// for each object; an error does not prevent the others.
+    pub fn apply_manifest(&self, text: &str) -> Vec<AppliedObject> {
         manifest::apply(&self.shared, text)
     }
 
-    /// Stops serving and waits until everything has stopped.
+    /// Stops the sandbox and waits until it has stopped.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         for task in std::mem::take(&mut self.tasks) {
             if let Err(error) = task.await {
-                tracing::error!(%error, "a task of the sandbox failed");
+                tracing::error!(%error, "a task of the sandbox panicked");
             }
         }
     }
@@ -233,14 +293,14 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         self.stop.cancel();
-        if self.kubeconfig_is_ours {
+        if self.is_default_kubeconfig {
             let _ = std::fs::remove_file(&self.kubeconfig_path);
         }
     }
 }
 
-/// An address that a client on this machine can dial: an unspecified one means loopback.
-fn reachable(address: SocketAddr) -> SocketAddr {
+/// An address that clients on this machine can connect to: loopback for an unspecified one.
+fn connect_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
@@ -249,7 +309,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Unique on this machine for as long as the server holds its port.
+/// A path that is unique on this machine as long as the server uses its port.
 fn default_kubeconfig_path(address: SocketAddr) -> PathBuf {
     let file = format!("everynode-sandbox-{}-{}.kubeconfig", std::process::id(), address.port());
     std::env::temp_dir().join(file)

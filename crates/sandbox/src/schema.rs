@@ -1,7 +1,7 @@
-//! The shape of every served type: which fields a struct has, and of what type each is. Compiled once, from the schemas that
-//! `k8s-openapi` generates from Kubernetes' own API definition, so it is complete and names no field by hand.
+//! The schemas of all served types: their fields with types. They are compiled once from the
+//! schemas that `k8s-openapi` generates from Kubernetes' API definition.
 //!
-//! From it come decoding errors, unknown fields, and the normal form in which Go would write an object back.
+//! Decoding, unknown fields, and the form in which Go encodes objects depend on them.
 
 mod convert;
 mod decode;
@@ -19,17 +19,18 @@ use serde_json::{Map, Value};
 
 use crate::kind::Kind;
 
-pub use convert::convert;
-pub use decode::{DecodeError, decode, new_unknown_fields, unknown_fields};
-use normalize::Written;
+pub(crate) use convert::convert;
+pub(crate) use decode::new_unknown_fields;
+pub use decode::{DecodeError, decode, unknown_fields};
+use normalize::EncodeRule;
 pub(crate) use normalize::normalize;
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Struct(StructId),
-    Map(Box<Shape>),
-    List(Box<Shape>),
+    Map(Box<Self>),
+    List(Box<Self>),
     Text,
     Integer {
         bits: u8,
@@ -40,18 +41,18 @@ enum Shape {
     IntOrString,
     Time,
     Bytes,
-    /// Anything: raw JSON.
+    /// Any JSON.
     Any,
 }
 
-/// A struct by its place among all of them.
+/// The index of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StructId(usize);
 
 /// A struct of the API.
 #[derive(Debug)]
 struct Struct {
-    /// Its name in the API definition (`io.k8s.api.core.v1.PodSpec`).
+    /// The name in the API definition (`io.k8s.api.core.v1.PodSpec`).
     name: String,
     fields: BTreeMap<String, Field>,
 }
@@ -59,7 +60,7 @@ struct Struct {
 #[derive(Debug)]
 struct Field {
     shape: Shape,
-    written: Written,
+    encoded: EncodeRule,
 }
 
 /// All structs, ordered by name.
@@ -67,7 +68,7 @@ struct Structs(Vec<Struct>);
 
 static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::compile);
 
-/// The root shape of a kind; none if the kind was defined at run time.
+/// The type of a kind's objects; `None` for a kind that was defined at run time.
 fn root_of(kind: &Kind) -> Option<Shape> {
     let name = match (kind.group, kind.kind) {
         ("", name) => format!("io.k8s.api.core.{}.{name}", kind.version),
@@ -84,14 +85,14 @@ fn root_of(kind: &Kind) -> Option<Shape> {
 }
 
 impl Struct {
-    /// What Go calls the type.
+    /// The name of the Go type.
     fn short_name(&self) -> &str {
         self.name.rsplit('.').next().unwrap_or(&self.name)
     }
 }
 
 impl Structs {
-    fn compile() -> Structs {
+    fn compile() -> Self {
         let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
         add::<core::Pod>(&mut generator);
         add::<core::Node>(&mut generator);
@@ -113,7 +114,8 @@ impl Structs {
         add::<rbac::RoleBinding>(&mut generator);
         let definitions: BTreeMap<String, Value> =
             generator.take_definitions(true).into_iter().collect();
-        // A definition with properties is a struct; the others are scalars, recognised by name where they are referred to.
+        // A definition with properties is a struct. The others are scalars, which references
+        // identify by name.
         let structs: Vec<(&String, &Map<String, Value>)> = definitions
             .iter()
             .filter_map(|(name, schema)| Some((name, schema.get("properties")?.as_object()?)))
@@ -122,7 +124,7 @@ impl Structs {
         let compile = |(name, properties): &(&String, &Map<String, Value>)| {
             compile_struct(name, properties, &names)
         };
-        Structs(structs.iter().map(compile).collect())
+        Self(structs.iter().map(compile).collect())
     }
 
     fn get(&self, id: StructId) -> &Struct {
@@ -139,7 +141,10 @@ fn compile_struct(name: &str, properties: &Map<String, Value>, names: &[&str]) -
     let compile = |(field, schema): (&String, &Value)| {
         (
             field.clone(),
-            Field { shape: compile_shape(schema, names), written: Written::of(short_name, field) },
+            Field {
+                shape: compile_shape(schema, names),
+                encoded: EncodeRule::of(short_name, field),
+            },
         )
     };
     Struct { name: name.to_owned(), fields: properties.iter().map(compile).collect() }
@@ -168,7 +173,7 @@ fn compile_shape(schema: &Value, names: &[&str]) -> Shape {
     }
 }
 
-/// A `$ref`, by itself or wrapped to carry a description.
+/// The target of a `$ref`, which may be wrapped in `allOf` with a description.
 fn reference(schema: &Value) -> Option<&str> {
     schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?.as_str()
 }
@@ -187,7 +192,7 @@ fn referred(name: &str, names: &[&str]) -> Shape {
 mod tests {
     use super::*;
 
-    /// S9: every built-in kind has a shape, and nothing but raw JSON is without one.
+    /// S9: every built-in kind has a schema, and only raw JSON has no type.
     #[test]
     fn every_kind_has_a_complete_shape() {
         for kind in crate::kind::BUILT_IN {

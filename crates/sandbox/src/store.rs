@@ -1,69 +1,71 @@
-//! The store: every object of the cluster, one growing resourceVersion, and a bounded log of changes per kind.
+//! The store: all objects of the cluster, a growing resourceVersion, and a bounded log of changes
+//! for each kind.
 //!
-//! It is what the HTTP front and the actors meet at, and they use the same calls. No I/O, no clock: `now` comes with each
-//! write, and names and UIDs come from a generator seeded at the start (S24). What a write may do is decided in
-//! `crate::registry`; this file keeps the state.
+//! The API server and the simulated components use the same methods. There is no I/O and no clock,
+//! and names and UIDs come from a seeded generator (S24). The store decides nothing about writes:
+//! the [registry](crate::registry) has the rules.
 
+mod event_form;
 mod list;
 mod log;
-mod object;
 mod options;
-mod status;
 mod table;
-#[cfg(test)]
-mod tests;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use everynode_core::api::Timestamp;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use crate::kind::{Kind, Kinds};
-use crate::registry;
-pub use crate::registry::Patch;
+use crate::object::Object;
+use crate::status::Status;
 use table::Table;
 
+pub(crate) use event_form::{served_form, stored_form};
 pub use list::{List, ListOptions, ResourceVersionMatch};
 pub use log::{Action, Change, Expired};
-pub use object::{Object, OwnerReference, text};
 pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };
-pub use status::{Details, Failure, Reason, Status, StatusCause};
+#[cfg(test)]
+pub(crate) use table::TREE_CHANGES;
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 
+/// The objects of a cluster.
 #[derive(Debug)]
 pub struct Store {
     kinds: Kinds,
-    /// One for each group and kind of a stored form.
+    /// One for each group and kind of stored objects.
     tables: Vec<Table>,
     resource_version: u64,
     window: usize,
     rng: Pcg64,
-    /// Where each UID is. Never iterated.
-    by_uid: HashMap<Box<str>, Reference>,
-    /// By the UID of an owner: what refers to it.
-    dependents: BTreeMap<Box<str>, BTreeSet<Reference>>,
+    /// The object with each UID; never iterated.
+    by_uid: HashMap<Box<str>, ObjectReference>,
+    /// The dependents of each owner, by the owner's UID.
+    dependents: BTreeMap<Box<str>, BTreeSet<ObjectReference>>,
 }
 
-/// The place of a stored object.
+/// Identifies a stored object.
 #[derive(Clone, Debug)]
-pub struct Reference {
+pub struct ObjectReference {
+    /// The kind.
     pub kind: &'static Kind,
+    /// The namespace; empty for a cluster-scoped object.
     pub namespace: Box<str>,
+    /// The name.
     pub name: Box<str>,
 }
 
 impl Store {
-    /// A store with the four namespaces that every cluster has.
-    pub fn new(options: &Options, now: Timestamp) -> Store {
+    /// Makes an empty store that serves the built-in kinds.
+    pub fn new(options: &Options) -> Self {
         let kinds = Kinds::default();
-        let mut store = Store {
+        let mut store = Self {
             tables: Vec::new(),
             resource_version: 0,
             window: options.window,
@@ -75,20 +77,15 @@ impl Store {
         for kind in kinds.iter() {
             store.add_table(kind);
         }
-        for name in registry::NAMESPACES {
-            let namespace = serde_json::json!({"metadata": {"name": name}});
-            store
-                .create(&crate::kind::NAMESPACE, "", namespace, &WriteOptions::at(now))
-                .expect("a new store has room for its own namespaces");
-        }
         store
     }
 
+    /// The kinds that are served.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
 
-    /// Serves one more kind; false if its resource is served already (S2).
+    /// Adds a kind (S2). Returns false if its resource is served already.
     pub fn add_kind(&mut self, row: Kind) -> bool {
         let (group, version, plural) = (row.group, row.version, row.plural);
         let added = self.kinds.add(row);
@@ -98,11 +95,16 @@ impl Store {
         added
     }
 
-    /// That of the newest write.
+    /// The resourceVersion of the latest write.
     pub fn resource_version(&self) -> u64 {
         self.resource_version
     }
 
+    /// An object in the form of `kind`.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is no such object.
     pub fn get(
         &self,
         kind: &'static Kind,
@@ -110,33 +112,38 @@ impl Store {
         name: &str,
     ) -> Result<Arc<Object>, Status> {
         match self.find(kind, namespace, name) {
-            Some(object) => Ok(registry::served_as(kind, object)),
+            Some(object) => Ok(served_form(kind, object)),
             None => Err(Status::not_found(kind, name)),
         }
     }
 
-    /// The stored object, in its stored form.
+    /// An object in its stored form.
     pub fn find(&self, kind: &'static Kind, namespace: &str, name: &str) -> Option<&Arc<Object>> {
         self.table(kind).find(&table::key(namespace, name))
     }
 
-    /// The stored object for one who reads its tree.
-    pub fn find_warm(
+    /// An object in its stored form with its tree, for repeated reads.
+    pub fn find_with_tree(
         &self,
         kind: &'static Kind,
         namespace: &str,
         name: &str,
     ) -> Option<Arc<Object>> {
-        self.find(kind, namespace, name).map(Object::warm)
+        self.find(kind, namespace, name).map(Object::with_tree)
     }
 
-    /// One page, or all (S6). The namespace is the selector's.
+    /// A list, or a page of it (S6). The namespace is in the selector.
+    ///
+    /// # Errors
+    ///
+    /// 400 for an unsupported field selector or an invalid token, 410 if the state is too old, 504
+    /// for a resourceVersion that does not exist yet.
     pub fn list(&self, kind: &'static Kind, options: &ListOptions) -> Result<List, Status> {
         options.selector.fields.check(kind)?;
         list::list(kind, self.table(kind), options, self.resource_version)
     }
 
-    /// All objects of a kind in their stored form, in the order of their keys; None: of every namespace.
+    /// The objects of a kind in their stored form, ordered by key; `None` selects all namespaces.
     pub fn iter(
         &self,
         kind: &'static Kind,
@@ -145,7 +152,7 @@ impl Store {
         self.table(kind).range(namespace, None).map(|(_, object)| object)
     }
 
-    /// How many objects of the kind there are.
+    /// The number of objects of a kind.
     pub fn count(&self, kind: &'static Kind) -> usize {
         self.table(kind).len()
     }
@@ -155,18 +162,22 @@ impl Store {
         self.table(&crate::kind::POD).on_node(node)
     }
 
-    /// The object with this UID, whatever its kind.
-    pub fn by_uid(&self, uid: &str) -> Option<&Reference> {
+    /// The object with a UID.
+    pub fn by_uid(&self, uid: &str) -> Option<&ObjectReference> {
         self.by_uid.get(uid)
     }
 
-    /// What names the object with this UID in its ownerReferences, in a fixed order.
-    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Reference> {
+    /// The objects whose ownerReferences contain a UID, in a fixed order.
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &ObjectReference> {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// At most `limit` changes of a kind after a resourceVersion, oldest first. `watch_event` says what each means to a
-    /// watcher. [`Expired`]: the window has passed; list again (S7).
+    /// /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]
+    /// converts them for a watcher (S7).
+    ///
+    /// # Errors
+    ///
+    /// [`Expired`] if the log no longer contains all of these changes; the caller lists again.
     pub fn changes_since(
         &self,
         kind: &'static Kind,
@@ -177,10 +188,10 @@ impl Store {
             return Ok(Vec::new());
         }
         let changes = self.table(kind).log.since(resource_version, limit)?;
-        Ok(registry::changes_served_as(kind, changes))
+        Ok(event_form::served_changes(kind, changes))
     }
 
-    /// The stored kinds of which there may be changes after a resourceVersion.
+    /// The stored kinds with changes after a resourceVersion.
     pub fn kinds_changed_since(
         &self,
         resource_version: u64,
@@ -189,123 +200,26 @@ impl Store {
         self.tables.iter().filter(changed).map(Table::kind)
     }
 
-    /// Forgets the changes of every kind up to and with a resourceVersion, as etcd's compaction does.
+    /// Removes the changes up to and including a resourceVersion from the log, as etcd's compaction
+    /// does.
     pub fn compact(&mut self, resource_version: u64) {
         for table in &mut self.tables {
             table.log.compact(resource_version);
         }
     }
 
-    pub fn create(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::create(self, kind, namespace, object, options)
-    }
-
-    pub fn update(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::update(self, kind, namespace, name, object, options)
-    }
-
-    pub fn update_status(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        object: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::update_status(self, kind, namespace, name, object, options)
-    }
-
-    /// Applies a patch to the object, or to what its subresource may change (S5).
-    pub fn patch(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        patch: &Patch,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::patch(self, kind, namespace, name, patch, options)
-    }
-
-    pub fn delete(
-        &mut self,
-        kind: &'static Kind,
-        namespace: &str,
-        name: &str,
-        delete: &DeleteOptions,
-        options: &WriteOptions,
-    ) -> Result<Deleted, Status> {
-        registry::delete(self, kind, namespace, name, delete, options)
-    }
-
-    /// Deletes what a list would show, and returns that list.
-    pub fn delete_collection(
-        &mut self,
-        kind: &'static Kind,
-        list: &ListOptions,
-        delete: &DeleteOptions,
-        options: &WriteOptions,
-    ) -> Result<List, Status> {
-        registry::delete_collection(self, kind, list, delete, options)
-    }
-
-    /// `pods/binding`: puts a pod on the node of `binding.target.name`.
-    pub fn bind(
-        &mut self,
-        namespace: &str,
-        name: &str,
-        binding: &Value,
-        options: &WriteOptions,
-    ) -> Result<(), Status> {
-        registry::bind(self, namespace, name, binding, options)
-    }
-
-    /// `pods/eviction`: a deletion that a disruption budget may refuse; there are none here.
-    pub fn evict(
-        &mut self,
-        namespace: &str,
-        name: &str,
-        eviction: &Value,
-        options: &WriteOptions,
-    ) -> Result<(), Status> {
-        registry::evict(self, namespace, name, eviction, options)
-    }
-
-    /// `namespaces/finalize`: the one way to change a namespace's `spec.finalizers`.
-    pub fn finalize(
-        &mut self,
-        name: &str,
-        namespace: Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        registry::finalize(self, name, namespace, options)
-    }
-
     fn add_table(&mut self, kind: &'static Kind) {
-        if !self.tables.iter().any(|table| table.holds(kind)) {
+        if !self.tables.iter().any(|table| table.stores(kind)) {
             self.tables.push(Table::new(kind.storage(), self.window));
         }
     }
 
     fn table(&self, kind: &'static Kind) -> &Table {
-        let table = self.tables.iter().find(|table| table.holds(kind));
+        let table = self.tables.iter().find(|table| table.stores(kind));
         table.expect("a row of this store's kinds has a table")
     }
 
-    /// Writes a value down under the next resourceVersion. Decides nothing.
+    /// Stores an object under the next resourceVersion.
     pub(crate) fn commit(
         &mut self,
         kind: &'static Kind,
@@ -319,7 +233,7 @@ impl Store {
         let key = table::key(object.namespace(), object.name());
         let previous = self.table(kind).find(&key).cloned();
         self.index(kind, action, &object, previous.as_deref());
-        let table = self.tables.iter_mut().find(|table| table.holds(kind));
+        let table = self.tables.iter_mut().find(|table| table.stores(kind));
         table.expect("a row of this store's kinds has a table").record(key, action, object.clone());
         object
     }
@@ -331,8 +245,11 @@ impl Store {
         object: &Object,
         previous: Option<&Object>,
     ) {
-        let reference =
-            Reference { kind, namespace: object.namespace().into(), name: object.name().into() };
+        let reference = ObjectReference {
+            kind,
+            namespace: object.namespace().into(),
+            name: object.name().into(),
+        };
         for owner in previous.iter().flat_map(|object| object.owner_references()) {
             if let Some(dependents) = self.dependents.get_mut(owner.uid) {
                 dependents.remove(&reference);
@@ -353,7 +270,7 @@ impl Store {
         }
     }
 
-    /// Five characters of the alphabet that Kubernetes makes names of.
+    /// Five random characters of the alphabet of generated names.
     pub(crate) fn name_suffix(&mut self) -> String {
         const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5)
@@ -380,27 +297,27 @@ impl Store {
     }
 }
 
-impl Reference {
+impl ObjectReference {
     fn rank(&self) -> (&str, &str, &str, &str) {
         (self.kind.group, self.kind.kind, &self.namespace, &self.name)
     }
 }
 
-impl PartialEq for Reference {
+impl PartialEq for ObjectReference {
     fn eq(&self, other: &Self) -> bool {
         self.rank() == other.rank()
     }
 }
 
-impl Eq for Reference {}
+impl Eq for ObjectReference {}
 
-impl PartialOrd for Reference {
+impl PartialOrd for ObjectReference {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Reference {
+impl Ord for ObjectReference {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.rank().cmp(&other.rank())
     }

@@ -1,9 +1,11 @@
-//! Whether an object may be stored (S9), and if not, what is wrong with it: the reasons, paths and words of upstream's
-//! validation. Pure functions over JSON trees that have been decoded (`decode`) and defaulted (`defaults::apply`).
+//! Validation (S9): the errors in an object, with the paths and messages of upstream's validation.
+//! Pure functions over JSON trees that were decoded with [`decode`] and defaulted with
+//! [`defaults::apply`](crate::defaults::apply).
 
 mod affinity;
 #[cfg(test)]
 mod agents;
+mod cause;
 mod container;
 mod daemon_set;
 mod deployment;
@@ -36,60 +38,9 @@ use self::field::{Causes, Field};
 use crate::kind::Kind;
 
 pub use crate::schema::{DecodeError, decode, unknown_fields};
+pub use cause::{Cause, Reason};
 
-/// One thing that is wrong with an object: a `StatusCause` (S8).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
-    pub reason: Reason,
-    /// The path of the field, such as `spec.template.spec.containers[0].name`.
-    pub field: String,
-    /// What is wrong with it, without the path.
-    pub message: String,
-}
-
-/// The kind of a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    Required,
-    Invalid,
-    NotSupported,
-    Forbidden,
-    Duplicate,
-    NotFound,
-    TooLong,
-    TypeInvalid,
-}
-
-impl Reason {
-    /// The word that goes over the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Required => "FieldValueRequired",
-            Reason::Invalid => "FieldValueInvalid",
-            Reason::NotSupported => "FieldValueNotSupported",
-            Reason::Forbidden => "FieldValueForbidden",
-            Reason::Duplicate => "FieldValueDuplicate",
-            Reason::NotFound => "FieldValueNotFound",
-            Reason::TooLong => "FieldValueTooLong",
-            Reason::TypeInvalid => "FieldValueTypeInvalid",
-        }
-    }
-
-    /// What a message of this reason starts with.
-    fn title(self) -> &'static str {
-        match self {
-            Reason::Required => "Required value",
-            Reason::Invalid | Reason::TypeInvalid => "Invalid value",
-            Reason::NotSupported => "Unsupported value",
-            Reason::Forbidden => "Forbidden",
-            Reason::Duplicate => "Duplicate value",
-            Reason::NotFound => "Not found",
-            Reason::TooLong => "Too long",
-        }
-    }
-}
-
-/// What keeps `object` from being created.
+/// The errors that prevent the creation of `object`.
 pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     let root = Field::root(object);
@@ -103,7 +54,7 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Validator::Secret => simple::secret_on_create(&root, &mut causes),
         Validator::ServiceAccount => metadata::on_create(&root, metadata::NAMESPACED, &mut causes),
         Validator::Event => event::on_create(&root, false, &mut causes),
-        Validator::NewEvent => event::on_create(&root, true, &mut causes),
+        Validator::EventsEvent => event::on_create(&root, true, &mut causes),
         Validator::Lease => lease::on_create(&root, &mut causes),
         Validator::Role(scope) => role::on_create(&root, scope, &mut causes),
         Validator::RoleBinding(scope) => role::binding_on_create(&root, scope, &mut causes),
@@ -117,7 +68,7 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
     causes.0
 }
 
-/// What keeps `new` from replacing `old` through the main endpoint.
+/// The errors that prevent `new` from replacing `old` through the main endpoint.
 pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     let (root, old) = (Field::root(new), Field::root(old));
@@ -134,13 +85,13 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
             metadata::on_create(&root, metadata::NAMESPACED, &mut causes);
         }
         Validator::Event => event::on_update(&root, &old, false, &mut causes),
-        Validator::NewEvent => event::on_update(&root, &old, true, &mut causes),
+        Validator::EventsEvent => event::on_update(&root, &old, true, &mut causes),
         Validator::Lease => lease::on_update(&root, &old, &mut causes),
         Validator::Role(scope) => role::on_update(&root, &old, scope, &mut causes),
         Validator::RoleBinding(scope) => {
             role::binding_on_update(&root, &old, scope, &mut causes);
         }
-        // None of the kinds that are only checked is ever there to be replaced.
+        // Objects of the kinds that are only checked are never stored, so they can't be replaced.
         Validator::Deployment
         | Validator::Service
         | Validator::DisruptionBudget
@@ -149,7 +100,7 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     causes.0
 }
 
-/// What keeps `new` from replacing `old` through the status subresource.
+/// The errors that prevent `new` from replacing `old` through the status subresource.
 pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
     let (root, old) = (Field::root(new), Field::root(old));
@@ -163,7 +114,7 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::Secret
         | Validator::ServiceAccount
         | Validator::Event
-        | Validator::NewEvent
+        | Validator::EventsEvent
         | Validator::Lease
         | Validator::Role(_)
         | Validator::RoleBinding(_)
@@ -175,8 +126,8 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     causes.0
 }
 
-/// What is allowed in `new`, but had better be otherwise: texts for `Warning` headers. `old` is what it replaces, if
-/// anything; a template or pod that stays as it was warns of nothing.
+/// Texts for `Warning` headers about discouraged but valid fields. An unchanged template or pod
+/// spec causes no warnings; `old` is the replaced object.
 pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let root = Field::root(new);
     let unchanged = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
@@ -189,7 +140,7 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Which rules an object is held to.
+/// The validator of a kind.
 enum Validator {
     Pod,
     Node,
@@ -201,7 +152,7 @@ enum Validator {
     ServiceAccount,
     Event,
     /// An Event in the form of events.k8s.io/v1.
-    NewEvent,
+    EventsEvent,
     Lease,
     Role(role::Scope),
     RoleBinding(role::Scope),
@@ -223,7 +174,7 @@ fn validator_of(kind: &Kind) -> Validator {
         ("", "Secret") => Validator::Secret,
         ("", "ServiceAccount") => Validator::ServiceAccount,
         ("", "Event") => Validator::Event,
-        ("events.k8s.io", "Event") => Validator::NewEvent,
+        ("events.k8s.io", "Event") => Validator::EventsEvent,
         ("coordination.k8s.io", "Lease") => Validator::Lease,
         ("rbac.authorization.k8s.io", "ClusterRole") => Validator::Role(role::Scope::Cluster),
         ("rbac.authorization.k8s.io", "Role") => Validator::Role(role::Scope::Namespace),

@@ -1,19 +1,28 @@
-//! YAML as kubectl reads it: the first version of the language, in which `0400` is octal and `yes` is true.
+//! YAML as kubectl reads it: version 1.1 of the language, in which `0400` is octal and `yes` is
+//! true.
 
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Options};
 
-/// One document.
+/// Parses one document.
+///
+/// # Errors
+///
+/// The text is not YAML, or does not have the form of `T`.
 pub fn document<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
-/// The documents of a stream, empty ones left out.
+/// Parses the documents of a stream without the empty ones.
+///
+/// # Errors
+///
+/// The text is not YAML, or does not have the form of `T`.
 pub fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())
 }
 
-/// How manifests are to be read.
+/// The parser options for manifests.
 pub fn options() -> Options {
     serde_saphyr::options! { legacy_octal_numbers: true }
 }
@@ -22,9 +31,9 @@ pub fn options() -> Options {
 mod tests {
     use serde_json::{Value, json};
 
-    /// S4: scalars mean what they mean to kubectl.
+    /// S4: scalars have the values that kubectl reads.
     #[test]
-    fn scalars_are_read_as_kubectl_reads_them() {
+    fn scalars_parse_as_in_kubectl() {
         let text = "a: 0400\nb: yes\nc: 1.5\nd: ~\ne: '0400'\nf: 10\ng: 0x10\n---\nh: off";
         let read: Vec<Value> = super::documents(text).expect("it is YAML");
         let first =

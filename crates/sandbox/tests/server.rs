@@ -1,18 +1,18 @@
-//! The server as the network sees it: who is let in, what is found, and what hostile input comes to.
+//! Tests of the API server over the network: authentication, discovery, and hostile requests.
 
 mod wire;
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use everynode_sandbox::{Limits, NodeSource, Options, Outcome, Refusal, start};
+use everynode_sandbox::{ApplyError, ApplyOutcome, Limits, NodeSource, Options, start};
 use serde_json::{Value, json};
 
 use wire::Server;
 
-/// S1: the kubeconfig is its owner's alone, and only the token in it opens the door.
+/// S1: only the owner can read the kubeconfig, and only its token is accepted.
 #[tokio::test]
-async fn only_the_token_opens_the_door() {
+async fn only_the_token_is_accepted() {
     let server = Server::start().await;
     let mode = std::fs::metadata(server.kubeconfig()).expect("a kubeconfig").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -30,30 +30,29 @@ async fn only_the_token_opens_the_door() {
             .as_ref()
             .map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
         let request = format!("GET /api/v1/nodes HTTP/1.1\r\nHost: x\r\n{header}\r\n");
-        let answer = server.send(request.as_bytes()).await;
-        assert_eq!(answer.code, expected, "{authorization:?}");
+        let response = server.send(request.as_bytes()).await;
+        assert_eq!(response.code, expected, "{authorization:?}");
         if expected == 401 {
-            assert_eq!(answer.json()["reason"], "Unauthorized");
+            assert_eq!(response.json()["reason"], "Unauthorized");
         }
     }
-    assert_ne!(
-        Server::start().await.token(),
-        server.token(),
-        "each sandbox has a token of its own"
-    );
+    assert_ne!(Server::start().await.token(), server.token(), "two sandboxes have the same token");
     let health = server.send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert_eq!((health.code, health.body.as_str()), (200, "ok"));
 }
 
-/// S1, S4: a token of a service account lets in with the rights of that account, for as long as there is that account.
+/// S1, S4: a service account's token has the permissions of that account, until the account is
+/// deleted.
 #[tokio::test]
-async fn a_service_accounts_token_has_its_rights() {
+async fn a_service_accounts_token_has_its_permissions() {
     let server = Server::start().await;
     let manifest = r#"
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: default}, rules: [
-  {apiGroups: [""], resources: [pods], verbs: [list]}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role,
+  metadata: {name: r, namespace: default},
+  rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b, namespace: default},
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: b, namespace: default},
   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r},
   subjects: [{kind: ServiceAccount, name: default}]}
 "#;
@@ -80,7 +79,7 @@ async fn a_service_accounts_token_has_its_rights() {
     let others = b"{\"spec\": {\"audiences\": [\"vault\"]}}";
     let others = server.post(&format!("{account}/token"), others).await.json();
     let others = others["status"]["token"].as_str().expect("a token");
-    assert_eq!(server.read_with(others, pods).await.code, 401, "it is not for this server");
+    assert_eq!(server.read_with(others, pods).await.code, 401, "the audience is another server");
     let short =
         server.post(&format!("{account}/token"), b"{\"spec\": {\"expirationSeconds\": 1}}").await;
     assert_eq!(short.code, 422);
@@ -89,17 +88,19 @@ async fn a_service_accounts_token_has_its_rights() {
     assert_eq!(server.read_with(&token, pods).await.code, 401, "the account is gone");
     let again = server.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}}");
     assert!(again.iter().all(|applied| applied.result.is_ok()));
-    assert_eq!(server.read_with(&token, pods).await.code, 401, "it is another of that name");
+    assert_eq!(server.read_with(&token, pods).await.code, 401, "the account has another UID");
 }
 
-/// S1, S4: who may be somebody else has that somebody's rights; who may not is refused.
+/// S1, S4: a client with the permission to impersonate has the permissions of the other user; a
+/// client without it is refused.
 #[tokio::test]
-async fn impersonation_is_a_right_too() {
+async fn impersonation_needs_permission() {
     let server = Server::start().await;
     let get = async |path: &str, headers: &str| server.request("GET", path, headers, b"").await;
     let refused = get("/api/v1/nodes", "Impersonate-User: ann\r\n").await;
     assert_eq!(refused.code, 403);
-    let message = "nodes is forbidden: User \"ann\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
+    let message = "nodes is forbidden: User \"ann\" cannot list resource \"nodes\" in API group \
+        \"\" at the cluster scope";
     assert_eq!(refused.json()["message"], message);
     let masters = "Impersonate-User: ann\r\nImpersonate-Group: system:masters\r\n";
     assert_eq!(get("/api/v1/nodes", masters).await.code, 200);
@@ -117,9 +118,9 @@ async fn impersonation_is_a_right_too() {
     assert!(message.contains("cannot impersonate resource \"users\""), "{message}");
 }
 
-/// S1: what can't be served is told before anything runs.
+/// S1: `start` returns an error for a port in use and for invalid nodes.
 #[tokio::test]
-async fn a_port_in_use_is_named() {
+async fn invalid_options_are_refused() {
     let server = Server::start().await;
     let listen = server.address().parse().expect("an address");
     let error = start(Options { listen, ..Options::default() }).await.err().expect("an error");
@@ -129,9 +130,9 @@ async fn a_port_in_use_is_named() {
     assert!(error.to_string().starts_with("nodes.yaml: document 1: expected a Node"), "{error}");
 }
 
-/// S3: everything that discovery names is there, in either form of discovery.
+/// S3: every resource in the discovery documents, aggregated or not, is served.
 #[tokio::test]
-async fn what_discovery_names_is_there() {
+async fn every_discovered_resource_is_served() {
     let server = Server::start().await;
     let mut group_versions = vec!["/api/v1".to_owned()];
     for group in server.get("/apis").await.json()["groups"].as_array().expect("groups") {
@@ -159,21 +160,21 @@ async fn what_discovery_names_is_there() {
         let schema = server.get(url.as_str().expect("a URL")).await;
         assert_eq!(schema.json()["openapi"], "3.0.0", "{path}");
     }
-    assert!(lists >= 11, "{lists} kinds are listed");
+    assert!(lists >= 11, "only {lists} kinds can be listed");
     for (path, least) in [("/api", 1), ("/apis", 6)] {
         let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let answer = server.read_as(path, accept).await;
-        assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
-        assert!(answer.json()["items"].as_array().is_some_and(|items| items.len() >= least));
+        let response = server.read_as(path, accept).await;
+        assert_eq!(response.json()["kind"], "APIGroupDiscoveryList");
+        assert!(response.json()["items"].as_array().is_some_and(|items| items.len() >= least));
     }
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     assert_eq!(server.read_as("/openapi/v2", protobuf).await.code, 200);
     assert_eq!(server.get("/version").await.json()["minor"], "36");
 }
 
-/// S4: the same list as objects, as a table, as metadata; and refused in a form that is not offered.
+/// S4: a list is returned as objects, a table or metadata; other media types are refused.
 #[tokio::test]
-async fn a_list_comes_in_the_form_that_is_asked_for() {
+async fn a_list_is_returned_in_the_accepted_format() {
     let server = Server::start().await;
     let table = server
         .read_as("/api/v1/nodes?limit=1", "application/json;as=Table;g=meta.k8s.io;v=v1")
@@ -199,7 +200,7 @@ async fn a_list_comes_in_the_form_that_is_asked_for() {
     assert_eq!((&event["type"], &event["object"]["kind"]), (&json!("ADDED"), &json!("Table")));
 }
 
-/// S12: hostile requests get a plain refusal, and the server goes on.
+/// S12: hostile requests are refused with an error, and the server keeps running.
 #[tokio::test]
 async fn hostile_requests_are_refused() {
     let server = Server::start().await;
@@ -233,12 +234,17 @@ async fn hostile_requests_are_refused() {
         ("GET", "/apis/apps/v1/namespaces/default/statefulsets".into(), b"", &[404]),
     ];
     for (method, path, body, codes) in cases {
-        let answer = server.request(method, &path, "", body).await;
+        let response = server.request(method, &path, "", body).await;
         let shown: String = path.chars().take(80).collect();
-        assert!(codes.contains(&answer.code), "{method} {shown}: {} {}", answer.code, answer.body);
-        if answer.code != 200 && answer.code != 414 && answer.code != 431 {
-            assert_eq!(answer.json()["kind"], "Status", "{method} {shown}");
-            assert_ne!(answer.json()["message"], "", "{method} {shown}");
+        assert!(
+            codes.contains(&response.code),
+            "{method} {shown}: {} {}",
+            response.code,
+            response.body
+        );
+        if response.code != 200 && response.code != 414 && response.code != 431 {
+            assert_eq!(response.json()["kind"], "Status", "{method} {shown}");
+            assert_ne!(response.json()["message"], "", "{method} {shown}");
         }
     }
     let huge = vec![b' '; 4 * 1024 * 1024];
@@ -250,7 +256,7 @@ async fn hostile_requests_are_refused() {
     assert_eq!(server.get("/api/v1/nodes/node-0001").await.code, 200);
 }
 
-/// S12: what never becomes a request is closed in time.
+/// S12: connections without a complete request are closed after a timeout.
 #[tokio::test]
 async fn half_open_connections_are_closed() {
     let limits = Limits {
@@ -265,9 +271,9 @@ async fn half_open_connections_are_closed() {
         "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\n\
          Authorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n{{"
     );
-    // No handshake; a handshake and no request; half a head; half a body; no HTTP at all.
+    // In turn: no TLS, no request, an incomplete head, an incomplete body, bytes other than HTTP.
     assert!(server.plain(b"").await.is_empty());
-    assert!(server.plain(b"GET / HTTP/1.1\r\n\r\n").await.len() < 64, "an alert at most");
+    assert!(server.plain(b"GET / HTTP/1.1\r\n\r\n").await.len() < 64, "more than a TLS alert");
     assert_eq!(server.raw(b"").await, "");
     let half = server.raw(b"GET / HTTP/1.1\r\nHost:").await;
     assert!(half.is_empty() || half.starts_with("HTTP/1.1 408"), "{half}");
@@ -276,12 +282,12 @@ async fn half_open_connections_are_closed() {
     assert!(garbage.is_empty() || garbage.starts_with("HTTP/1.1 400"), "{garbage}");
 }
 
-/// S12: thousands of connections that say nothing, before TLS and after it, keep nobody out.
+/// S12: thousands of idle connections, before and after the TLS handshake, don't block a request.
 #[tokio::test]
-async fn a_crowd_of_idle_connections_keeps_nobody_out() {
+async fn idle_connections_do_not_block_requests() {
     const IDLE: usize = 3_000;
     const IDLE_AFTER_TLS: usize = 300;
-    // Both ends are in this process.
+    // Both ends of every connection are in this process.
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: files.maximum, ..files };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).expect("more files");
@@ -297,12 +303,13 @@ async fn a_crowd_of_idle_connections_keeps_nobody_out() {
     assert_eq!(server.get("/api/v1/nodes").await.code, 200);
 }
 
-/// S12: of a manifest every document is answered for by its number; what is not served is named, the rest applied.
+/// S12: applying a manifest returns a result per document with its number; kinds that aren't served
+/// are reported, and the other documents are applied.
 #[tokio::test]
 async fn a_manifest_is_applied_document_by_document() {
     let sandbox = start(Options::default()).await.expect("a sandbox");
     let manifest = "\
-# A comment alone is no document.
+# A comment alone is not a document.
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -332,14 +339,14 @@ items:
         "document 2 csidriver.storage.k8s.io/b: the sandbox does not serve the kind \
          CSIDriver of storage.k8s.io/v1"
     );
-    assert!(matches!(applied[2].result, Err(Refusal::Syntax(_))), "{}", lines[2]);
+    assert!(matches!(applied[2].result, Err(ApplyError::Syntax(_))), "{}", lines[2]);
     assert_eq!(lines[3], "document 4: configmap/c created");
     assert!(lines[4].ends_with("strict decoding error: unknown field \"colour\""), "{}", lines[4]);
     assert_eq!(lines[5], "document 4 service/e: nothing in the sandbox acts on services");
     assert!(lines[6].contains("spec.ports[0].port: Invalid value: 0"), "{}", lines[6]);
     let again = sandbox.apply_manifest("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
-    assert_eq!(again[0].result, Ok(Outcome::Unchanged));
+    assert_eq!(again[0].result, Ok(ApplyOutcome::Unchanged));
     let path = sandbox.kubeconfig_path().to_owned();
     sandbox.shutdown().await;
-    assert!(!path.exists(), "a kubeconfig that nobody asked for is removed");
+    assert!(!path.exists(), "the default kubeconfig is not removed");
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{self, DaemonSet, Placement, Timestamp, Uid, UpdateStrategy};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
-use everynode_sandbox::store::{Object, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::Store;
 use serde_json::Value;
 
 use crate::cluster_state::ClusterState;

@@ -9,7 +9,8 @@ use everynode_core::api::{
 use everynode_core::placement::{self, Eligibility};
 use everynode_k8s::convert::{self, DaemonSetObject, Interner, PodObject, RevisionObject};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
-use everynode_sandbox::store::{Object, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::Store;
 
 /// Objects by namespace and name.
 type Objects<T> = BTreeMap<(Box<str>, Box<str>), T>;

@@ -11,7 +11,7 @@ use everynode_controller::event_loop::{ListedResource, LoopState, Task};
 use everynode_controller::executor::{Executor, PodNames};
 use everynode_controller::index::Index;
 use everynode_controller::metrics::Metrics;
-use everynode_controller::observation::{Observation, OrphanList};
+use everynode_controller::observation::{Observation, OrphanListRequest};
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::recorder::{Occurrence, Recorder};
 use everynode_controller::{decode, orphans};
@@ -77,7 +77,7 @@ impl LeaderRun {
         let metrics = Arc::new(Metrics::new());
         let network = Network::default();
         let (sender, events) = mpsc::channel(QUEUED_EVENTS_MAX);
-        let unlisted = [
+        let pending_lists = [
             ListedResource::Node,
             ListedResource::Namespace,
             ListedResource::DaemonSet,
@@ -86,7 +86,7 @@ impl LeaderRun {
         ];
         let loop_state = LoopState::new(
             Index::new(settings.config),
-            unlisted.into(),
+            pending_lists.into(),
             recorder.clone(),
             metrics.clone(),
             OutageLog::default(),
@@ -137,7 +137,7 @@ impl LeaderRun {
         });
         let believed_now = mutation.map_or(now, |mutation| mutation.now(now));
         loop {
-            let tasks = self.loop_state.turn(events.drain(..), believed_now);
+            let tasks = self.loop_state.process(events.drain(..), believed_now);
             if let Some(Event::Observed(observation)) = late.take() {
                 self.loop_state.index.observe(observation);
             }
@@ -158,11 +158,13 @@ impl LeaderRun {
             if let Some(violation) = self.drain_events(log) {
                 return Some(violation);
             }
-            if events.is_empty() && self.loop_state.due_at().is_none_or(|at| at > believed_now) {
+            if events.is_empty()
+                && self.loop_state.next_deadline().is_none_or(|at| at > believed_now)
+            {
                 break;
             }
         }
-        let due = self.loop_state.due_at();
+        let due = self.loop_state.next_deadline();
         let due = mutation.map_or(due, |mutation| mutation.next_turn_at(due));
         self.next_turn_at = due.map(|at| Timestamp(at.0 - self.settings.clock_skew_ms));
         None
@@ -179,9 +181,9 @@ impl LeaderRun {
                 }
                 self.tasks.push(Box::pin(self.executor.clone().execute(plan, raw)));
             }
-            Task::ListOrphans(list) => {
+            Task::ListOrphans(request) => {
                 let executor = self.executor.clone();
-                self.tasks.push(Box::pin(list_orphans(executor, list)));
+                self.tasks.push(Box::pin(list_orphans(executor, request)));
             }
             Task::WatchPods => self.watches.extend(self.pod_watch.take()),
         }
@@ -217,11 +219,11 @@ impl LeaderRun {
     }
 }
 
-async fn list_orphans(executor: Executor<Network>, list: OrphanList) {
+async fn list_orphans(executor: Executor<Network>, request: OrphanListRequest) {
     loop {
-        if let Ok(orphans) = orphans::read(&executor.api, &list).await {
+        if let Ok(orphans) = orphans::read(&executor.api, &request).await {
             // The receiver no longer exists if the loop has ended.
-            let _ = executor.events.send(Event::Orphans(orphans)).await;
+            let _ = executor.events.send(Event::OrphansListed(orphans)).await;
             return;
         }
     }

@@ -7,7 +7,8 @@ use everynode_controller::watch::machine::{End, Machine, Request};
 use everynode_controller::watch::{Change, Decode, read};
 use everynode_sandbox::fault::{Fault, InvalidUtf8};
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{self, Action, ListOptions, Object, ResourceVersionMatch, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::{self, Action, ListOptions, ResourceVersionMatch, Store};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -106,7 +107,7 @@ impl<D: Decode> ListWatch<D> {
     fn open(&mut self, store: &Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Change<D::Item>> {
         match self.machine.request() {
             Request::StreamingList if !self.supports_streaming_lists => {
-                self.machine.ended(End::Refused);
+                self.machine.ended(End::Unsupported);
                 Vec::new()
             }
             Request::StreamingList => self.stream(store, faults, rng).into_iter().collect(),

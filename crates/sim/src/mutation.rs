@@ -8,7 +8,8 @@ use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
-use everynode_sandbox::store::{Action, Change, Object, Store};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::{Action, Change, Store};
 use serde_json::{Value, json};
 
 use crate::checker::Property;

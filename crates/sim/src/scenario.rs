@@ -135,7 +135,7 @@ impl Scenario {
 
 fn create_daemon_set(world: &mut World, ds: Value) {
     let options = world.write_options();
-    let done = world.store().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
+    let done = world.registry().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
     world.log(|| format!("somebody creates the DaemonSet: {done:?}"));
 }
 
@@ -184,7 +184,7 @@ fn set_image(world: &mut World, image: u32) {
     let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
     let options = world.write_options();
-    let done = world.store().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
+    let done = world.registry().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
     world.log(|| format!("somebody sets image:{image}: {done:?}"));
 }
 
@@ -203,7 +203,7 @@ fn third_image(world: &mut World) {
 fn delete_with(world: &mut World, policy: PropagationPolicy) {
     let delete = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
     let options = world.write_options();
-    let done = world.store().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
+    let done = world.registry().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
     world.log(|| format!("somebody deletes the DaemonSet: {done:?}"));
 }
 
@@ -236,7 +236,7 @@ fn duplicate_revision(world: &mut World) {
     metadata.insert("name".to_owned(), json!("a-double"));
     copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
     let options = world.write_options();
-    let done = world.store().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
+    let done = world.registry().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
     world.log(|| format!("somebody duplicates a revision: {done:?}"));
 }
 
@@ -248,14 +248,15 @@ fn replace_revisions(world: &mut World) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let options = world.write_options();
         let gone = DeleteOptions::default();
-        let deleted = world.store().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
+        let deleted =
+            world.registry().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
         let other = json!({
             "metadata": {"name": name, "namespace": NAMESPACE},
             "data": {"spec": {"template": {"$patch": "replace", "spec": {"containers": []}}}},
             "revision": 1,
         });
         let created =
-            world.store().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
+            world.registry().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
         world.log(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
     }
 }
@@ -270,7 +271,7 @@ fn remove_revision_labels(world: &mut World) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let options = world.write_options();
         let done = world
-            .store()
+            .registry()
             .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
             .map(|_| ());
         world.log(|| format!("somebody removes the hash label of revision {name}: {done:?}"));
@@ -288,7 +289,7 @@ fn relabel(world: &mut World) {
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.write_options();
-    let done = world.store().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    let done = world.registry().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
     world.log(|| format!("somebody relabels {name}: {done:?}"));
 }
 
@@ -299,7 +300,7 @@ fn fail_pod(world: &mut World) {
     pod["status"]["phase"] = json!("Failed");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.write_options();
-    let done = world.store().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
     world.log(|| format!("pod {name} fails: {done:?}"));
 }
 
@@ -307,7 +308,7 @@ fn delete_node(world: &mut World) {
     let options = world.write_options();
     let kind = &everynode_sandbox::kind::NODE;
     let done = world
-        .store()
+        .registry()
         .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
         .map(|_| ());
     world.log(|| format!("somebody deletes node-0002: {done:?}"));

@@ -63,7 +63,7 @@ impl Schedule {
     fn play_in(&self, world: &mut World) {
         let options = world.write_options();
         let created =
-            world.store().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
+            world.registry().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
         world.elect();
         for step in &self.steps {

@@ -1,12 +1,14 @@
-//! The controller's requests as calls of the store, as the sandbox's HTTP server makes them.
+//! The controller's requests as calls of the registry, as the sandbox's HTTP server makes them.
 
 use bytes::Bytes;
 use everynode_controller::api::{Content, Error};
 use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, POD};
 use everynode_sandbox::patch::PatchType;
+use everynode_sandbox::registry::{Patch, Registry};
 use everynode_sandbox::selector::{LabelSelector, Selector};
-use everynode_sandbox::store::{DeleteOptions, ListOptions, Patch, Status, Store, WriteOptions};
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::{DeleteOptions, ListOptions, Store, WriteOptions};
 use serde_json::{Value, json};
 
 use crate::network::{Answer, Request};
@@ -41,7 +43,7 @@ impl Target {
 
 /// Answers a request.
 pub(crate) fn serve(
-    store: &mut Store,
+    registry: &mut Registry,
     request: &Request,
     target: Option<&Target>,
     body: Value,
@@ -50,11 +52,11 @@ pub(crate) fn serve(
     let Some(target) = target else {
         return Err(to_error(&Status::bad_request(format!("no such path: {}", request.path))));
     };
-    answer(store, request, target, body, now).map_err(|status| to_error(&status))
+    answer(registry, request, target, body, now).map_err(|status| to_error(&status))
 }
 
 fn answer(
-    store: &mut Store,
+    registry: &mut Registry,
     request: &Request,
     target: &Target,
     body: Value,
@@ -63,9 +65,9 @@ fn answer(
     let Target { kind, namespace, name, is_status } = target;
     let options = WriteOptions::at(now);
     match request.method.as_str() {
-        "GET" if name.is_empty() => list(store, request, target),
-        "GET" => Ok(store.get(kind, namespace, name)?.json()),
-        "POST" => Ok(store.create(kind, namespace, body, &options)?.json()),
+        "GET" if name.is_empty() => list(registry.store(), request, target),
+        "GET" => Ok(registry.store().get(kind, namespace, name)?.json()),
+        "POST" => Ok(registry.create(kind, namespace, body, &options)?.json()),
         "PATCH" => {
             let patch_type = match request.content {
                 Content::Json => PatchType::Json,
@@ -73,11 +75,11 @@ fn answer(
                 Content::StrategicMergePatch => PatchType::StrategicMerge,
             };
             let patch = Patch { patch_type, body, status: *is_status, strict: None };
-            Ok(store.patch(kind, namespace, name, &patch, &options)?.json())
+            Ok(registry.patch(kind, namespace, name, &patch, &options)?.json())
         }
         _ => {
             let delete = DeleteOptions::parse(&body)?;
-            let deleted = store.delete(kind, namespace, name, &delete, &options)?;
+            let deleted = registry.delete(kind, namespace, name, &delete, &options)?;
             Ok(deleted.response(kind).to_string().into())
         }
     }

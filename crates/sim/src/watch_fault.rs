@@ -4,9 +4,9 @@
 use everynode_controller::api::Error;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::{
-    Delay, Duration, Fault, InvalidUtf8, LateBookmark, Point, Refusal, Restart, WatchError,
+    Delay, Duration, Fault, InjectedError, InvalidUtf8, LateBookmark, Point, Restart, WatchError,
 };
-use everynode_sandbox::store::Object;
+use everynode_sandbox::object::Object;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -85,8 +85,8 @@ impl Faults {
 }
 
 /// Any code except those that tell a watch how to continue (400, 410, 422).
-fn error(rng: &mut Pcg64Mcg) -> Refusal {
-    Refusal::of([403, 429, 500, 503, 504][rng.random_range(0..5usize)])
+fn error(rng: &mut Pcg64Mcg) -> InjectedError {
+    InjectedError::of([403, 429, 500, 503, 504][rng.random_range(0..5usize)])
 }
 
 /// A restart of the API server that a replica is connected to.
@@ -108,7 +108,7 @@ impl Outage {
             return Some(Error::Transport("connection refused".to_owned()));
         }
         (now < self.forbidden_until).then(|| {
-            let refusal = Refusal::of(403);
+            let refusal = InjectedError::of(403);
             Error::Refused {
                 code: refusal.code,
                 reason: refusal.reason().to_owned(),

@@ -1,7 +1,7 @@
 //! Lists and watches as the bytes that an API server sends.
 
 use bytes::Bytes;
-use everynode_sandbox::fault::{InvalidUtf8, Refusal, invalidate};
+use everynode_sandbox::fault::{InjectedError, InvalidUtf8, invalidate};
 use serde_json::{Value, json};
 
 /// A text that [`with_unread_text`] adds to an object, and that no decision reads.
@@ -23,7 +23,7 @@ pub(crate) fn bookmark(version: &str, ends_initial_events: bool) -> Vec<u8> {
 }
 
 /// A line that ends a watch.
-pub(crate) fn error(refusal: &Refusal) -> Vec<u8> {
+pub(crate) fn error(refusal: &InjectedError) -> Vec<u8> {
     line("ERROR", refusal.to_value(refusal.message()).to_string().as_bytes())
 }
 

@@ -11,7 +11,8 @@ use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::fault::InvalidUtf8;
 use everynode_sandbox::nodes;
-use everynode_sandbox::store::{Options, Store, WriteOptions};
+use everynode_sandbox::registry::Registry;
+use everynode_sandbox::store::{Options, WriteOptions};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -181,7 +182,7 @@ choose:
 impl World {
     /// Returns a cluster without a replica.
     pub fn new(setting: Setting) -> Self {
-        let store = Store::new(&Options { seed: setting.seed, ..Options::default() }, START);
+        let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,
             lease_renew_ms: setting.lease_ms,
@@ -190,7 +191,7 @@ impl World {
             event_age_ms: 0,
             ..Settings::default()
         };
-        let mut cluster = Cluster::new(store, settings, (*LIFECYCLES).clone(), START);
+        let mut cluster = Cluster::new(registry, settings, (*LIFECYCLES).clone(), START);
         let made = nodes::generate(setting.nodes, 1).expect("the number is in range");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let mut world = Self {
@@ -225,9 +226,9 @@ impl World {
         WriteOptions::at(self.now)
     }
 
-    /// Returns the store.
-    pub fn store(&mut self) -> &mut Store {
-        self.cluster.store_mut()
+    /// Returns the registry, which writes to the store.
+    pub fn registry(&mut self) -> &mut Registry {
+        self.cluster.registry_mut()
     }
 
     /// Adds a line to the transcript, if there is one.
@@ -362,10 +363,10 @@ impl World {
         let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
             return;
         };
-        let (faults, store) = (self.faults, self.cluster.store_mut());
+        let (faults, registry) = (self.faults, self.cluster.registry_mut());
         let watch = &mut run.watches[watch];
         watch.set_invalid_objects(&self.invalid_objects);
-        let observations = watch.deliver(store, &faults, &mut self.rng);
+        let observations = watch.deliver(registry.store_mut(), &faults, &mut self.rng);
         let (kind, read_report) = (watch.kind().kind, watch.take_read_report());
         self.add_read_report(number, read_report);
         if !observations.is_empty() {

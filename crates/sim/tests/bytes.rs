@@ -70,7 +70,7 @@ fn bytes_in_the_data_of_a_revision_stop_no_rollout() {
             "data": {"text": "note"},
             "revision": 1,
         });
-        world.store().create(&CONTROLLER_REVISION, NAMESPACE, revision, &options).unwrap();
+        world.registry().create(&CONTROLLER_REVISION, NAMESPACE, revision, &options).unwrap();
         create(&mut world, "a");
         world.elect();
         world.run_for(ROLLOUT_MS);
@@ -107,7 +107,7 @@ fn world(seed: u64) -> World {
 
 fn create(world: &mut World, name: &str) {
     let options = world.write_options();
-    let created = world.store().create(&DAEMON_SET, NAMESPACE, manifest(name, 1), &options);
+    let created = world.registry().create(&DAEMON_SET, NAMESPACE, manifest(name, 1), &options);
     created.expect("the name is free");
 }
 
@@ -116,7 +116,7 @@ fn set_image(world: &mut World, name: &str, image: &str) {
     let mut ds = stored.value().clone();
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
     let options = world.write_options();
-    let updated = world.store().update(&DAEMON_SET, NAMESPACE, name, ds, &options);
+    let updated = world.registry().update(&DAEMON_SET, NAMESPACE, name, ds, &options);
     updated.expect("no other client has changed the DaemonSet");
     world.settle();
 }

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, Timestamp};
-use everynode_insight::explain::{self, Explanation, Situation, explain};
+use everynode_insight::explain::{Explanation, explain, explain_node};
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
-use everynode_insight::snapshot::{Kind as SnapshotKind, Snapshot};
+use everynode_insight::situation::Situation;
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::kind::{
@@ -100,7 +101,7 @@ impl Case {
 
     fn create(&mut self, kind: &'static Kind, object: Value) {
         let options = self.world.write_options();
-        let created = self.world.store().create(kind, NAMESPACE, object, &options);
+        let created = self.world.registry().create(kind, NAMESPACE, object, &options);
         assert!(created.is_ok(), "seed {}: {created:?}", self.seed);
     }
 
@@ -168,12 +169,17 @@ impl Case {
     /// Allows the pods of the namespace only on some nodes (C15).
     fn restrict_namespace(&mut self) {
         let options = self.world.write_options();
-        let stored =
-            self.world.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("the object exists");
+        let stored = self
+            .world
+            .cluster
+            .store()
+            .find(&NAMESPACE_KIND, "", NAMESPACE)
+            .expect("the object exists");
         let mut namespace = stored.value().clone();
         let annotation = NAMESPACE_NODE_SELECTOR_ANNOTATION;
         namespace["metadata"]["annotations"][annotation] = json!("role=a");
-        let stored = self.world.store().update(&NAMESPACE_KIND, "", NAMESPACE, namespace, &options);
+        let stored =
+            self.world.registry().update(&NAMESPACE_KIND, "", NAMESPACE, namespace, &options);
         assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
         self.world.settle();
     }
@@ -181,21 +187,21 @@ impl Case {
     fn update_node(&mut self, node: Value) {
         let name = name_of(&node);
         let options = self.world.write_options();
-        let stored = self.world.store().find(&NODE, "", &name).expect("the object exists");
+        let stored = self.world.cluster.store().find(&NODE, "", &name).expect("the object exists");
         let version = stored.value()["metadata"]["resourceVersion"].clone();
         let mut node = node;
         node["metadata"]["resourceVersion"] = version;
-        let stored = self.world.store().update(&NODE, "", &name, node, &options);
+        let stored = self.world.registry().update(&NODE, "", &name, node, &options);
         assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
         self.world.settle();
     }
 
     fn set_cpu(&mut self, name: &str, cpu: &str) {
         let options = self.world.write_options();
-        let stored = self.world.store().find(&NODE, "", name).expect("the object exists");
+        let stored = self.world.cluster.store().find(&NODE, "", name).expect("the object exists");
         let mut node = stored.value().clone();
         node["status"]["allocatable"]["cpu"] = json!(cpu);
-        let stored = self.world.store().update_status(&NODE, "", name, node, &options);
+        let stored = self.world.registry().update_status(&NODE, "", name, node, &options);
         assert!(stored.is_ok(), "seed {}: {stored:?}", self.seed);
     }
 
@@ -269,13 +275,13 @@ impl Case {
     fn snapshot(&self) -> Snapshot {
         // The simulated controller watches namespaces.
         let mut snapshot = Snapshot::default();
-        snapshot.heeds_namespace_node_selectors = true;
+        snapshot.honors_namespace_node_selectors = true;
         for (read, kind) in [
-            (SnapshotKind::Node, &NODE),
-            (SnapshotKind::Namespace, &NAMESPACE_KIND),
-            (SnapshotKind::DaemonSet, &DAEMON_SET),
-            (SnapshotKind::Pod, &POD),
-            (SnapshotKind::ControllerRevision, &CONTROLLER_REVISION),
+            (ObjectKind::Node, &NODE),
+            (ObjectKind::Namespace, &NAMESPACE_KIND),
+            (ObjectKind::DaemonSet, &DAEMON_SET),
+            (ObjectKind::Pod, &POD),
+            (ObjectKind::ControllerRevision, &CONTROLLER_REVISION),
         ] {
             for object in self.objects(kind) {
                 snapshot.add(read, object.to_string().as_bytes());
@@ -423,7 +429,7 @@ impl Case {
             self.all_pods().iter().filter(|pod| is_done(pod)).map(node_of).collect();
         let (snapshot, key) = (self.snapshot(), DaemonSetKey::new(NAMESPACE, NAME));
         let should_run = |node: &String| {
-            let node = explain::node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
+            let node = explain_node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
             node.expect("the node and the DaemonSet exist").should_run
         };
         let nodes = self.objects(&NODE).iter().map(name_of).collect::<BTreeSet<String>>();
@@ -432,18 +438,18 @@ impl Case {
 
     fn dry_run(&mut self, is_new: bool, wanted: Value) -> Value {
         let options = WriteOptions { dry_run: true, ..self.world.write_options() };
-        let store = self.world.store();
+        let registry = self.world.registry();
         let answered = if is_new {
-            store.create(&DAEMON_SET, NAMESPACE, wanted, &options)
+            registry.create(&DAEMON_SET, NAMESPACE, wanted, &options)
         } else {
-            store.update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options)
+            registry.update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options)
         };
         answered.expect("it is valid").value().clone()
     }
 
     fn apply(&mut self, wanted: Value) {
         let options = self.world.write_options();
-        let done = self.world.store().update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options);
+        let done = self.world.registry().update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options);
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }
 

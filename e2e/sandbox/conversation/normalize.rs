@@ -1,4 +1,4 @@
-//! What differs from run to run is told by its sort.
+//! Replaces text that differs from run to run by its kind.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         rule(r"\b10\.64\.\d+\.\d+\b", "<ip>"),
         rule(r"containerd://[0-9a-f]{12,}", "<container>"),
         rule(r"@sha256:[0-9a-f]{64}", "@<digest>"),
-        // Names that Kubernetes makes: a revision's hash, a pod's suffix.
+        // Generated names: the hash of a revision, the suffix of a pod.
         rule(r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-<hash>"),
         rule(r"=[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "=<hash>"),
         rule(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<name>"),
@@ -27,12 +27,12 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         rule(r"<invalid>", "<age>"),
         rule(r"(\S)  +", "$1  "),
         rule(r" +\n", "\n"),
-        // A table's rule under its head is as long as what stands in the column.
+        // The rule under a table's heading has the width of the column.
         rule(r"-{4,}", "----"),
     ]
 });
 
-/// An answer, with the test's own namespace called NAMESPACE.
+/// An output in which the test's namespace is called NAMESPACE.
 pub fn answer(text: &str, namespace: &str) -> String {
     let mut text = text.replace(namespace, "NAMESPACE");
     for (pattern, sort) in RULES.iter() {

@@ -1,19 +1,19 @@
-//! The files of the conversations, read and written.
+//! Reads and writes the transcript files.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
 pub struct Script {
-    /// What stands before the first command.
+    /// The text before the first command.
     head: String,
     pub entries: Vec<Entry>,
 }
 
-/// One command and its answers.
+/// One command and its alternative outputs.
 #[derive(Default)]
 pub struct Entry {
-    /// Comments above it.
+    /// The comments above the command.
     comment: String,
     versions: Versions,
     pub command: String,
@@ -21,7 +21,7 @@ pub struct Entry {
     pub answers: Vec<String>,
 }
 
-/// The versions of kubectl that a command is for.
+/// The versions of kubectl to which a command applies.
 #[derive(Clone, Copy, Default)]
 struct Versions {
     from: Option<(u32, u32)>,
@@ -51,7 +51,7 @@ impl Script {
         for entry in &mut script.entries {
             entry.finish();
         }
-        ensure!(!script.entries.is_empty(), "{} holds no command", path.display());
+        ensure!(!script.entries.is_empty(), "{} contains no command", path.display());
         Ok(script)
     }
 

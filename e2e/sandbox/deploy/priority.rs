@@ -1,4 +1,5 @@
-//! The priority that the API server gives to requests when it has too many (API priority and fairness).
+//! The priority of the controller's requests at an overloaded API server (API priority and
+//! fairness).
 
 use std::path::Path;
 
@@ -10,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::{DEPLOY, base, file, in_own_namespace, one};
 
-/// The rules of a FlowSchema that say whose requests they are about, and which.
-fn covers(rules: &PolicyRulesWithSubjects, who: &Subject, request: &Asked) -> bool {
+/// The rules of a FlowSchema, which select requests by user and resource.
+fn covers(rules: &PolicyRulesWithSubjects, who: &Subject, request: &RequestAttributes) -> bool {
     let has = |list: &[String], word: &str| list.iter().any(|entry| entry == "*" || entry == word);
     rules.subjects.contains(who)
         && match request {
-            Asked::Resource { verb, group, resource, is_namespaced } => {
+            RequestAttributes::Resource { verb, group, resource, is_namespaced } => {
                 rules.resource_rules.iter().flatten().any(|rule| {
                     let scope = match is_namespaced {
                         true => rule.namespaces.iter().flatten().any(|namespace| namespace == "*"),
@@ -27,7 +28,7 @@ fn covers(rules: &PolicyRulesWithSubjects, who: &Subject, request: &Asked) -> bo
                         && has(&rule.resources, resource)
                 })
             }
-            Asked::Path(path) => rules
+            RequestAttributes::Path(path) => rules
                 .non_resource_rules
                 .iter()
                 .flatten()
@@ -35,18 +36,18 @@ fn covers(rules: &PolicyRulesWithSubjects, who: &Subject, request: &Asked) -> bo
         }
 }
 
-/// A request, as far as API priority and fairness looks at it.
-enum Asked {
+/// The attributes of a request that API priority and fairness reads.
+enum RequestAttributes {
     Resource { verb: String, group: String, resource: String, is_namespaced: bool },
     Path(&'static str),
 }
 
-/// Every request that a role lets it make, and the one that it makes at the start.
-fn requests(roles: &[Value]) -> Result<Vec<Asked>> {
+/// Every request that a role permits, and the request at the start.
+fn requests(roles: &[Value]) -> Result<Vec<RequestAttributes>> {
     let cluster_role: ClusterRole = one(roles, "ClusterRole")?;
     let role: Role = one(roles, "Role")?;
     let rules = cluster_role.rules.into_iter().flatten().chain(role.rules.into_iter().flatten());
-    let mut requests = vec![Asked::Path("/version")];
+    let mut requests = vec![RequestAttributes::Path("/version")];
     for PolicyRule { api_groups, resources, verbs, .. } in rules {
         let (group, resources) = (api_groups.context("no group")?, resources.context("none")?);
         for (resource, verb) in
@@ -54,15 +55,16 @@ fn requests(roles: &[Value]) -> Result<Vec<Asked>> {
         {
             let is_namespaced = resource != "nodes" && resource != "namespaces";
             let (verb, group, resource) = (verb.clone(), group[0].clone(), resource.clone());
-            requests.push(Asked::Resource { verb, group, resource, is_namespaced });
+            requests.push(RequestAttributes::Resource { verb, group, resource, is_namespaced });
         }
     }
     Ok(requests)
 }
 
-/// Where neither user nor ServiceAccount has a good priority by default, FlowSchemas give the lease that of the built-in
-/// controllers' leases, and every other request that of their requests. By matchingPrecedence they come before the defaults
-/// for ServiceAccounts (9000) and for everybody (9900), and after those that exempt (1, 2).
+/// FlowSchemas give the lease the priority of the built-in controllers' leases, and all other
+/// requests that of their requests, since neither user nor ServiceAccount has a good default
+/// priority. Their matchingPrecedence is lower than that of the defaults for ServiceAccounts (9000)
+/// and for all users (9900), and higher than that of the exempt ones (1, 2).
 #[tokio::test]
 async fn requests_have_the_priority_of_the_built_in_controllers() -> Result<()> {
     let (namespace, moved) = in_own_namespace().await?;
@@ -89,8 +91,10 @@ async fn requests_have_the_priority_of_the_built_in_controllers() -> Result<()> 
             let spec = specs
                 .find(|spec| spec.rules.iter().flatten().any(|rules| covers(rules, &who, request)));
             let spec = spec.context("a request has the default priority")?;
-            let is_lease =
-                matches!(request, Asked::Resource { resource, .. } if resource == "leases");
+            let is_lease = match request {
+                RequestAttributes::Resource { resource, .. } => resource == "leases",
+                RequestAttributes::Path(_) => false,
+            };
             let expected = if is_lease { "leader-election" } else { "workload-high" };
             ensure!(spec.priority_level_configuration.name == expected, "{spec:?}");
             ensure!(spec.matching_precedence.is_some_and(|at| (3..9000).contains(&at)), "{spec:?}");

@@ -1,13 +1,14 @@
-//! A DaemonSet as people name it to kubectl.
+//! The name of a DaemonSet in the forms that kubectl accepts.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Read from `ds/NAME`, `daemonset/NAME`, `daemonsets.apps/NAME` or a bare `NAME`.
+/// The name of a DaemonSet, parsed from `ds/NAME`, `daemonset/NAME`, `daemonsets.apps/NAME` or a
+/// bare `NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DaemonSetName(String);
+pub(crate) struct DaemonSetName(String);
 
-/// The words that kubectl takes for the kind.
+/// The names of the kind that kubectl accepts.
 const KINDS: &[&str] = &[
     "ds",
     "daemonset",
@@ -19,7 +20,8 @@ const KINDS: &[&str] = &[
 ];
 
 impl DaemonSetName {
-    pub fn as_str(&self) -> &str {
+    /// The name without its kind.
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -36,18 +38,18 @@ impl FromStr for DaemonSetName {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let name = match text.split_once('/') {
             Some((kind, name)) if KINDS.contains(&kind.to_lowercase().as_str()) => name,
-            Some((kind, _)) => return Err(format!("{kind} is no DaemonSet: use ds/NAME")),
+            Some((kind, _)) => return Err(format!("{kind} is not a DaemonSet: use ds/NAME")),
             None => text,
         };
         if is_name(name) {
             Ok(Self(name.to_owned()))
         } else {
-            Err("not the name of a DaemonSet: use ds/NAME".to_owned())
+            Err("not a valid name: use ds/NAME".to_owned())
         }
     }
 }
 
-/// A DNS subdomain, which is safe in a path.
+/// Whether it is a DNS subdomain, which is safe in the path of a URL.
 fn is_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     name.starts_with(is_letter)

@@ -1,5 +1,5 @@
-//! docs/commands.md shows each command's help word for word: what is there is what the program prints.
-//! `EVERYNODE_UPDATE=replace` writes it anew.
+//! Compares the help texts in docs/commands.md with the program's. `EVERYNODE_UPDATE=replace`
+//! updates the page.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use clap::CommandFactory;
 
 use super::Arguments;
 
-/// As wide as the page can show.
+/// The width at which the page shows help texts.
 const WIDTH: usize = 100;
 const START: &str = "```text\n$ everynode ";
 const END: &str = "```\n";
 
 #[test]
-fn the_page_shows_what_help_prints() {
+fn the_page_shows_the_help_of_every_command() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (expected, shown) = with_help(&page);
@@ -37,7 +37,7 @@ fn the_page_shows_what_help_prints() {
     }
 }
 
-/// The page with the help under each `$ everynode COMMAND -h`, and the commands that have one.
+/// The page with the current help under each `$ everynode COMMAND -h`, and the commands shown.
 fn with_help(page: &str) -> (String, Vec<String>) {
     let mut parts = page.split(START);
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -60,8 +60,7 @@ fn with_help(page: &str) -> (String, Vec<String>) {
 fn help(name: &str) -> String {
     let mut command = Arguments::command().term_width(WIDTH);
     command.build();
-    let command =
-        command.find_subcommand_mut(name).expect("the page names commands that there are");
+    let command = command.find_subcommand_mut(name).expect("the page shows existing commands");
     let help = command.render_help().to_string();
     let lines = help.lines().map(|line| format!("{}\n", line.trim_end()));
     lines.collect::<String>().trim_end().to_owned() + "\n"

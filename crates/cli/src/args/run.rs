@@ -9,37 +9,40 @@ use clap::{ArgAction, Args, ValueEnum};
 use super::LogArguments;
 use super::value::{at_least_one, duration, positive};
 
+/// The arguments of `everynode run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
-pub struct RunArguments {
+pub(crate) struct RunArguments {
     /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the service account of the pod]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// Serve the DaemonSets of this namespace only
+    /// Manage only the DaemonSets of this namespace
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
     #[command(flatten)]
     pub leader_election: LeaderElectionArguments,
-    /// Most pods created, and most deleted, in one sync of a DaemonSet
+    /// Maximum number of pods created, and of pods deleted, in one sync of a DaemonSet
     #[arg(long, value_name = "N", default_value = "250", value_parser = at_least_one)]
     pub burst_replicas: usize,
-    /// Limit requests to the API server to N per second [default: no limit but the server's own]
+    /// Maximum number of requests to the API server per second [default: only the server's own
+    /// limit]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub kube_api_qps: Option<f64>,
-    /// Requests that may exceed --kube-api-qps at once
-    #[arg(long, value_name = "N", requires = "kube_api_qps", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of requests that may exceed --kube-api-qps in a burst
+    #[arg(long, value_name = "N", requires = "kube_api_qps",
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub kube_api_burst: Option<u32>,
-    /// Who puts pods on their nodes
+    /// Component that assigns pods to their nodes
     #[arg(long, value_enum, default_value = "scheduler")]
     pub schedule_by: ScheduleBy,
-    /// Create pods only where their namespace's annotation scheduler.alpha.kubernetes.io/node-selector allows it, as
-    /// admission plugin PodNodeSelector does
+    /// Honor the annotation scheduler.alpha.kubernetes.io/node-selector of namespaces, as admission
+    /// plugin PodNodeSelector does
     #[arg(long)]
     pub namespace_node_selectors: bool,
-    /// Serve /livez, /readyz and /metrics here, e.g. 127.0.0.1:8080
+    /// Address for /livez, /readyz and /metrics, e.g. 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
     #[command(flatten)]
@@ -54,23 +57,25 @@ Examples:
   everynode run --kubeconfig admin.conf --context prod --http 127.0.0.1:8080
   everynode run --leader-elect=false --namespace team-a
 
-The cluster's own controller must be off: kube-controller-manager --controllers=*,-daemonset-controller";
+The built-in DaemonSet controller must be disabled:
+kube-controller-manager --controllers=*,-daemonset-controller";
 
+/// The arguments of leader election, named as kube-controller-manager's.
 #[derive(Debug, Args)]
-pub struct LeaderElectionArguments {
+pub(crate) struct LeaderElectionArguments {
     /// Act only while holding a Lease, so that several replicas can run
     #[arg(
         long, value_name = "BOOL", default_value = "true", default_missing_value = "true",
         num_args = 0..=1, require_equals = true, action = ArgAction::Set
     )]
     pub leader_elect: bool,
-    /// How long others wait after the leader's last sign of life
+    /// Time after the leader's last renewal before another replica takes over
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     pub leader_elect_lease_duration: Duration,
-    /// How long the leader tries to renew before it stops acting
+    /// Time that the leader tries to renew the Lease before it stops acting
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub leader_elect_renew_deadline: Duration,
-    /// Time between two tries
+    /// Time between two attempts to acquire or renew the Lease
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub leader_elect_retry_period: Duration,
     /// Namespace of the Lease
@@ -81,21 +86,23 @@ pub struct LeaderElectionArguments {
     pub leader_elect_resource_name: String,
 }
 
-/// Not in the help: the defaults do, but in tests. docs/commands.md describes them.
+/// The timing of pings. The help hides these options because only tests need other values;
+/// docs/commands.md describes them.
 #[derive(Debug, Args)]
-pub struct PingArguments {
-    /// Time without a word from the API server after which it is asked for one, so that a dead connection is noticed
+pub(crate) struct PingArguments {
+    /// Idle time after which a connection to the API server is checked with a ping
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, hide = true)]
     pub http2_ping_interval: Duration,
-    /// Time that it has for an answer
+    /// Time without an answer to a ping after which the connection is closed
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, hide = true)]
     pub http2_ping_timeout: Duration,
 }
 
+/// The component that assigns pods to nodes.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ScheduleBy {
-    /// The scheduler binds pods that are pinned to their node by affinity
+pub(crate) enum ScheduleBy {
+    /// Pods have an affinity to their node, and the scheduler binds them
     Scheduler,
-    /// Pods are created with spec.nodeName, so that no scheduler is needed
+    /// Pods are created with spec.nodeName, without a scheduler
     Controller,
 }

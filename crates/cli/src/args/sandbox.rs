@@ -10,49 +10,51 @@ use everynode_sandbox::nodes::{NODES_MAX, ZONES_MAX};
 use super::LogArguments;
 use super::value::{at_least_one, duration};
 
+/// The arguments of `everynode sandbox`.
 #[derive(Debug, Args)]
 #[command(after_help = SANDBOX_EXAMPLES)]
-pub struct SandboxArguments {
+pub(crate) struct SandboxArguments {
     /// Number of simulated nodes
     #[arg(long, value_name = "N", default_value = "3", conflicts_with = "nodes_from",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
-    /// Zones that the nodes are spread over
+    /// Number of zones for these nodes
     #[arg(long, value_name = "N", default_value = "1", conflicts_with = "nodes_from",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(ZONES_MAX)))]
     pub zones: u32,
-    /// Nodes as `kubectl get nodes -o yaml` printed them of a real cluster; `-` reads standard input
+    /// Simulate these nodes, as `kubectl get nodes -o yaml` prints them; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub nodes_from: Option<PathBuf>,
-    /// Manifest to apply once the cluster is up; repeatable, `-` reads standard input
+    /// Manifest to apply after the start; repeatable, `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub apply: Vec<PathBuf>,
-    /// Where to write the kubeconfig [default: a temporary file, removed at the end]
+    /// File for the kubeconfig [default: a temporary file, removed at exit]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig_out: Option<PathBuf>,
-    /// Address of the API server; port 0 takes a free one
+    /// Address of the API server; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Start no DaemonSet controller: bring your own, such as `everynode run`
+    /// Don't start a DaemonSet controller, so that you can run your own
     #[arg(long)]
     pub no_controller: bool,
-    /// Exit 0 as soon as all nodes are ready and all DaemonSets rolled out, 1 after --timeout
+    /// Exit with 0 when all nodes are ready and all DaemonSets rolled out, with 1 after --timeout
     #[arg(long)]
     pub exit_when_settled: bool,
-    /// How long settling may take
+    /// Maximum time until all nodes are ready and all DaemonSets rolled out
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
-    /// Seed of everything random in the simulation
+    /// Seed of the simulation's random numbers
     #[arg(long, value_name = "N", default_value = "0")]
     pub seed: u64,
-    /// Changes of a kind that watches can go back; who falls further behind is told so (410 Gone) and lists again
+    /// Number of changes of a kind that watches can replay; a client that falls further behind gets
+    /// 410 Gone and lists again
     #[arg(long, value_name = "N", default_value = "20000", value_parser = at_least_one)]
     pub watch_window: usize,
-    /// Pod lifecycles (YAML) that go before the built-in ones
+    /// File with pod lifecycles (YAML), which take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub lifecycles: Option<PathBuf>,
-    /// Rules (YAML) by which requests to the API server go wrong; `-` reads standard input. While it runs:
-    /// `kubectl get|replace --raw /debug/faults` (see docs/sandbox.md)
+    /// File with rules (YAML) that make requests to the API server fail; `-` reads standard input.
+    /// At run time use `kubectl get|replace --raw /debug/faults` (see docs/sandbox.md)
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
     #[command(flatten)]

@@ -1,13 +1,13 @@
-//! Groups of arguments that several commands have.
+//! Groups of arguments that several commands share.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Which cluster, and where in it: as kubectl's options of the same names.
+/// The cluster and the namespace. The options have the same meaning as kubectl's.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Cluster")]
-pub struct ConnectionArguments {
+pub(crate) struct ConnectionArguments {
     /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the service account of the pod]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -17,42 +17,45 @@ pub struct ConnectionArguments {
     /// Namespace [default: the context's]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// User to impersonate, to see what they may
+    /// User to impersonate
     #[arg(long = "as", value_name = "USER")]
     pub impersonate: Option<String>,
 }
 
-/// What comes out, and how.
+/// The format of the output.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
-pub struct OutputArguments {
-    /// Form of the output [default: text for people]
+pub(crate) struct OutputArguments {
+    /// Output format [default: text]
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     pub output: Option<OutputFormat>,
     #[command(flatten)]
     pub color: ColorArguments,
 }
 
+/// Whether the output has colours.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
-pub struct ColorArguments {
-    /// When to use colours; NO_COLOR and TERM=dumb are heeded, too
+pub(crate) struct ColorArguments {
+    /// When to use colours; auto honors NO_COLOR and TERM=dumb
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub color: ColorWhen,
 }
 
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// More columns
+pub(crate) enum OutputFormat {
+    /// Text with more columns
     Wide,
     Json,
     Yaml,
-    /// Nothing but names, for scripts
+    /// Only names, for scripts
     Name,
 }
 
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorWhen {
+pub(crate) enum ColorWhen {
     /// On a terminal
     #[default]
     Auto,
@@ -60,18 +63,20 @@ pub enum ColorWhen {
     Never,
 }
 
+/// Logging of long-running commands.
 #[derive(Debug, Args)]
-pub struct LogArguments {
-    /// Least important messages that are logged [default: info for run, warn for sandbox]
+pub(crate) struct LogArguments {
+    /// Lowest severity of logged messages [default: info for run, warn for sandbox]
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
-    /// Form of log lines
+    /// Format of log lines
     #[arg(long, value_enum, default_value = "text")]
     pub log_format: LogFormat,
 }
 
+/// The lowest severity that is logged.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     Error,
     Warn,
     Info,
@@ -79,8 +84,9 @@ pub enum LogLevel {
     Trace,
 }
 
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     Text,
     Json,
 }

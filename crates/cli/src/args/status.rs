@@ -7,19 +7,20 @@ use clap::Args;
 use super::value::duration;
 use super::{ConnectionArguments, DaemonSetName, OutputArguments};
 
+/// The arguments of `everynode status`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct StatusArguments {
+pub(crate) struct StatusArguments {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
-    /// How long to wait [default: as long as it takes]
+    /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Give up as soon as a pod of the current revision fails
+    /// Stop waiting as soon as a pod of the current revision fails
     #[arg(long)]
     pub fail_fast: bool,
-    /// Say how far it is, and wait for nothing
+    /// Print the current state without waiting
     #[arg(long, conflicts_with_all = ["timeout", "fail_fast"])]
     pub no_wait: bool,
     #[command(flatten)]
@@ -36,10 +37,10 @@ Examples:
 
 Exit codes:
   0  rolled out: every pod is of the current revision, and available
-  1  an error, also that the DaemonSet was deleted meanwhile
-  2  wrong arguments
-  3  time is up (with --no-wait: not rolled out), and no pod fails
-  4  time is up (with --fail-fast: at once), and pods of the current revision fail
+  1  an error, including that the DaemonSet was deleted while waiting
+  2  invalid arguments
+  3  timeout (with --no-wait: not rolled out), and no pod fails
+  4  timeout (with --fail-fast: immediately), and pods of the current revision fail
 
-With the update strategy OnDelete it waits until somebody has deleted the old pods, and says which.
-With -o it prints nothing but the result.";
+With the update strategy OnDelete the command waits until somebody has deleted the old pods, and
+lists them. With -o it prints only the result.";

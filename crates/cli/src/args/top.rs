@@ -4,10 +4,11 @@ use clap::Args;
 
 use super::{ConnectionArguments, OutputArguments};
 
+/// The arguments of `everynode top`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[command(mut_arg("namespace", |namespace| namespace.help("Namespace [default: all of them]")))]
-pub struct TopArguments {
+#[command(mut_arg("namespace", |namespace| namespace.help("Namespace [default: all namespaces]")))]
+pub(crate) struct TopArguments {
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
@@ -16,8 +17,8 @@ pub struct TopArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  everynode top                  every DaemonSet of the cluster
-  everynode top -n kube-system   those of a namespace
+  everynode top                  all DaemonSets of the cluster
+  everynode top -n kube-system   the DaemonSets of one namespace
   everynode top -o wide          with update strategy, images and age
 
-Pods are read only of DaemonSets that are not rolled out, to say why.";
+The command reads the pods of a DaemonSet only if it is not rolled out.";

@@ -1,14 +1,14 @@
-//! Values as people type them.
+//! Parsers of option values.
 
 use std::time::Duration;
 
-/// `500ms`, `30s`, `1m30s`; a bare number counts seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
+/// Parses a duration such as `500ms`, `30s` or `1m30s`; a number without a unit means seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u32>() {
         return positive_duration(Duration::from_secs(seconds.into()));
     }
     let parsed = text.parse::<jiff::SignedDuration>();
-    let parsed = parsed.map_err(|_| "not a time such as 500ms, 30s or 1m30s".to_owned())?;
+    let parsed = parsed.map_err(|_| "not a duration such as 500ms, 30s or 1m30s".to_owned())?;
     positive_duration(Duration::try_from(parsed).map_err(|_| "must be more than zero".to_owned())?)
 }
 
@@ -16,12 +16,14 @@ fn positive_duration(duration: Duration) -> Result<Duration, String> {
     if duration.is_zero() { Err("must be more than zero".into()) } else { Ok(duration) }
 }
 
-pub fn at_least_one(text: &str) -> Result<usize, String> {
+/// Parses a positive whole number.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     let number: usize = text.parse().map_err(|_| "not a whole number".to_owned())?;
     if number > 0 { Ok(number) } else { Err("must be more than zero".into()) }
 }
 
-pub fn positive(text: &str) -> Result<f64, String> {
+/// Parses a positive, finite number.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number.is_finite() && number > 0.0 {
         Ok(number)
@@ -35,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_with_units_or_as_seconds() {
+    fn durations_are_parsed_with_units_or_as_seconds() {
         for (text, milliseconds) in [
             ("500ms", Some(500)),
             ("30", Some(30_000)),

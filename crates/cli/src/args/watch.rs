@@ -4,16 +4,17 @@ use clap::Args;
 
 use super::{ColorArguments, ConnectionArguments, DaemonSetName};
 
+/// The arguments of `everynode watch`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct WatchArguments {
+pub(crate) struct WatchArguments {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
-    /// End when it is rolled out; the exit codes are those of status
+    /// Exit when the DaemonSet is rolled out, with the exit codes of status
     #[arg(long)]
     pub until_done: bool,
-    /// Print a line at each change, as when piped, instead of a live view
+    /// Print text at each change instead of a live view, as when piped
     #[arg(long)]
     pub no_tty: bool,
     #[command(flatten)]
@@ -28,7 +29,7 @@ Examples:
   everynode restart ds/fluentd && everynode watch ds/fluentd --until-done
   everynode watch ds/fluentd --no-tty >> rollout.log
 
-Keys: q quits, the arrow keys and PgUp and PgDn scroll what holds it up, ? explains the signs.
+Keys: q quits, the arrow keys, PgUp and PgDn scroll the list of held-up nodes, ? explains the signs.
 
-It reads the DaemonSet, its pods, revisions and events, and nodes. Where a right to watch them \
-is missing it tells which one, and shows what it can without.";
+The command watches the DaemonSet, its pods, revisions and events, and nodes. If a permission is
+missing, it names the permission and shows the rest.";

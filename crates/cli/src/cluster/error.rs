@@ -1,4 +1,4 @@
-//! What went wrong with a cluster, as what to do about it.
+//! Errors of requests to a cluster, with what the operator can do about them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,35 +8,39 @@ use everynode_controller::client;
 
 use super::Resource;
 
+/// Why a request failed. Each message states what the operator can do.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error(transparent)]
     Connect(#[from] client::Error),
     #[error("the kubeconfig has no context \"{context}\": it has {}", listed(.known))]
     UnknownContext { context: String, known: BTreeSet<String> },
-    #[error("{} may not {right}: ask for {}", user_or_you(.user), .right.as_rule())]
-    Forbidden { right: Right, user: Option<String> },
+    #[error("{} may not {permission}: ask for {}", user_or_you(.user), .permission.as_rule())]
+    Forbidden { permission: Permission, user: Option<String> },
     #[error("{server}: {message}; log in again, or choose another context with --context")]
     Unauthorized { server: String, message: String },
     #[error(
-        "no connection to {server}: {cause}; if that is not the cluster you mean, use --context or --kubeconfig"
+        "no connection to {server}: {cause}; if that is not the cluster you mean, use --context \
+         or --kubeconfig"
     )]
     Unreachable { server: String, cause: String },
     #[error("{server} did not answer within {within:?}")]
-    Silent { server: String, within: Duration },
-    #[error("{} not found{}", .right.object(), .hint.as_deref().map(|hint| format!(": {hint}")).unwrap_or_default())]
-    NotFound { right: Right, hint: Option<String> },
+    Timeout { server: String, within: Duration },
+    #[error("{} not found{}", .permission.object(), suffix(.hint))]
+    NotFound { permission: Permission, hint: Option<String> },
+    /// The server no longer has the version that the pages of a list belong to.
     #[error("the list took too long to read")]
     Expired,
     #[error("{message}")]
-    Refused { message: String },
-    #[error("{resource} are not as Kubernetes writes them: {cause}")]
-    Unreadable { resource: Resource, cause: String },
+    Rejected { message: String },
+    #[error("can't parse {resource}: {cause}")]
+    Unparsable { resource: Resource, cause: String },
 }
 
-/// What a request needs: a verb on a resource, in a namespace or in all, and perhaps on one object.
+/// The permission that a request requires: a verb on a resource, in one namespace or in all,
+/// possibly on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Right {
+pub(crate) struct Permission {
     verb: &'static str,
     resource: Resource,
     namespace: Option<String>,
@@ -44,11 +48,13 @@ pub struct Right {
 }
 
 impl Error {
-    /// What became of a request that needed that right.
-    pub(super) fn of(right: &Right, server: &str, error: kube::Error) -> Self {
+    /// The error of a request that required the permission.
+    pub(super) fn of(permission: &Permission, server: &str, error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::refusal(right, server, status.code, status.message),
-            // Its own name for it tells nobody anything.
+            kube::Error::Api(status) => {
+                Self::of_status(permission, server, status.code, status.message)
+            }
+            // The error's own text, "ServiceError", adds nothing.
             kube::Error::Service(cause) => Self::unreachable(server, &*cause),
             other => Self::unreachable(server, &other),
         }
@@ -58,37 +64,44 @@ impl Error {
         Self::Unreachable { server: server.to_owned(), cause: client::one_line(cause) }
     }
 
-    /// What the server's answer to a request that needed that right means.
-    pub(super) fn refusal(right: &Right, server: &str, code: u16, message: String) -> Self {
-        let right = right.clone();
+    /// The error for a status that the server sent to a request that required the permission.
+    pub(super) fn of_status(
+        permission: &Permission,
+        server: &str,
+        code: u16,
+        message: String,
+    ) -> Self {
+        let permission = permission.clone();
         match code {
             401 => Self::Unauthorized { server: server.to_owned(), message },
             403 if message.contains("cannot ") || message.is_empty() => {
-                Self::Forbidden { right, user: user(&message) }
+                Self::Forbidden { permission, user: user(&message) }
             }
-            404 => Self::NotFound { right, hint: None },
+            404 => Self::NotFound { permission, hint: None },
             410 => Self::Expired,
-            _ => Self::Refused { message },
+            _ => Self::Rejected { message },
         }
     }
 
-    /// The missing right, if that is what is wrong: other questions may still have an answer.
-    pub fn is_forbidden(&self) -> bool {
+    /// Whether a permission is missing, so that other requests may still succeed.
+    pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden { .. })
     }
 }
 
-impl Right {
-    pub fn new(verb: &'static str, resource: Resource, namespace: Option<&str>) -> Self {
+impl Permission {
+    /// The permission for a verb on a resource; `namespace` is `None` for all namespaces.
+    pub(crate) fn new(verb: &'static str, resource: Resource, namespace: Option<&str>) -> Self {
         Self { verb, resource, namespace: namespace.map(str::to_owned), name: None }
     }
 
+    /// The same permission on one object.
     #[must_use]
-    pub fn of(self, name: &str) -> Self {
+    pub(crate) fn of(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// `daemonset kube-system/agent`
+    /// The object in messages: `daemonset kube-system/agent`.
     fn object(&self) -> String {
         let name = self.name.as_deref().unwrap_or_default();
         match (&self.namespace, self.name.is_some()) {
@@ -98,7 +111,7 @@ impl Right {
         }
     }
 
-    /// What a role has to say.
+    /// The rule of a role that grants the permission.
     fn as_rule(&self) -> String {
         let role = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
         let (group, resource, verb) = (self.resource.group(), self.resource, self.verb);
@@ -108,7 +121,7 @@ impl Right {
     }
 }
 
-impl fmt::Display for Right {
+impl fmt::Display for Permission {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {}", self.verb, self.resource)?;
         match &self.namespace {
@@ -118,10 +131,14 @@ impl fmt::Display for Right {
     }
 }
 
-/// `pods is forbidden: User "jane" cannot list resource "pods" in API group "" …`
+/// The user in a message such as `pods is forbidden: User "jane" cannot list resource "pods" …`.
 fn user(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("User \"")?;
     rest.split_once('"').map(|(user, _)| user.to_owned())
+}
+
+fn suffix(hint: &Option<String>) -> String {
+    hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default()
 }
 
 fn user_or_you(user: &Option<String>) -> String {
@@ -137,32 +154,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_right_is_told_as_the_rule_that_grants_it() {
-        let message = "pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \"\" in the namespace \"a\"";
+    fn a_missing_permission_is_reported_as_the_rule_that_grants_it() {
+        let message = "pods is forbidden: User \"jane\" cannot list resource \"pods\" in API group \
+                       \"\" in the namespace \"a\"";
         let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
-        let right = Right::new("list", Resource::Pods, Some("a"));
-        let error = Error::of(&right, "https://c", kube::Error::Api(status));
+        let permission = Permission::new("list", Resource::Pods, Some("a"));
+        let error = Error::of(&permission, "https://c", kube::Error::Api(status));
         assert!(error.is_forbidden());
         assert_eq!(
             error.to_string(),
-            "user \"jane\" may not list pods in namespace a: ask for a Role with apiGroups [\"\"], resources [\"pods\"], verbs [\"list\"]"
+            "user \"jane\" may not list pods in namespace a: ask for a Role with apiGroups [\"\"], \
+             resources [\"pods\"], verbs [\"list\"]"
         );
     }
 
-    /// Admission refuses with 403, too, and has its own words.
+    /// Admission plugins also reject with 403; their messages are passed on.
     #[test]
-    fn a_refusal_for_other_reasons_keeps_its_words() {
+    fn a_rejection_by_admission_keeps_its_message() {
         let message = "admission webhook \"policy\" denied the request: no";
         let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
-        let right = Right::new("patch", Resource::DaemonSets, Some("a")).of("b");
-        assert_eq!(Error::of(&right, "", kube::Error::Api(status)).to_string(), message);
+        let permission = Permission::new("patch", Resource::DaemonSets, Some("a")).of("b");
+        assert_eq!(Error::of(&permission, "", kube::Error::Api(status)).to_string(), message);
     }
 
     #[test]
-    fn what_is_not_found_is_named() {
+    fn the_missing_object_is_named() {
         let status = kube::core::Status::failure("", "NotFound").with_code(404).boxed();
-        let right = Right::new("get", Resource::DaemonSets, Some("a")).of("b");
-        let error = Error::of(&right, "", kube::Error::Api(status));
+        let permission = Permission::new("get", Resource::DaemonSets, Some("a")).of("b");
+        let error = Error::of(&permission, "", kube::Error::Api(status));
         assert_eq!(error.to_string(), "daemonset a/b not found");
     }
 }

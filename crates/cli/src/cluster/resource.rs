@@ -1,12 +1,14 @@
-//! What the commands read of a cluster, and its paths.
+//! The resources that the commands read, and their paths in the API.
 
 use std::fmt;
 
-use everynode_insight::snapshot::Kind;
+use everynode_insight::snapshot::ObjectKind;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+/// A resource of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
+pub(crate) enum Resource {
     ControllerRevisions,
     DaemonSets,
     Events,
@@ -16,8 +18,8 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// As roles name it.
-    pub const fn name(self) -> &'static str {
+    /// The plural name, as in URLs and roles.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ControllerRevisions => "controllerrevisions",
             Self::DaemonSets => "daemonsets",
@@ -28,16 +30,16 @@ impl Resource {
         }
     }
 
-    /// The API group, empty for the core one.
-    pub const fn group(self) -> &'static str {
+    /// The API group; empty for the core group.
+    pub(crate) const fn group(self) -> &'static str {
         match self {
             Self::ControllerRevisions | Self::DaemonSets => "apps",
             Self::Events | Self::Namespaces | Self::Nodes | Self::Pods => "",
         }
     }
 
-    /// One object of it, in messages.
-    pub const fn singular(self) -> &'static str {
+    /// The singular name, for messages.
+    pub(crate) const fn singular(self) -> &'static str {
         match self {
             Self::ControllerRevisions => "controllerrevision",
             Self::DaemonSets => "daemonset",
@@ -48,8 +50,8 @@ impl Resource {
         }
     }
 
-    /// Of all, of those of a namespace, or of one.
-    pub fn path(self, namespace: Option<&str>, name: Option<&str>) -> String {
+    /// The path of all objects, of those in a namespace, or of one object.
+    pub(crate) fn path(self, namespace: Option<&str>, name: Option<&str>) -> String {
         let mut path = match self.group() {
             "" => "/api/v1".to_owned(),
             group => format!("/apis/{group}/v1"),
@@ -65,15 +67,15 @@ impl Resource {
     }
 }
 
-impl From<Kind> for Resource {
-    fn from(kind: Kind) -> Self {
+impl From<ObjectKind> for Resource {
+    fn from(kind: ObjectKind) -> Self {
         match kind {
-            Kind::ControllerRevision => Self::ControllerRevisions,
-            Kind::DaemonSet => Self::DaemonSets,
-            Kind::Event => Self::Events,
-            Kind::Namespace => Self::Namespaces,
-            Kind::Node => Self::Nodes,
-            Kind::Pod => Self::Pods,
+            ObjectKind::ControllerRevision => Self::ControllerRevisions,
+            ObjectKind::DaemonSet => Self::DaemonSets,
+            ObjectKind::Event => Self::Events,
+            ObjectKind::Namespace => Self::Namespaces,
+            ObjectKind::Node => Self::Nodes,
+            ObjectKind::Pod => Self::Pods,
         }
     }
 }
@@ -84,51 +86,70 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Which objects of a resource.
+/// The objects of a resource to list or watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub(crate) struct Selection {
     namespace: Option<String>,
     labels: Option<String>,
     fields: Option<String>,
 }
 
 impl Selection {
-    /// Those of all namespaces, or of a resource that has none.
-    pub fn all() -> Self {
+    /// The objects of all namespaces, or of a resource without namespaces.
+    pub(crate) fn all() -> Self {
         Self::default()
     }
 
-    pub fn namespace_of(namespace: &str) -> Self {
+    /// The objects in a namespace.
+    pub(crate) fn in_namespace(namespace: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), ..Self::default() }
     }
 
-    /// Only what the selector matches. One that does not parse selects everything here: what is read is looked through anyway.
+    /// The objects that a DaemonSet's selector matches in its namespace; its pods and revisions are
+    /// among them.
+    pub(crate) fn selected_by(daemon_set: &DaemonSet) -> Self {
+        let namespace = daemon_set.metadata.namespace.as_deref().unwrap_or_default();
+        let selection = Self::in_namespace(namespace);
+        match &daemon_set.spec {
+            Some(spec) => selection.matching(&spec.selector),
+            None => selection,
+        }
+    }
+
+    /// Only the objects that the selector matches. A selector that can't be parsed is ignored,
+    /// since readers check the owner of each object anyway.
     #[must_use]
-    pub fn matching(self, selector: &LabelSelector) -> Self {
+    pub(crate) fn matching(self, selector: &LabelSelector) -> Self {
         let selector = kube::core::Selector::try_from(selector.clone()).ok();
         let labels = selector.map(|selector| selector.to_string()).filter(|text| !text.is_empty());
         Self { labels, ..self }
     }
 
-    /// Only the object of that name.
+    /// Only the object with this name.
     #[must_use]
-    pub fn named(self, name: &str) -> Self {
+    pub(crate) fn named(self, name: &str) -> Self {
         Self { fields: Some(format!("metadata.name={name}")), ..self }
     }
 
-    /// Only events about the object.
+    /// Only the events about this object.
     #[must_use]
-    pub fn about(self, kind: Kind, name: &str) -> Self {
+    pub(crate) fn about(self, kind: ObjectKind, name: &str) -> Self {
         let fields = format!("involvedObject.kind={kind:?},involvedObject.name={name}");
         Self { fields: Some(fields), ..self }
     }
 
-    pub fn namespace(&self) -> Option<&str> {
+    /// The namespace; `None` for all.
+    pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// The path with its parameters.
-    pub fn path(&self, resource: Resource, limit: Option<u32>, token: Option<&str>) -> String {
+    /// The path with query parameters.
+    pub(crate) fn path(
+        &self,
+        resource: Resource,
+        limit: Option<u32>,
+        token: Option<&str>,
+    ) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if let Some(limit) = limit {
             query.append_pair("limit", &limit.to_string());
@@ -151,7 +172,7 @@ impl Selection {
     }
 }
 
-/// Names come from the command line: none of them may reach out of its place in the path.
+/// Escapes a name from the command line, so that it stays one segment of the path.
 fn encoded(name: &str) -> String {
     form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }
@@ -176,26 +197,28 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_becomes_parameters() {
+    fn a_selection_becomes_query_parameters() {
         let selector = serde_json::from_value(json!({
             "matchLabels": {"app": "a"},
             "matchExpressions": [{"key": "tier", "operator": "In", "values": ["x", "y"]}],
         }));
-        let selection = Selection::namespace_of("n").matching(&selector.unwrap());
+        let selection = Selection::in_namespace("n").matching(&selector.unwrap());
         assert_eq!(
             selection.path(Resource::Pods, Some(500), Some("t=1")),
-            "/api/v1/namespaces/n/pods?limit=500&continue=t%3D1&labelSelector=app%3Da%2Ctier+in+%28x%2Cy%29"
+            "/api/v1/namespaces/n/pods?limit=500&continue=t%3D1\
+             &labelSelector=app%3Da%2Ctier+in+%28x%2Cy%29"
         );
         assert_eq!(Selection::all().path(Resource::Pods, None, None), "/api/v1/pods");
-        let named = Selection::namespace_of("n").named("a");
+        let named = Selection::in_namespace("n").named("a");
         assert_eq!(
             named.path(Resource::DaemonSets, None, None),
             "/apis/apps/v1/namespaces/n/daemonsets?fieldSelector=metadata.name%3Da"
         );
-        let about = Selection::namespace_of("n").about(Kind::DaemonSet, "a");
+        let about = Selection::in_namespace("n").about(ObjectKind::DaemonSet, "a");
         assert_eq!(
             about.path(Resource::Events, None, None),
-            "/api/v1/namespaces/n/events?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Da"
+            "/api/v1/namespaces/n/events\
+             ?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Da"
         );
     }
 }

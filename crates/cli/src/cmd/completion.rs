@@ -1,8 +1,9 @@
-//! `everynode completion SHELL`: the script that has the shell ask this program.
+//! `everynode completion SHELL`: prints the completion script of a shell.
 
-use crate::complete;
 use crate::invocation::Invocation;
+use crate::shell_completion;
 
-pub fn execute(shell: clap_complete::Shell, invocation: Invocation) -> anyhow::Result<()> {
-    complete::write_script(shell, invocation.program())
+/// Executes the command.
+pub(crate) fn execute(shell: clap_complete::Shell, invocation: Invocation) -> anyhow::Result<()> {
+    shell_completion::write_script(shell, invocation.program())
 }

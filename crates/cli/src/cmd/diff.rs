@@ -1,41 +1,46 @@
-//! `everynode diff`: what differs between two templates of a DaemonSet.
+//! `everynode diff`: the differences between two pod templates of a DaemonSet.
 
 use everynode_k8s::canonical::canonical;
 use serde_json::Value;
 use similar::{ChangeTag, DiffOp, TextDiff};
 
-use super::history::Revised;
 use crate::args::DiffArguments;
-use crate::cluster::Cluster;
-use crate::output::{self, Screen, Tone};
+use crate::cluster::{Cluster, DaemonSetRevisions};
+use crate::output::{self, TextLayout, Tone};
 
-/// Narrower terminals have no room for two templates.
+/// The minimum width of a terminal for two templates side by side.
 const SIDE_BY_SIDE_WIDTH_MIN: u16 = 120;
-/// Lines around a change that stay the same.
+/// The number of unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-const MIDDLE: &str = " │ ";
+/// Separates the two sides.
+const SEPARATOR: &str = " │ ";
 
-pub async fn execute(arguments: DiffArguments) -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: DiffArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
-    let revised = Revised::read(&cluster, &arguments.daemon_set).await?;
-    let from = revised.target(arguments.from)?;
+    let revisions = DaemonSetRevisions::read(&cluster, &arguments.daemon_set).await?;
+    let from = revisions.target(arguments.from)?;
     let (title, to) = match arguments.to {
-        Some(number) => (format!("revision {number}"), revised.target(Some(number))?.template),
-        None => ("current template".to_owned(), Some(revised.template.clone())),
+        Some(number) => (format!("revision {number}"), revisions.target(Some(number))?.template),
+        None => ("current template".to_owned(), Some(revisions.template.clone())),
     };
     let (Some(before), Some(after)) = (&from.template, &to) else {
-        anyhow::bail!("one of the revisions holds no pod template");
+        anyhow::bail!("one of the revisions contains no pod template");
     };
     let titles = [format!("revision {}", from.revision), title];
-    let screen = Screen::stdout(arguments.color.color);
-    output::print(&text(titles, [before, after], screen)?)
+    let layout = TextLayout::stdout(arguments.color.color);
+    output::print(&text(titles, [before, after], layout)?)
 }
 
-/// What differs in meaning, or a line that says that nothing does.
+/// The differences in meaning, or one line if there are none.
 ///
 /// # Errors
 /// If a template can't be written as YAML.
-pub fn text(titles: [String; 2], templates: [&Value; 2], screen: Screen) -> anyhow::Result<String> {
+pub(crate) fn text(
+    titles: [String; 2],
+    templates: [&Value; 2],
+    layout: TextLayout,
+) -> anyhow::Result<String> {
     let [before, after] = templates.map(|template| {
         let value: Value = serde_json::from_str(&canonical(template))?;
         output::yaml(&value)
@@ -46,19 +51,19 @@ pub fn text(titles: [String; 2], templates: [&Value; 2], screen: Screen) -> anyh
         return Ok(format!("{from} and {to} mean the same\n"));
     }
     let diff = TextDiff::from_lines(&before, &after);
-    Ok(match screen.width {
+    Ok(match layout.width {
         Some(width) if width >= SIDE_BY_SIDE_WIDTH_MIN => {
-            side_by_side(&titles, &diff, usize::from(width), screen)
+            side_by_side(&titles, &diff, usize::from(width), layout)
         }
-        Some(_) | None => unified(&titles, &diff, screen),
+        Some(_) | None => unified(&titles, &diff, layout),
     })
 }
 
-fn unified([from, to]: &[String; 2], diff: &TextDiff<'_, '_, str>, screen: Screen) -> String {
-    let mut text = screen.paint(Tone::Heading, &format!("--- {from}")) + "\n";
-    text += &(screen.paint(Tone::Heading, &format!("+++ {to}")) + "\n");
+fn unified([from, to]: &[String; 2], diff: &TextDiff<'_, '_, str>, layout: TextLayout) -> String {
+    let mut text = layout.paint(Tone::Heading, &format!("--- {from}")) + "\n";
+    text += &(layout.paint(Tone::Heading, &format!("+++ {to}")) + "\n");
     for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
-        text += &(screen.paint(Tone::Faint, &hunk.header().to_string()) + "\n");
+        text += &(layout.paint(Tone::Faint, &hunk.header().to_string()) + "\n");
         for change in hunk.iter_changes() {
             let line = change.value().trim_end_matches('\n');
             let (sign, tone) = match change.tag() {
@@ -66,7 +71,7 @@ fn unified([from, to]: &[String; 2], diff: &TextDiff<'_, '_, str>, screen: Scree
                 ChangeTag::Insert => ('+', Tone::Good),
                 ChangeTag::Equal => (' ', Tone::Plain),
             };
-            text += &(screen.paint(tone, &format!("{sign}{line}")) + "\n");
+            text += &(layout.paint(tone, &format!("{sign}{line}")) + "\n");
         }
     }
     text
@@ -76,13 +81,13 @@ fn side_by_side(
     [from, to]: &[String; 2],
     diff: &TextDiff<'_, '_, str>,
     width: usize,
-    screen: Screen,
+    layout: TextLayout,
 ) -> String {
-    let half = (width - MIDDLE.chars().count()) / 2;
+    let half = (width - SEPARATOR.chars().count()) / 2;
     let row = |left: (Tone, &str), right: (Tone, &str)| {
-        let left = screen.paint(left.0, &fitted(left.1, half));
-        let right = screen.paint(right.0, fitted(right.1, half).trim_end());
-        format!("{left}{MIDDLE}{right}").trim_end().to_owned() + "\n"
+        let left = layout.paint(left.0, &fitted(left.1, half));
+        let right = layout.paint(right.0, fitted(right.1, half).trim_end());
+        format!("{left}{SEPARATOR}{right}").trim_end().to_owned() + "\n"
     };
     let mut text = row((Tone::Heading, from), (Tone::Heading, to));
     for (index, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
@@ -110,7 +115,7 @@ fn side_by_side(
     text
 }
 
-/// Exactly so many columns; what is longer ends in an ellipsis.
+/// The line padded to `width` columns, or cut with an ellipsis.
 fn fitted(line: &str, width: usize) -> String {
     let line = line.trim_end_matches('\n');
     if line.chars().count() > width {
@@ -138,7 +143,7 @@ mod tests {
 
     fn shown(width: Option<u16>, a: &Value, b: &Value) -> String {
         let titles = ["revision 1".to_owned(), "current template".to_owned()];
-        text(titles, [a, b], Screen { color: false, width }).unwrap()
+        text(titles, [a, b], TextLayout { color: false, width }).unwrap()
     }
 
     #[test]
@@ -163,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_set_side_by_side_on_a_wide_terminal() {
+    fn templates_are_side_by_side_on_a_wide_terminal() {
         let text = shown(Some(120), &template("agent:1", false), &template("agent:2", true));
         expect![[r#"
             revision 1                                                 │ current template
@@ -181,9 +186,9 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 120));
     }
 
-    /// C41: what older and newer Go write of one template is no difference.
+    /// C41: templates that differ only in what old and new versions of Go write are equal.
     #[test]
-    fn what_means_the_same_is_no_difference() {
+    fn templates_with_the_same_meaning_have_no_differences() {
         let mut other = template("agent:1", false);
         other["spec"]["securityContext"] = json!({});
         assert_eq!(

@@ -3,31 +3,33 @@
 mod text;
 
 use everynode_core::api::{DaemonSetKey, NodeName};
-use everynode_insight::explain::{self, Explanation, NodeStory};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::explain::{Explanation, NodeExplanation, explain, explain_node};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::{DaemonSetName, ExplainArguments, OutputFormat};
+use crate::clock;
 use crate::cluster::{Cluster, Resource, parsed};
-use crate::output::{self, Screen};
-use crate::survey::{self, Demand, Pods};
+use crate::output::{self, TextLayout};
+use crate::snapshot_source::{self, PodScope, RequiredData};
 
-/// What is printed.
+/// The answer for one DaemonSet.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer {
-    Nodes(Explanation),
-    Node(Box<NodeStory>),
+    AllNodes(Explanation),
+    OneNode(Box<NodeExplanation>),
 }
 
-pub async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
     let node = arguments.node.as_deref();
     let answers = match (&arguments.filename, &arguments.nodes_from) {
         (Some(manifest), Some(nodes)) => {
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
-            let manifest = survey::read_manifest(manifest, namespace)?;
-            let nodes = survey::nodes(nodes)?;
+            let manifest = snapshot_source::read_manifest(manifest, namespace)?;
+            let nodes = snapshot_source::read_nodes(nodes)?;
             let name = arguments.daemon_set.as_ref();
             let wanted = |object: &&Value| {
                 name.is_none_or(|name| object["metadata"]["name"] == name.as_str())
@@ -39,55 +41,58 @@ pub async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
                 .map(|object| from_files(object, &nodes, node))
                 .collect();
             let answers = answers?;
-            anyhow::ensure!(!answers.is_empty(), "the manifest holds no DaemonSet of that name");
+            anyhow::ensure!(
+                !answers.is_empty(),
+                "the manifest contains no DaemonSet with this name"
+            );
             answers
         }
         _ => {
             let name = arguments.daemon_set.as_ref().expect("clap requires it without a manifest");
             let cluster = Cluster::connect(&arguments.connection).await?;
-            let heeds = arguments.namespace_node_selectors;
-            vec![from_cluster(&cluster, name, node, heeds).await?]
+            let honors_selectors = arguments.namespace_node_selectors;
+            vec![from_cluster(&cluster, name, node, honors_selectors).await?]
         }
     };
-    let screen = Screen::stdout(arguments.output.color.color);
-    output::print(&shown(&answers, arguments.output.output, screen)?)
+    let layout = TextLayout::stdout(arguments.output.color.color);
+    output::print(&shown(&answers, arguments.output.output, layout)?)
 }
 
 async fn from_cluster(
     cluster: &Cluster,
     name: &DaemonSetName,
     node: Option<&str>,
-    heeds_namespace_node_selectors: bool,
+    honors_namespace_node_selectors: bool,
 ) -> anyhow::Result<Answer> {
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set: Value = parsed(Resource::DaemonSets, json.get())?;
-    let (pods, demand) = (Pods::OfDaemonSet, Demand::WhatMayBeRead);
-    let mut snapshot = survey::cluster(cluster, &daemon_set, pods, demand).await?;
-    snapshot.heeds_namespace_node_selectors = heeds_namespace_node_selectors;
-    snapshot.add(Kind::DaemonSet, json.get().as_bytes());
-    answer(&snapshot, &survey::key(&daemon_set), node)
+    let (pods, required) = (PodScope::OfDaemonSet, RequiredData::Nodes);
+    let mut snapshot = snapshot_source::from_cluster(cluster, &daemon_set, pods, required).await?;
+    snapshot.honors_namespace_node_selectors = honors_namespace_node_selectors;
+    snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
+    answer(&snapshot, &snapshot_source::key(&daemon_set), node)
 }
 
 fn from_files(manifest: &Value, nodes: &[Value], node: Option<&str>) -> anyhow::Result<Answer> {
-    let daemon_set = survey::by_ourselves(None, manifest)?;
-    let mut snapshot = survey::offline(nodes);
-    snapshot.add(Kind::DaemonSet, daemon_set.to_string().as_bytes());
-    answer(&snapshot, &survey::key(&daemon_set), node)
+    let daemon_set = snapshot_source::apply_locally(None, manifest)?;
+    let mut snapshot = snapshot_source::from_nodes(nodes);
+    snapshot.add(ObjectKind::DaemonSet, daemon_set.to_string().as_bytes());
+    answer(&snapshot, &snapshot_source::key(&daemon_set), node)
 }
 
 fn answer(snapshot: &Snapshot, key: &DaemonSetKey, node: Option<&str>) -> anyhow::Result<Answer> {
-    let now = survey::now();
+    let now = clock::now();
     let unreadable =
         || anyhow::anyhow!("daemonset {key} can't be read: {}", snapshot.problems.join("; "));
     match node {
-        None => explain::explain(snapshot, key, now).map(Answer::Nodes).ok_or_else(unreadable),
+        None => explain(snapshot, key, now).map(Answer::AllNodes).ok_or_else(unreadable),
         Some(name) => {
             anyhow::ensure!(snapshot.daemon_sets.contains_key(key), unreadable());
-            let story = explain::node(snapshot, key, &NodeName::from(name), now);
-            let story = story.ok_or_else(|| {
-                anyhow::anyhow!("there is no node {name} among the {}", snapshot.nodes.len())
+            let explanation = explain_node(snapshot, key, &NodeName::from(name), now);
+            let explanation = explanation.ok_or_else(|| {
+                anyhow::anyhow!("none of the {} nodes has the name {name}", snapshot.nodes.len())
             })?;
-            Ok(Answer::Node(Box::new(story)))
+            Ok(Answer::OneNode(Box::new(explanation)))
         }
     }
 }
@@ -95,7 +100,7 @@ fn answer(snapshot: &Snapshot, key: &DaemonSetKey, node: Option<&str>) -> anyhow
 fn shown(
     answers: &[Answer],
     format: Option<OutputFormat>,
-    screen: Screen,
+    layout: TextLayout,
 ) -> anyhow::Result<String> {
     match (format, answers) {
         (Some(OutputFormat::Json), [one]) => output::json(one),
@@ -103,33 +108,33 @@ fn shown(
         (Some(OutputFormat::Yaml), [one]) => output::yaml(one),
         (Some(OutputFormat::Yaml), all) => output::yaml(&all),
         (Some(OutputFormat::Name), all) => Ok(all.iter().map(names).collect()),
-        (Some(OutputFormat::Wide), all) => Ok(texts(all, screen, true)),
-        (None, all) => Ok(texts(all, screen, false)),
+        (Some(OutputFormat::Wide), all) => Ok(texts(all, layout, true)),
+        (None, all) => Ok(texts(all, layout, false)),
     }
 }
 
-fn texts(answers: &[Answer], screen: Screen, wide: bool) -> String {
+fn texts(answers: &[Answer], layout: TextLayout, wide: bool) -> String {
     let texts: Vec<String> = answers
         .iter()
         .map(|answer| match answer {
-            Answer::Nodes(explanation) => text::nodes(explanation, screen, wide),
-            Answer::Node(story) => text::node(story, screen),
+            Answer::AllNodes(explanation) => text::nodes(explanation, layout, wide),
+            Answer::OneNode(node) => text::node(node, layout),
         })
         .collect();
     texts.join("\n")
 }
 
-/// The nodes that need attention.
+/// The names of the nodes that need attention.
 fn names(answer: &Answer) -> String {
     let nodes: Vec<&str> = match answer {
-        Answer::Nodes(explanation) => explanation
+        Answer::AllNodes(explanation) => explanation
             .groups
             .iter()
             .filter(|group| group.situation.needs_attention())
             .flat_map(|group| group.nodes.iter().map(String::as_str))
             .collect(),
-        Answer::Node(story) if story.situation.needs_attention() => vec![&story.node],
-        Answer::Node(_) => Vec::new(),
+        Answer::OneNode(node) if node.situation.needs_attention() => vec![&node.node],
+        Answer::OneNode(_) => Vec::new(),
     };
     nodes.iter().map(|node| format!("node/{node}\n")).collect()
 }

@@ -5,26 +5,28 @@ mod text;
 use std::process::ExitCode;
 
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use serde_json::Value;
 
 use crate::args::{OutputFormat, PlanArguments};
+use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, parsed};
-use crate::output::{self, Screen};
-use crate::survey::{self, Demand, Pods};
+use crate::output::{self, TextLayout};
+use crate::snapshot_source::{self, PodScope, RequiredData};
 
-/// There is something to do.
+/// The exit code if applying changes something.
 const EXIT_CHANGES: u8 = 2;
 
-pub async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode> {
     let forecasts = match &arguments.nodes_from {
         Some(nodes) => {
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
-            let nodes = survey::nodes(nodes)?;
+            let nodes = snapshot_source::read_nodes(nodes)?;
             let manifest = read(&arguments, namespace)?;
-            let offline = |object| from_files(object, &nodes, &arguments);
-            manifest.iter().map(offline).collect::<anyhow::Result<Vec<_>>>()?
+            let forecast = |object| from_files(object, &nodes, &arguments);
+            manifest.iter().map(forecast).collect::<anyhow::Result<Vec<_>>>()?
         }
         None => {
             let cluster = Cluster::connect(&arguments.connection).await?;
@@ -35,17 +37,17 @@ pub async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode> {
             forecasts
         }
     };
-    let screen = Screen::stdout(arguments.output.color.color);
-    output::print(&shown(&forecasts, arguments.output.output, screen)?)?;
+    let layout = TextLayout::stdout(arguments.output.color.color);
+    output::print(&shown(&forecasts, arguments.output.output, layout)?)?;
     let is_idle = forecasts.iter().all(Forecast::is_nothing_to_do);
     Ok(if is_idle { ExitCode::SUCCESS } else { EXIT_CHANGES.into() })
 }
 
 fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Vec<Value>> {
-    let manifest = survey::read_manifest(&arguments.filename, namespace)?;
+    let manifest = snapshot_source::read_manifest(&arguments.filename, namespace)?;
     if !manifest.ignored.is_empty() {
         let ignored = manifest.ignored.join(", ");
-        output::note(format_args!("not planned, for they are no DaemonSets: {ignored}"));
+        output::note(format_args!("not planned because they are not DaemonSets: {ignored}"));
     }
     Ok(manifest.daemon_sets)
 }
@@ -55,7 +57,7 @@ async fn from_cluster(
     manifest: &Value,
     arguments: &PlanArguments,
 ) -> anyhow::Result<Forecast> {
-    let key = survey::key(manifest);
+    let key = snapshot_source::key(manifest);
     let namespace = Some(key.namespace.as_str());
     let live = match cluster.read(Resource::DaemonSets, namespace, key.name.as_str()).await {
         Ok(json) => Some(json),
@@ -64,24 +66,24 @@ async fn from_cluster(
     };
     let live: Option<Value> =
         live.map(|json| parsed(Resource::DaemonSets, json.get())).transpose()?;
-    let (proposed, unchecked) = match survey::by_the_server(cluster, live.as_ref(), manifest).await
-    {
-        Ok(proposed) => (proposed, None),
-        Err(error) if error.is_forbidden() => {
-            let why =
-                format!("the server has not checked it, and admission may change it: {error}");
-            (survey::by_ourselves(live.as_ref(), manifest)?, Some(why))
-        }
-        Err(error) => return Err(anyhow::Error::new(error).context("the server refuses it")),
-    };
-    let pods = if arguments.ignore_room { Pods::OfDaemonSet } else { Pods::All };
-    // What applying changes is not known without what there is.
-    let demand = if live.is_some() { Demand::PodsAndRevisions } else { Demand::WhatMayBeRead };
-    let mut snapshot = survey::cluster(cluster, &proposed, pods, demand).await?;
-    snapshot.heeds_namespace_node_selectors = arguments.namespace_node_selectors;
-    snapshot.problems.extend(unchecked);
+    let (proposed, warning) =
+        match snapshot_source::dry_run_on_server(cluster, live.as_ref(), manifest).await {
+            Ok(proposed) => (proposed, None),
+            Err(error) if error.is_forbidden() => {
+                let why = format!("not validated by the server; admission may change it: {error}");
+                (snapshot_source::apply_locally(live.as_ref(), manifest)?, Some(why))
+            }
+            Err(error) => return Err(anyhow::Error::new(error).context("the server rejects it")),
+        };
+    let pods = if arguments.ignore_room { PodScope::OfDaemonSet } else { PodScope::AllNamespaces };
+    // The effect of a change depends on the existing pods and revisions.
+    let required =
+        if live.is_some() { RequiredData::NodesPodsAndRevisions } else { RequiredData::Nodes };
+    let mut snapshot = snapshot_source::from_cluster(cluster, &proposed, pods, required).await?;
+    snapshot.honors_namespace_node_selectors = arguments.namespace_node_selectors;
+    snapshot.problems.extend(warning);
     if let Some(live) = &live {
-        snapshot.add(Kind::DaemonSet, live.to_string().as_bytes());
+        snapshot.add(ObjectKind::DaemonSet, live.to_string().as_bytes());
     }
     forecast_of(&snapshot, live.as_ref(), &proposed, !arguments.ignore_room, arguments)
 }
@@ -91,8 +93,8 @@ fn from_files(
     nodes: &[Value],
     arguments: &PlanArguments,
 ) -> anyhow::Result<Forecast> {
-    let proposed = survey::by_ourselves(None, manifest)?;
-    forecast_of(&survey::offline(nodes), None, &proposed, true, arguments)
+    let proposed = snapshot_source::apply_locally(None, manifest)?;
+    forecast_of(&snapshot_source::from_nodes(nodes), None, &proposed, true, arguments)
 }
 
 fn forecast_of(
@@ -108,13 +110,13 @@ fn forecast_of(
         knows_room,
         start_up: arguments.start_up,
     };
-    Ok(forecast(snapshot, &proposal, survey::now()))
+    Ok(forecast(snapshot, &proposal, clock::now()))
 }
 
 fn shown(
     forecasts: &[Forecast],
     format: Option<OutputFormat>,
-    screen: Screen,
+    layout: TextLayout,
 ) -> anyhow::Result<String> {
     match format {
         Some(OutputFormat::Json) => output::json(&forecasts),
@@ -124,13 +126,13 @@ fn shown(
             .filter(|forecast| !forecast.is_nothing_to_do())
             .map(|forecast| format!("daemonset.apps/{}\n", forecast.name))
             .collect()),
-        Some(OutputFormat::Wide) => Ok(texts(forecasts, screen, true)),
-        None => Ok(texts(forecasts, screen, false)),
+        Some(OutputFormat::Wide) => Ok(texts(forecasts, layout, true)),
+        None => Ok(texts(forecasts, layout, false)),
     }
 }
 
-fn texts(forecasts: &[Forecast], screen: Screen, wide: bool) -> String {
+fn texts(forecasts: &[Forecast], layout: TextLayout, wide: bool) -> String {
     let texts: Vec<String> =
-        forecasts.iter().map(|forecast| text::forecast(forecast, screen, wide)).collect();
+        forecasts.iter().map(|forecast| text::forecast(forecast, layout, wide)).collect();
     texts.join("\n")
 }

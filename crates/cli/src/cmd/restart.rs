@@ -1,4 +1,4 @@
-//! `everynode restart`: has all pods of a DaemonSet replaced, the way `kubectl rollout restart` does.
+//! `everynode restart`: replaces all pods of a DaemonSet, as `kubectl rollout restart` does.
 
 use serde_json::json;
 
@@ -8,7 +8,8 @@ use crate::output;
 
 const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 
-pub async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
     let daemon_set = cluster.daemon_set(name).await?;
@@ -21,6 +22,6 @@ pub async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
     let namespace = Some(cluster.namespace());
     cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
     output::print(&format!("daemonset.apps/{name} restarted\n"))?;
-    super::undo::remind_of_on_delete(&daemon_set);
+    super::undo::warn_of_on_delete(&daemon_set);
     Ok(())
 }

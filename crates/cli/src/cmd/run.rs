@@ -1,4 +1,4 @@
-//! `everynode run`: the controller against a cluster, until a signal ends it.
+//! `everynode run`: runs the controller against a cluster until a signal.
 
 use std::process::ExitCode;
 
@@ -9,10 +9,10 @@ use everynode_controller::{LeaderElection, Options, ScheduleBy};
 use crate::args::{self, LeaderElectionArguments, LogFormat, LogLevel, RunArguments};
 use crate::{log, panic, signal};
 
-/// What ends it is an error as of any command, and a line of the log as all others where programs read it.
-pub async fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+/// Executes the command. With `--log-format json`, an error is a line of the log instead of text.
+pub(crate) async fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     log::start(&arguments.log, LogLevel::Info);
-    panic::ends_the_process();
+    panic::install_hook();
     let format = arguments.log.log_format;
     let stop = signal::shutdown()?;
     match (everynode_controller::run(options(arguments), stop).await, format) {

@@ -1,9 +1,9 @@
-//! `everynode sandbox`: starts the cluster and its controller, applies manifests, shows them settle, and stays up. Whatever
-//! goes wrong stops all of it: nothing is left running.
+//! `everynode sandbox`: starts a simulated cluster and its controller, applies manifests, reports
+//! their rollout, and keeps running. An error stops all parts.
 
-mod cluster;
+mod client;
 mod controller;
-mod manifest;
+mod inputs;
 mod progress;
 mod settle;
 mod summary;
@@ -15,33 +15,34 @@ use everynode_sandbox::{NodeSource, Options, Sandbox};
 
 use crate::args::{LogLevel, SandboxArguments};
 use crate::{log, output, panic, signal};
-use cluster::Cluster;
+use client::SandboxClient;
 use controller::Controller;
-use manifest::{Manifest, Manifests};
+use inputs::{InputFile, Inputs};
 
-/// How often the cluster is asked how far it is.
+/// The interval at which the cluster's progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     log::start(&arguments.log, LogLevel::Warn);
-    panic::ends_the_process();
+    panic::install_hook();
     let stop = signal::shutdown()?;
     let (nodes_from, apply) = (arguments.nodes_from.clone(), arguments.apply.clone());
     let faults = arguments.faults.clone();
-    let read = move || manifest::read_all(nodes_from.as_deref(), &apply, faults.as_deref());
-    let Manifests { nodes, apply: manifests, faults } = tokio::select! {
+    let read = move || inputs::read_all(nodes_from.as_deref(), &apply, faults.as_deref());
+    let Inputs { nodes, apply: manifests, faults } = tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        manifests = tokio::task::spawn_blocking(read) => manifests??,
+        inputs = tokio::task::spawn_blocking(read) => inputs??,
     };
     let started = Instant::now();
     let options = Options { faults, ..options(&arguments, nodes) };
     let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
     let controller =
         (!arguments.no_controller).then(|| Controller::start(sandbox.kubeconfig_path()));
-    let stay = !arguments.exit_when_settled;
-    let driven = async {
-        drive(&sandbox, &arguments, &manifests, started).await?;
-        if stay { std::future::pending().await } else { Ok(()) }
+    let keeps_running = !arguments.exit_when_settled;
+    let main = async {
+        apply_and_report(&sandbox, &arguments, &manifests, started).await?;
+        if keeps_running { std::future::pending().await } else { Ok(()) }
     };
     let controller_ended = async {
         match &controller {
@@ -52,7 +53,7 @@ pub async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     let result = tokio::select! {
         () = stop.cancelled() => Ok(()),
         error = controller_ended => Err(error),
-        result = driven => result,
+        result = main => result,
     };
     if let Some(controller) = controller {
         controller.stop().await;
@@ -61,25 +62,25 @@ pub async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     result
 }
 
-/// From the sandbox being up to the summary.
-async fn drive(
+/// Applies the manifests, waits until the cluster has settled, and prints the summary.
+async fn apply_and_report(
     sandbox: &Sandbox,
     arguments: &SandboxArguments,
-    manifests: &[Manifest],
+    manifests: &[InputFile],
     started: Instant,
 ) -> anyhow::Result<()> {
-    let cluster = Cluster::connect(sandbox.kubeconfig_path(), arguments.timeout)?;
-    let nodes = cluster.nodes().await?;
+    let client = SandboxClient::connect(sandbox.kubeconfig_path(), arguments.timeout)?;
+    let nodes = client.nodes().await?;
     let seconds = started.elapsed().as_secs_f64();
     let (count, url) = (nodes.len(), sandbox.server_url());
     output::print(&format!("sandbox: {count} nodes at {url} after {seconds:.2} s\n"))?;
     for manifest in manifests {
         manifest.apply(sandbox)?;
     }
-    let settled = settle(&cluster, arguments.timeout).await?;
-    let (nodes, pods) = (cluster.nodes().await?, cluster.pods().await?);
-    if let Some(missing) = settled {
-        let missing = settle::tell(&missing, settle::unready_pods(&pods).first());
+    let missing = wait_until_settled(&client, arguments.timeout).await?;
+    let (nodes, pods) = (client.nodes().await?, client.pods().await?);
+    if let Some(missing) = missing {
+        let missing = settle::summary(&missing, settle::unready_pods(&pods).first());
         let timeout = arguments.timeout;
         if arguments.exit_when_settled {
             bail!("the sandbox did not settle in {timeout:?}: {missing}");
@@ -93,25 +94,28 @@ async fn drive(
     Ok(())
 }
 
-/// Shows progress until all is settled (`None`) or time is up (what is missing).
-async fn settle(cluster: &Cluster, timeout: Duration) -> anyhow::Result<Option<Vec<String>>> {
+/// Shows progress until the cluster has settled. Returns what is missing after the timeout.
+async fn wait_until_settled(
+    client: &SandboxClient,
+    timeout: Duration,
+) -> anyhow::Result<Option<Vec<String>>> {
     let started = Instant::now();
-    let mut display = progress::Display::new();
+    let mut display = progress::ProgressDisplay::new();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let daemon_sets = cluster.daemon_sets().await?;
-        let progress = settle::progress(&daemon_sets);
-        display.update(progress);
+        let daemon_sets = client.daemon_sets().await?;
+        let counts = settle::pod_counts(&daemon_sets);
+        display.update(counts);
         let mut missing = settle::unsettled_daemon_sets(&daemon_sets);
         if missing.is_empty() {
-            missing = settle::unready_nodes(&cluster.nodes().await?);
+            missing = settle::unready_nodes(&client.nodes().await?);
         }
         if missing.is_empty() {
             display.finish();
             let seconds = started.elapsed().as_secs_f64();
-            let pods = progress.available;
+            let pods = counts.available;
             output::print(&format!("settled: {pods} pods available after {seconds:.2} s\n"))?;
             return Ok(None);
         }
@@ -122,9 +126,9 @@ async fn settle(cluster: &Cluster, timeout: Duration) -> anyhow::Result<Option<V
     }
 }
 
-fn options(arguments: &SandboxArguments, nodes: Option<Manifest>) -> Options {
+fn options(arguments: &SandboxArguments, nodes: Option<InputFile>) -> Options {
     let nodes = match nodes {
-        Some(Manifest { name, text }) => NodeSource::Listed { name, text },
+        Some(InputFile { name, text }) => NodeSource::Listed { name, text },
         None => NodeSource::Generated { nodes: arguments.nodes, zones: arguments.zones },
     };
     Options {

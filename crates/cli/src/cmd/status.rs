@@ -1,222 +1,235 @@
-//! `everynode status`: waits for a rollout, says what it waits for when that changes, and tells the end by its exit code.
+//! `everynode status`: waits for a rollout, prints what it waits for at each change, and reports
+//! the result as an exit code.
 
-pub mod display;
+pub(crate) mod display;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
-use everynode_core::api::{DaemonSetKey, Timestamp};
+use everynode_core::api::DaemonSetKey;
 use everynode_insight::rollout::{Phase, Rollout};
-use everynode_insight::snapshot::Kind;
+use everynode_insight::snapshot::ObjectKind;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::history::selection;
 use crate::args::{DaemonSetName, OutputFormat, StatusArguments};
-use crate::cluster::{Cluster, Follower, News, Resource, Selection, parsed};
-use crate::output::{self, Screen};
-use display::Display;
+use crate::clock;
+use crate::cluster::{Cluster, Resource, Selection, Update, Watcher, parsed};
+use crate::output::{self, TextLayout};
+use display::RolloutDisplay;
 
-const EXIT_TIME_IS_UP: u8 = 3;
+const EXIT_TIMEOUT: u8 = 3;
 const EXIT_PODS_FAIL: u8 = 4;
 
-/// Between two looks at what has changed: many changes are one look.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// The minimum time between two evaluations of the snapshot, so that many changes cause one.
+const EVALUATION_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How the waiting ended.
+/// The result of waiting for a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum WaitResult {
+    /// The DaemonSet is rolled out.
     RolledOut,
-    TimeIsUp,
+    /// The DaemonSet is not rolled out, and no pod fails.
+    Timeout,
+    /// The DaemonSet is not rolled out, and pods of the current revision fail.
     PodsFail,
 }
 
-impl From<End> for ExitCode {
-    fn from(end: End) -> Self {
-        match end {
-            End::RolledOut => ExitCode::SUCCESS,
-            End::TimeIsUp => ExitCode::from(EXIT_TIME_IS_UP),
-            End::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
+impl From<WaitResult> for ExitCode {
+    fn from(result: WaitResult) -> Self {
+        match result {
+            WaitResult::RolledOut => ExitCode::SUCCESS,
+            WaitResult::Timeout => ExitCode::from(EXIT_TIMEOUT),
+            WaitResult::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
         }
     }
 }
 
-pub async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
     let deadline = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = arguments.daemon_set.as_str();
-    let follower = follow(&cluster, &arguments.daemon_set, []).await?;
-    let screen = Screen::stdout(arguments.output.color.color);
+    let watcher = watch(&cluster, &arguments.daemon_set, []).await?;
+    let layout = TextLayout::stdout(arguments.output.color.color);
     let display = match arguments.output.output {
-        Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) => Display::Silent,
-        Some(OutputFormat::Wide) | None => Display::new(screen),
+        Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) => {
+            RolloutDisplay::Silent
+        }
+        Some(OutputFormat::Wide) | None => RolloutDisplay::new(layout),
     };
-    let wait = Wait {
+    let wait = RolloutWait {
         key: DaemonSetKey::new(cluster.namespace(), name),
-        patience: Patience::of(&arguments),
-        follower,
+        policy: WaitPolicy::of(&arguments),
+        watcher,
         display,
-        is_lost: false,
+        is_disconnected: false,
     };
-    let (rollout, end) = wait.run(deadline).await?;
+    let (rollout, result) = wait.run(deadline).await?;
     match arguments.output.output {
         Some(OutputFormat::Json) => output::print(&output::json(&rollout)?)?,
         Some(OutputFormat::Yaml) => output::print(&output::yaml(&rollout)?)?,
         Some(OutputFormat::Name) => output::print(&format!("daemonset.apps/{name}\n"))?,
         Some(OutputFormat::Wide) | None => {}
     }
-    match (end, arguments.timeout) {
-        (End::RolledOut, _) => {}
+    match (result, arguments.timeout) {
+        (WaitResult::RolledOut, _) => {}
         _ if arguments.no_wait => {}
-        (End::TimeIsUp, Some(timeout)) => {
+        (WaitResult::Timeout, Some(timeout)) => {
             output::note(format_args!("gave up: not rolled out within {timeout:?}"))
         }
-        (End::PodsFail, _) => output::note("gave up: pods of the current revision fail"),
-        (End::TimeIsUp, None) => {}
+        (WaitResult::PodsFail, _) => output::note("gave up: pods of the current revision fail"),
+        (WaitResult::Timeout, None) => {}
     }
-    Ok(end.into())
+    Ok(result.into())
 }
 
-/// Tells each change in plain lines, until it is rolled out or for good.
-pub async fn tell(
+/// Prints each change as lines of text: until the DaemonSet is rolled out, or endlessly.
+pub(crate) async fn print_changes(
     cluster: &Cluster,
     name: &DaemonSetName,
     until_done: bool,
 ) -> anyhow::Result<ExitCode> {
-    let wait = Wait {
+    let wait = RolloutWait {
         key: DaemonSetKey::new(cluster.namespace(), name.as_str()),
-        patience: if until_done { Patience::UntilDeadline } else { Patience::Endless },
-        follower: follow(cluster, name, []).await?,
-        display: Display::lines(),
-        is_lost: false,
+        policy: if until_done { WaitPolicy::UntilRolledOut } else { WaitPolicy::Forever },
+        watcher: watch(cluster, name, []).await?,
+        display: RolloutDisplay::lines(),
+        is_disconnected: false,
     };
-    let (_, end) = wait.run(None).await?;
-    Ok(end.into())
+    let (_, result) = wait.run(None).await?;
+    Ok(result.into())
 }
 
-/// The DaemonSet with all that tells how its rollout does, and what is selected besides.
+/// Watches the DaemonSet, its pods and revisions, the nodes, and `additional` objects.
 ///
 /// # Errors
-/// If the DaemonSet is not there, or can't be read.
-pub async fn follow<const N: usize>(
+/// If the DaemonSet does not exist, or can't be read.
+pub(crate) async fn watch<const N: usize>(
     cluster: &Cluster,
     name: &DaemonSetName,
-    besides: [(Kind, Selection); N],
-) -> anyhow::Result<Follower> {
+    additional: [(ObjectKind, Selection); N],
+) -> anyhow::Result<Watcher> {
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set = parsed(Resource::DaemonSets, json.get())?;
     let selections = [
-        (Kind::DaemonSet, Selection::namespace_of(cluster.namespace()).named(name.as_str())),
-        (Kind::ControllerRevision, selection(&daemon_set)),
-        (Kind::Pod, selection(&daemon_set)),
-        (Kind::Node, Selection::all()),
+        (ObjectKind::DaemonSet, Selection::in_namespace(cluster.namespace()).named(name.as_str())),
+        (ObjectKind::ControllerRevision, Selection::selected_by(&daemon_set)),
+        (ObjectKind::Pod, Selection::selected_by(&daemon_set)),
+        (ObjectKind::Node, Selection::all()),
     ];
-    let mut follower = cluster.follow(selections.into_iter().chain(besides));
-    follower.snapshot.add(Kind::DaemonSet, json.get().as_bytes());
-    Ok(follower)
+    let mut watcher = cluster.watch(selections.into_iter().chain(additional));
+    watcher.snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
+    Ok(watcher)
 }
 
-/// When waiting ends before the rollout does.
+/// When to stop waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
-    AtOnce,
+enum WaitPolicy {
+    /// At once.
+    NoWait,
+    /// When the DaemonSet is rolled out, or pods of the current revision fail.
     UntilPodsFail,
-    UntilDeadline,
-    /// Not even when it is rolled out.
-    Endless,
+    /// When the DaemonSet is rolled out.
+    UntilRolledOut,
+    /// Never.
+    Forever,
 }
 
-impl Patience {
+impl WaitPolicy {
     fn of(arguments: &StatusArguments) -> Self {
         match (arguments.no_wait, arguments.fail_fast) {
-            (true, _) => Self::AtOnce,
+            (true, _) => Self::NoWait,
             (false, true) => Self::UntilPodsFail,
-            (false, false) => Self::UntilDeadline,
+            (false, false) => Self::UntilRolledOut,
         }
     }
 }
 
-struct Wait {
+/// A rollout that is waited for.
+struct RolloutWait {
     key: DaemonSetKey,
-    patience: Patience,
-    follower: Follower,
-    display: Display,
-    /// The connection is lost, and that was told.
-    is_lost: bool,
+    policy: WaitPolicy,
+    watcher: Watcher,
+    display: RolloutDisplay,
+    /// Whether a lost connection has been reported.
+    is_disconnected: bool,
 }
 
-impl Wait {
-    async fn run(mut self, deadline: Option<Instant>) -> anyhow::Result<(Rollout, End)> {
-        let mut looks = tokio::time::interval(LOOK_INTERVAL);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+impl RolloutWait {
+    async fn run(mut self, deadline: Option<Instant>) -> anyhow::Result<(Rollout, WaitResult)> {
+        let mut ticks = tokio::time::interval(EVALUATION_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut has_changed = false;
-        let (rollout, end) = loop {
+        let (rollout, result) = loop {
             tokio::select! {
-                news = self.follower.next() => {
+                update = self.watcher.next() => {
                     has_changed = true;
-                    self.hear(news)?;
+                    self.handle(update)?;
                 }
-                _ = looks.tick(), if has_changed && self.follower.is_complete() => {
+                _ = ticks.tick(), if has_changed && self.watcher.is_complete() => {
                     let rollout = self.rollout()?;
-                    if let Some(end) = end(&rollout, self.patience) {
-                        break (rollout, end);
+                    if let Some(result) = result(&rollout, self.policy) {
+                        break (rollout, result);
                     }
                     has_changed = !self.display.show(&rollout)?;
                 }
                 () = until(deadline) => {
                     let rollout = self.rollout()?;
-                    break (rollout.clone(), time_is_up(&rollout));
+                    break (rollout.clone(), timeout_result(&rollout));
                 }
             }
         };
         self.display.finish(&rollout)?;
-        Ok((rollout, end))
+        Ok((rollout, result))
     }
 
-    fn hear(&mut self, news: News) -> anyhow::Result<()> {
-        match news {
-            News::Changed | News::Regained => self.is_lost = false,
-            News::Refused(Kind::DaemonSet, error) => return Err(error.into()),
-            News::Refused(_, error) => {
+    fn handle(&mut self, update: Update) -> anyhow::Result<()> {
+        match update {
+            Update::Changed | Update::Reconnected => self.is_disconnected = false,
+            Update::Forbidden(ObjectKind::DaemonSet, error) => return Err(error.into()),
+            Update::Forbidden(_, error) => {
                 self.display.note(&format!("reasons are incomplete: {error}"))
             }
-            News::Lost(error) if !self.is_lost => {
-                self.is_lost = true;
-                self.display.note(&format!("{error}; trying again"));
+            Update::ConnectionLost(error) if !self.is_disconnected => {
+                self.is_disconnected = true;
+                self.display.note(&format!("{error}; retrying"));
             }
-            News::Lost(_) => {}
+            Update::ConnectionLost(_) => {}
         }
         Ok(())
     }
 
     fn rollout(&self) -> anyhow::Result<Rollout> {
-        let now = Timestamp(jiff::Timestamp::now().as_millisecond());
-        match Rollout::of(&self.follower.snapshot, &self.key, now) {
+        match Rollout::of(&self.watcher.snapshot, &self.key, clock::now()) {
             Some(rollout) => Ok(rollout),
             None => bail!("daemonset {} was deleted", self.key),
         }
     }
 }
 
-fn end(rollout: &Rollout, patience: Patience) -> Option<End> {
-    match (rollout.phase, patience) {
-        (_, Patience::Endless) => None,
-        (Phase::Done, _) => Some(End::RolledOut),
-        // What it would fail on may be of the last template.
-        (Phase::Unobserved, Patience::UntilPodsFail) => None,
-        (_, Patience::AtOnce) => Some(time_is_up(rollout)),
-        (_, Patience::UntilPodsFail) => rollout.has_failing_pods().then_some(End::PodsFail),
-        (_, Patience::UntilDeadline) => None,
+/// The result if waiting is over.
+fn result(rollout: &Rollout, policy: WaitPolicy) -> Option<WaitResult> {
+    match (rollout.phase, policy) {
+        (_, WaitPolicy::Forever) => None,
+        (Phase::Done, _) => Some(WaitResult::RolledOut),
+        // Failing pods may be of the previous template.
+        (Phase::Unobserved, WaitPolicy::UntilPodsFail) => None,
+        (_, WaitPolicy::NoWait) => Some(timeout_result(rollout)),
+        (_, WaitPolicy::UntilPodsFail) => {
+            rollout.has_failing_pods().then_some(WaitResult::PodsFail)
+        }
+        (_, WaitPolicy::UntilRolledOut) => None,
     }
 }
 
-/// How it ends if it ends now.
-pub fn outcome(rollout: &Rollout) -> End {
-    if rollout.phase == Phase::Done { End::RolledOut } else { time_is_up(rollout) }
+/// The result if waiting ends now.
+pub(crate) fn current_result(rollout: &Rollout) -> WaitResult {
+    if rollout.phase == Phase::Done { WaitResult::RolledOut } else { timeout_result(rollout) }
 }
 
-fn time_is_up(rollout: &Rollout) -> End {
-    if rollout.has_failing_pods() { End::PodsFail } else { End::TimeIsUp }
+fn timeout_result(rollout: &Rollout) -> WaitResult {
+    if rollout.has_failing_pods() { WaitResult::PodsFail } else { WaitResult::Timeout }
 }
 
 async fn until(deadline: Option<Instant>) {

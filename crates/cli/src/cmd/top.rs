@@ -1,61 +1,62 @@
-//! `everynode top`: all DaemonSets in one table, those that are stuck first, with the reason.
+//! `everynode top`: all DaemonSets in one table with the reason for a delay, stuck ones first.
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{DaemonSetKey, Timestamp};
+use everynode_core::api::DaemonSetKey;
 use everynode_insight::rollout::{Phase, Rollout, strategy_text};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::DaemonSet;
 
-use super::history::selection;
 use crate::args::{OutputFormat, TopArguments};
+use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
-use crate::output::{self, Screen, Tone};
+use crate::output::{self, TextLayout, Tone};
 
-/// Lists of pods under way at once.
+/// The maximum number of concurrent list requests.
 const LISTS_MAX: usize = 8;
 
-pub async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let scope = match &arguments.connection.namespace {
-        Some(namespace) => Selection::namespace_of(namespace),
+        Some(namespace) => Selection::in_namespace(namespace),
         None => Selection::all(),
     };
     let mut snapshot = Snapshot::default();
     let mut daemon_sets = BTreeMap::new();
     for object in cluster.list(Resource::DaemonSets, &scope).await? {
-        snapshot.add(Kind::DaemonSet, object.get().as_bytes());
+        snapshot.add(ObjectKind::DaemonSet, object.get().as_bytes());
         let ds: DaemonSet = parsed(Resource::DaemonSets, object.get())?;
         let (namespace, name) = (ds.metadata.namespace.as_deref(), ds.metadata.name.as_deref());
         let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
         daemon_sets.insert(key, ds);
     }
-    let refused = look_closer(&cluster, &mut snapshot, &daemon_sets).await?;
+    let forbidden = read_details(&cluster, &mut snapshot, &daemon_sets).await?;
     let mut rollouts = rollouts(&snapshot);
-    // The order of the phases is that of urgency; names keep theirs.
+    // The order of the phases is that of urgency. The sort is stable, so names stay in order.
     rollouts.sort_by_key(|rollout| rollout.phase);
-    let screen = Screen::stdout(arguments.output.color.color);
+    let layout = TextLayout::stdout(arguments.output.color.color);
     let text = match arguments.output.output {
         Some(OutputFormat::Json) => output::json(&rollouts)?,
         Some(OutputFormat::Yaml) => output::yaml(&rollouts)?,
         Some(OutputFormat::Name) => names(&rollouts),
-        Some(OutputFormat::Wide) => table(&rollouts, screen, Some(&daemon_sets)),
-        None => table(&rollouts, screen, None),
+        Some(OutputFormat::Wide) => table(&rollouts, layout, Some(&daemon_sets)),
+        None => table(&rollouts, layout, None),
     };
     output::print(&text)?;
     for problem in &snapshot.problems {
         output::note(problem);
     }
-    for error in refused {
+    for error in forbidden {
         output::note(format_args!("reasons are incomplete: {error}"));
     }
     Ok(())
 }
 
-/// Reads what tells why, for those that are not rolled out: their pods and revisions, and nodes. What may not be read is
-/// returned, each right once.
-async fn look_closer(
+/// Reads the pods and revisions of the DaemonSets that are not rolled out, and the nodes. Returns
+/// the errors about missing permissions without duplicates.
+async fn read_details(
     cluster: &Cluster,
     snapshot: &mut Snapshot,
     daemon_sets: &BTreeMap<DaemonSetKey, DaemonSet>,
@@ -67,10 +68,11 @@ async fn look_closer(
     if unfinished.is_empty() {
         return Ok(Vec::new());
     }
-    let wanted = unfinished
-        .iter()
-        .flat_map(|ds| [Kind::ControllerRevision, Kind::Pod].map(|kind| (kind, selection(ds))));
-    let wanted: Vec<_> = wanted.chain([(Kind::Node, Selection::all())]).collect();
+    let wanted = unfinished.iter().flat_map(|ds| {
+        [ObjectKind::ControllerRevision, ObjectKind::Pod]
+            .map(|kind| (kind, Selection::selected_by(ds)))
+    });
+    let wanted: Vec<_> = wanted.chain([(ObjectKind::Node, Selection::all())]).collect();
     let lists = futures::stream::iter(wanted).map(async |(kind, selection)| {
         match cluster.list(kind.into(), &selection).await {
             Err(error) if error.is_forbidden() => Ok((kind, Err(error))),
@@ -79,7 +81,7 @@ async fn look_closer(
         }
     });
     let lists: Vec<_> = lists.buffer_unordered(LISTS_MAX).try_collect().await?;
-    let mut refused: Vec<Error> = Vec::new();
+    let mut forbidden: Vec<Error> = Vec::new();
     for (kind, list) in lists {
         match list {
             Ok(objects) => {
@@ -87,15 +89,15 @@ async fn look_closer(
                     snapshot.add(kind, object.get().as_bytes());
                 }
             }
-            Err(error) if refused.iter().any(|known| known.to_string() == error.to_string()) => {}
-            Err(error) => refused.push(error),
+            Err(error) if forbidden.iter().any(|known| known.to_string() == error.to_string()) => {}
+            Err(error) => forbidden.push(error),
         }
     }
-    Ok(refused)
+    Ok(forbidden)
 }
 
 fn rollouts(snapshot: &Snapshot) -> Vec<Rollout> {
-    let now = Timestamp(jiff::Timestamp::now().as_millisecond());
+    let now = clock::now();
     let keys = snapshot.daemon_sets.keys();
     keys.filter_map(|key| Rollout::of(snapshot, key, now)).collect()
 }
@@ -106,7 +108,7 @@ fn names(rollouts: &[Rollout]) -> String {
 
 fn table(
     rollouts: &[Rollout],
-    screen: Screen,
+    layout: TextLayout,
     details: Option<&BTreeMap<DaemonSetKey, DaemonSet>>,
 ) -> String {
     if rollouts.is_empty() {
@@ -122,7 +124,7 @@ fn table(
         let row = row(rollout, details.map(|details| details.get(&key)));
         (row, (tone(rollout.phase), rollout.waits_for()))
     });
-    output::table_with_remarks(screen, &headings, "REASON", &rows.collect::<Vec<_>>())
+    output::table_with_remarks(layout, &headings, "REASON", &rows.collect::<Vec<_>>())
 }
 
 fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, String)> {
@@ -145,7 +147,7 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
     }
     let state = match rollout.phase {
         Phase::Failing => "stuck",
-        Phase::Unobserved => "unseen",
+        Phase::Unobserved => "unobserved",
         Phase::Progressing => "rolling",
         Phase::AwaitsDeletion => "on delete",
         Phase::Done => "done",

@@ -1,31 +1,31 @@
-//! `everynode undo`: brings an earlier template back, the way `kubectl rollout undo` does.
+//! `everynode undo`: restores an earlier pod template, as `kubectl rollout undo` does.
 
 use everynode_k8s::canonical::canonical;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::{Value, json};
 
 use super::diff;
-use super::history::Revised;
 use crate::args::UndoArguments;
-use crate::cluster::{Cluster, DryRun, Resource, parsed};
-use crate::output::{self, Screen};
+use crate::cluster::{Cluster, DaemonSetRevisions, DryRun, Resource, parsed};
+use crate::output::{self, TextLayout};
 
-pub async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
-    let revised = Revised::read(&cluster, name).await?;
-    // Zero means the last one, as it does to kubectl.
-    let target = revised.target(arguments.to_revision.filter(|number| *number > 0))?;
+    let revisions = DaemonSetRevisions::read(&cluster, name).await?;
+    // As in kubectl, zero means the previous revision.
+    let target = revisions.target(arguments.to_revision.filter(|number| *number > 0))?;
     let number = target.revision;
     let Some(template) = &target.template else {
-        anyhow::bail!("revision {number} holds no pod template");
+        anyhow::bail!("revision {number} contains no pod template");
     };
-    if canonical(template) == canonical(&revised.template) {
+    if canonical(template) == canonical(&revisions.template) {
         let reason = format!("current template already matches revision {number}");
         return output::print(&format!("daemonset.apps/{name} skipped rollback ({reason})\n"));
     }
     let mut patch = target.data.clone();
-    patch["metadata"] = json!({ "uid": revised.daemon_set.metadata.uid });
+    patch["metadata"] = json!({ "uid": revisions.daemon_set.metadata.uid });
     let dry_run = if arguments.dry_run { DryRun::Server } else { DryRun::No };
     let namespace = Some(cluster.namespace());
     let after =
@@ -33,18 +33,18 @@ pub async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
     if dry_run == DryRun::Server {
         let mut after: Value = parsed(Resource::DaemonSets, after.get())?;
         let titles = ["current template".to_owned(), format!("revision {number}")];
-        let templates = [&revised.template, &after["spec"]["template"].take()];
-        let screen = Screen::stdout(arguments.color.color);
-        output::print(&diff::text(titles, templates, screen)?)?;
+        let templates = [&revisions.template, &after["spec"]["template"].take()];
+        let layout = TextLayout::stdout(arguments.color.color);
+        output::print(&diff::text(titles, templates, layout)?)?;
         return output::print(&format!("daemonset.apps/{name} rolled back (server dry run)\n"));
     }
     output::print(&format!("daemonset.apps/{name} rolled back to revision {number}\n"))?;
-    remind_of_on_delete(&revised.daemon_set);
+    warn_of_on_delete(&revisions.daemon_set);
     Ok(())
 }
 
-/// Nothing will happen by itself, which is easily overlooked.
-pub fn remind_of_on_delete(daemon_set: &DaemonSet) {
+/// Warns that with `OnDelete` the controller does not replace the pods.
+pub(crate) fn warn_of_on_delete(daemon_set: &DaemonSet) {
     let strategy = daemon_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
         output::note("its update strategy is OnDelete: a pod is replaced when you delete it");

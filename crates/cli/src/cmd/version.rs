@@ -1,7 +1,8 @@
-//! `everynode version`.
+//! `everynode version`: prints the version.
 
 use crate::output;
 
-pub fn execute() -> anyhow::Result<()> {
+/// Executes the command.
+pub(crate) fn execute() -> anyhow::Result<()> {
     output::print(concat!("everynode ", env!("CARGO_PKG_VERSION"), " (follows Kubernetes 1.36)\n"))
 }

@@ -1,4 +1,5 @@
-//! `everynode watch`: a live view of one DaemonSet, or a few lines at each change where nobody looks.
+//! `everynode watch`: a live view of one DaemonSet on a terminal, else lines of text at each
+//! change.
 
 #[cfg(test)]
 mod example;
@@ -12,7 +13,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossterm::event::EventStream;
-use everynode_core::api::Timestamp;
 use futures::StreamExt;
 use ratatui::DefaultTerminal;
 use ratatui::text::Text;
@@ -21,40 +21,43 @@ use tokio_util::sync::CancellationToken;
 
 use super::status;
 use crate::args::WatchArguments;
+use crate::clock;
 use crate::cluster::Cluster;
-use crate::output::{self, Screen};
+use crate::output::{self, TextLayout};
 use crate::signal;
 use keys::Key;
 use screen::Palette;
 use session::Session;
 
-/// Between two looks at whether there is anything new to show.
+/// The minimum time between two redraws.
 const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 
-pub async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
+/// Executes the command.
+pub(crate) async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     if arguments.no_tty || !can_draw() {
-        return status::tell(&cluster, &arguments.daemon_set, arguments.until_done).await;
+        return status::print_changes(&cluster, &arguments.daemon_set, arguments.until_done).await;
     }
-    let color = Screen::stdout(arguments.color.color);
+    let layout = TextLayout::stdout(arguments.color.color);
     let mut session = Session::start(cluster, arguments.daemon_set).await?;
     let shutdown = signal::shutdown()?;
-    let palette = Palette { color: color.color };
+    let palette = Palette { color: layout.color };
     let until_done = arguments.until_done;
-    on_screen(async |terminal| {
-        follow(&mut session, terminal, palette, until_done, &shutdown).await
+    with_terminal(async |terminal| {
+        run(&mut session, terminal, palette, until_done, &shutdown).await
     })
     .await?;
     if !arguments.until_done {
         return Ok(ExitCode::SUCCESS);
     }
-    let rollout = session.rollout(now())?;
-    output::print(&status::display::text(&rollout, color))?;
-    Ok(status::outcome(&rollout).into())
+    let rollout = session.rollout(clock::now())?;
+    output::print(&status::display::text(&rollout, layout))?;
+    Ok(status::current_result(&rollout).into())
 }
 
-/// Has the terminal to itself meanwhile, and gives it back whatever happens: a panic hook does it, too.
-async fn on_screen(
+/// Switches the terminal to full-screen mode while `show` runs, and restores it afterwards. A panic
+/// hook of ratatui restores it, too.
+async fn with_terminal(
     show: impl AsyncFnOnce(DefaultTerminal) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let terminal = ratatui::try_init()?;
@@ -63,8 +66,8 @@ async fn on_screen(
     result
 }
 
-/// Redraws until it is left, or done if that is what is waited for.
-async fn follow(
+/// Handles events and redraws until the user quits or, with `until_done`, the rollout is done.
+async fn run(
     session: &mut Session,
     mut terminal: DefaultTerminal,
     palette: Palette,
@@ -76,23 +79,23 @@ async fn follow(
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_due = tokio::select! {
-            news = session.news() => {
-                session.hear(news)?;
+            update = session.next_update() => {
+                session.handle_update(update)?;
                 false
             }
             event = keys.next() => match event.transpose()? {
                 None => return Ok(()),
                 Some(event) => match keys::key(&event) {
                     Some(Key::Quit) => return Ok(()),
-                    Some(key) => session.press(key),
+                    Some(key) => session.handle_key(key),
                     None => keys::is_resize(&event),
                 },
             },
-            _ = frames.tick() => session.look(now()).await,
+            _ = frames.tick() => session.refresh(clock::now()).await,
             () = shutdown.cancelled() => return Ok(()),
         };
         if is_due {
-            let view = session.view(now());
+            let view = session.view(clock::now());
             terminal.draw(|frame| {
                 let size = (frame.area().width, frame.area().height);
                 let lines = screen::lines(&view, session.position(), size, palette);
@@ -105,14 +108,10 @@ async fn follow(
     }
 }
 
-/// A terminal that can move its cursor.
+/// Whether standard output is a terminal that can position its cursor.
 fn can_draw() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     std::io::stdout().is_terminal() && !is_dumb
-}
-
-fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
 #[cfg(test)]
@@ -120,17 +119,18 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Set where this very test runs in a terminal, to panic there.
+    /// Set in the process that the test starts in a terminal, to panic there.
     const IN_A_TERMINAL: &str = "EVERYNODE_TEST_PANICS";
 
     #[tokio::test]
-    async fn a_panic_gives_the_terminal_back() {
+    async fn a_panic_restores_the_terminal() {
         if std::env::var_os(IN_A_TERMINAL).is_some() {
-            let _: anyhow::Result<()> = on_screen(async |_| panic!("on purpose")).await;
+            let _: anyhow::Result<()> = with_terminal(async |_| panic!("on purpose")).await;
         }
         let program = std::env::current_exe().expect("a test is a program");
         let line = format!(
-            "stty cols 80 rows 24; {} --exact cmd::watch::tests::a_panic_gives_the_terminal_back --nocapture; stty -a",
+            "stty cols 80 rows 24; {} --exact cmd::watch::tests::a_panic_restores_the_terminal \
+             --nocapture; stty -a",
             program.display()
         );
         let output = Command::new("script")
@@ -139,12 +139,12 @@ mod tests {
             .env("TERM", "xterm-256color")
             .stdin(std::process::Stdio::null())
             .output()
-            .expect("script of util-linux is there");
+            .expect("script of util-linux is installed");
         let text = String::from_utf8_lossy(&output.stdout);
-        let (_, after) = text.split_once("\u{1b}[?1049h").expect("it takes the screen");
-        let (_, after) = after.split_once("\u{1b}[?1049l").expect("it gives the screen back");
+        let (_, after) = text.split_once("\u{1b}[?1049h").expect("it enters the alternate screen");
+        let (_, after) = after.split_once("\u{1b}[?1049l").expect("it leaves the alternate screen");
         assert!(after.contains("on purpose"), "{text}");
-        let (_, modes) = after.split_once("rows 24").expect("stty says how the terminal is left");
+        let (_, modes) = after.split_once("rows 24").expect("stty prints the terminal's modes");
         assert!(modes.contains(" icanon") && modes.contains(" echo "), "{modes}");
     }
 }

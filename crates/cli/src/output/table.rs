@@ -1,14 +1,15 @@
-//! Tables in kubectl's manner: headings, columns, no lines. On a terminal that is too narrow, long cells are broken.
+//! Tables in kubectl's style: headings and columns without lines. On a narrow terminal long cells
+//! are broken.
 
 use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 
-use super::Screen;
+use super::TextLayout;
 
-/// What a piece of text is about, for its colour.
+/// The role of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tone {
+pub(crate) enum Tone {
     #[default]
     Plain,
     Heading,
@@ -18,18 +19,18 @@ pub enum Tone {
     Faint,
 }
 
-/// What stands in a place of a table.
-pub type Text = (Tone, String);
+/// The text of one cell.
+pub(crate) type Text = (Tone, String);
 
-/// Rows of cells under headings. Without rows there is nothing to show, not even headings.
-pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<Text>]) -> String {
+/// A table of rows under headings; empty if there are no rows.
+pub(crate) fn table(layout: TextLayout, headings: &[&str], rows: &[Vec<Text>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
     let last = headings.len().saturating_sub(1);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    if screen.color {
+    if layout.color {
         table.enforce_styling();
     } else {
         table.force_no_tty();
@@ -41,7 +42,7 @@ pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<Text>]) -> String {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index < last { GAP } else { 0 }));
     }
-    match screen.width {
+    match layout.width {
         Some(width) if !has_room(width, headings, rows) => narrow(&mut table, width, headings),
         Some(_) | None => {
             table.set_content_arrangement(ContentArrangement::Disabled);
@@ -51,7 +52,7 @@ pub fn table(screen: Screen, headings: &[&str], rows: &[Vec<Text>]) -> String {
     lines.collect()
 }
 
-/// Breaks cells, but no heading.
+/// Breaks long cells, but no heading.
 fn narrow(table: &mut Table, width: u16, headings: &[&str]) {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     let last = headings.len().saturating_sub(1);
@@ -63,30 +64,31 @@ fn narrow(table: &mut Table, width: u16, headings: &[&str]) {
 }
 
 fn has_room(width: u16, headings: &[&str], rows: &[Vec<Text>]) -> bool {
-    let plain = table(Screen { color: false, width: None }, headings, rows);
+    let plain = table(TextLayout { color: false, width: None }, headings, rows);
     plain.lines().all(|line| line.chars().count() <= usize::from(width))
 }
 
-/// A table with a remark to each row, which may be long: in a last column where that has room, else on a line of its own
-/// below the row. Where not even the rows have room, each is a list of what it has.
-pub fn table_with_remarks(
-    screen: Screen,
+/// A table with a remark for each row, which may be long. The remark is the last column if the
+/// terminal is wide enough, else a line below the row. If even the rows are too wide, each row
+/// becomes a list of headings and cells.
+pub(crate) fn table_with_remarks(
+    layout: TextLayout,
     headings: &[&str],
     heading: &str,
     rows: &[(Vec<Text>, Text)],
 ) -> String {
-    let unlimited = Screen { width: None, ..screen };
+    let unlimited = TextLayout { width: None, ..layout };
     let all: Vec<&str> = headings.iter().copied().chain([heading]).collect();
     let together =
         rows.iter().map(|(row, remark)| [row.as_slice(), std::slice::from_ref(remark)].concat());
     let together: Vec<_> = together.collect();
-    let Some(width) = screen.width else { return table(unlimited, &all, &together) };
+    let Some(width) = layout.width else { return table(unlimited, &all, &together) };
     if has_room(width, &all, &together) {
         return table(unlimited, &all, &together);
     }
     let bare: Vec<_> = rows.iter().map(|(row, _)| row.clone()).collect();
     if !has_room(width, headings, &bare) {
-        return rows.iter().map(|row| list(screen, usize::from(width), headings, row)).collect();
+        return rows.iter().map(|row| list(layout, usize::from(width), headings, row)).collect();
     }
     let text = table(unlimited, headings, &bare);
     let mut lines = text.lines();
@@ -94,15 +96,15 @@ pub fn table_with_remarks(
     for (line, (_, (tone, remark))) in lines.zip(rows) {
         shown += &format!("{line}\n");
         if !remark.is_empty() {
-            shown += &format!("  {}\n", screen.paint(*tone, remark));
+            shown += &format!("  {}\n", layout.paint(*tone, remark));
         }
     }
     shown
 }
 
-/// A row as its headings and cells, in as many lines as they take, and its remark below.
+/// A row as a list of headings and cells over several lines, with the remark below.
 fn list(
-    screen: Screen,
+    layout: TextLayout,
     width: usize,
     headings: &[&str],
     (row, remark): &(Vec<Text>, Text),
@@ -119,19 +121,19 @@ fn list(
         };
         text += &format!(
             "{before}{} {}",
-            screen.paint(Tone::Heading, heading),
-            screen.paint(*tone, cell)
+            layout.paint(Tone::Heading, heading),
+            layout.paint(*tone, cell)
         );
         length = column + entry;
     }
     let (tone, remark) = remark;
     if !remark.is_empty() {
-        text += &format!("\n  {}", screen.paint(*tone, remark));
+        text += &format!("\n  {}", layout.paint(*tone, remark));
     }
     text + "\n"
 }
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: u16 = 3;
 
 fn cell(tone: Tone, text: &str) -> Cell {
@@ -165,8 +167,8 @@ mod tests {
     const HEADINGS: &[&str] = &["NAME", "READY", "REASON"];
 
     #[test]
-    fn lines_are_as_long_as_they_are_when_nobody_looks() {
-        let text = table(Screen { color: false, width: None }, HEADINGS, &rows());
+    fn lines_are_not_broken_without_a_terminal() {
+        let text = table(TextLayout { color: false, width: None }, HEADINGS, &rows());
         expect![[r#"
             NAME      READY   REASON
             fluentd   3
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn long_cells_are_broken_on_a_narrow_terminal() {
-        let text = table(Screen { color: false, width: Some(40) }, HEADINGS, &rows());
+        let text = table(TextLayout { color: false, width: Some(40) }, HEADINGS, &rows());
         expect![[r#"
             NAME      READY   REASON
             fluentd   3
@@ -190,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn a_remark_has_a_line_of_its_own_where_it_has_no_room() {
+    fn a_remark_that_does_not_fit_has_its_own_line() {
         let rows: Vec<_> =
             rows().into_iter().map(|row| (row[..2].to_vec(), row[2].clone())).collect();
         let shown = |width| {
-            let screen = Screen { color: false, width };
-            table_with_remarks(screen, &HEADINGS[..2], "REASON", &rows)
+            let layout = TextLayout { color: false, width };
+            table_with_remarks(layout, &HEADINGS[..2], "REASON", &rows)
         };
         expect![[r#"
             NAME      READY
@@ -210,14 +212,13 @@ mod tests {
 
     #[test]
     fn cells_have_their_colours() {
-        let text = table(Screen { color: true, width: Some(80) }, HEADINGS, &rows());
+        let text = table(TextLayout { color: true, width: Some(80) }, HEADINGS, &rows());
         assert!(text.contains("\u{1b}["), "{text:?}");
-        assert_eq!(table(Screen { color: true, width: None }, HEADINGS, &[]), "");
+        assert_eq!(table(TextLayout { color: true, width: None }, HEADINGS, &[]), "");
     }
 
-    /// A phone at three in the morning.
     #[test]
-    fn rows_that_have_no_room_are_lists() {
+    fn rows_that_do_not_fit_are_lists() {
         let rows: Vec<_> = rows()
             .into_iter()
             .map(|mut row| {
@@ -226,8 +227,8 @@ mod tests {
             })
             .collect();
         let shown = |width| {
-            let screen = Screen { color: false, width: Some(width) };
-            table_with_remarks(screen, &HEADINGS[..2], "REASON", &rows)
+            let layout = TextLayout { color: false, width: Some(width) };
+            table_with_remarks(layout, &HEADINGS[..2], "REASON", &rows)
         };
         expect![[r#"
             NAME      READY

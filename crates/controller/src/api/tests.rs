@@ -1,13 +1,13 @@
-//! What requests do when the server refuses, and when the fence is closed.
+//! Requests that the server refuses, and writes while the fence is closed.
 
 use super::*;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A server that answers each request in turn with a status and a `Retry-After`, and the last for ever.
+/// A server that answers each request with the next status and `Retry-After`, and repeats the last.
 fn server(answers: &'static [(u16, Option<&'static str>)]) -> (Client, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
     let service = tower::service_fn(move |_: Request<Body>| {
         let turn = count.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
         let (status, retry_after) = answers[turn];
@@ -18,7 +18,7 @@ fn server(answers: &'static [(u16, Option<&'static str>)]) -> (Client, Arc<Atomi
         let response = response.body(Body::from(b"{}".to_vec()));
         std::future::ready(response.map_err(|error| Box::new(error) as tower::BoxError))
     });
-    (Client::new(service, "default"), asked)
+    (Client::new(service, "default"), requests)
 }
 
 async fn write(client: Client, fence: Fence) -> Result<Bytes, Error> {
@@ -26,9 +26,9 @@ async fn write(client: Client, fence: Fence) -> Result<Bytes, Error> {
     api.write(Method::POST, "/api/v1/namespaces/ns/pods", Content::Json, "{}".into()).await
 }
 
-/// C72: a client limit lets a burst through, then spreads the rest.
+/// C72: a rate limit lets a burst through, then delays requests.
 #[test]
-fn a_rate_limit_spreads_what_exceeds_the_burst() {
+fn a_rate_limit_delays_requests_beyond_the_burst() {
     let mut limit = RateLimit::new(10.0, 3);
     let now = Instant::now();
     let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
@@ -36,7 +36,7 @@ fn a_rate_limit_spreads_what_exceeds_the_burst() {
     assert_eq!(limit.take(now + Duration::from_secs(9)).as_millis(), 0);
 }
 
-/// C28: a refusal for a namespace that goes is told from others.
+/// C28: a refusal because of a terminating namespace is recognized.
 #[test]
 fn a_terminating_namespace_is_recognized() {
     let body = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"no",
@@ -48,35 +48,35 @@ fn a_terminating_namespace_is_recognized() {
     assert!(!refusal(StatusCode::FORBIDDEN, b"<html>").is_namespace_terminating());
 }
 
-/// C63: with the fence closed nothing is sent.
+/// C63: nothing is sent while the fence is closed.
 #[tokio::test]
-async fn nothing_is_written_once_the_fence_is_closed() {
-    let (client, asked) = server(&[(200, None)]);
+async fn nothing_is_sent_while_the_fence_is_closed() {
+    let (client, requests) = server(&[(200, None)]);
     let result = write(client, Fence::closed()).await;
     assert!(matches!(result, Err(Error::Fenced)), "{result:?}");
-    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert_eq!(requests.load(Ordering::SeqCst), 0);
 }
 
-/// C72: "too many requests" is obeyed and repeated; anything else comes back at once, for it may have
-/// happened.
+/// C72: 429 is repeated after the requested pause. Any other error is returned at once, since the
+/// write may have happened.
 #[tokio::test(start_paused = true)]
-async fn only_what_was_not_looked_at_is_repeated() {
-    let (client, asked) = server(&[(429, Some("7")), (429, None), (201, None)]);
+async fn only_throttled_requests_are_repeated() {
+    let (client, requests) = server(&[(429, Some("7")), (429, None), (201, None)]);
     let start = Instant::now();
     assert!(write(client, Fence::open()).await.is_ok());
     assert_eq!(start.elapsed().as_secs(), 8);
-    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
     for status in [500, 503, 504, 409] {
         let answers: &'static [(u16, Option<&str>)] = Box::leak(Box::new([(status, Some("1"))]));
-        let (client, asked) = server(answers);
+        let (client, requests) = server(answers);
         assert_eq!(write(client, Fence::open()).await.unwrap_err().code(), Some(status));
-        assert_eq!(asked.load(Ordering::SeqCst), 1, "{status}");
+        assert_eq!(requests.load(Ordering::SeqCst), 1, "{status}");
     }
 }
 
-/// C72, C35: a server that never lets us through is given up after half a minute, and has done nothing.
+/// C72, C35: after half a minute of 429 the error is returned, and the write has not happened.
 #[tokio::test(start_paused = true)]
-async fn patience_ends() {
+async fn throttled_requests_are_repeated_for_half_a_minute() {
     for retry_after in ["3600", "20", "7"] {
         let answers: &'static [(u16, Option<&str>)] =
             Box::leak(Box::new([(429, Some(retry_after))]));
@@ -89,12 +89,13 @@ async fn patience_ends() {
     }
 }
 
-/// C35: what is not answered in time may have been done, also if it was put off before.
+/// C35: a write that is not answered in time may have happened, even if it was refused with 429
+/// before.
 #[tokio::test(start_paused = true)]
-async fn what_is_not_answered_in_time_may_have_been_done() {
-    let asked = AtomicUsize::new(0);
+async fn a_write_that_is_not_answered_in_time_may_have_happened() {
+    let requests = AtomicUsize::new(0);
     let service = tower::service_fn(move |_: Request<Body>| {
-        let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        let is_first = requests.fetch_add(1, Ordering::SeqCst) == 0;
         async move {
             if !is_first {
                 std::future::pending::<()>().await;
@@ -109,9 +110,9 @@ async fn what_is_not_answered_in_time_may_have_been_done() {
     assert_eq!(start.elapsed(), REQUEST_TIMEOUT);
 }
 
-/// C3: of what is written only the metadata is asked for, of what is read everything.
+/// C3: writes ask only for metadata back, reads for whole objects.
 #[test]
-fn of_what_is_written_the_metadata_comes_back() {
+fn writes_ask_for_metadata_only() {
     let accepted = |method: Method| {
         let request = request(method, "/api/v1/namespaces/ns/pods", Content::Json, "{}".into());
         request.headers()[header::ACCEPT].clone()

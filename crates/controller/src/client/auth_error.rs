@@ -1,4 +1,4 @@
-//! Errors of credentials in words, without the arguments or the standard output of an exec plugin,
+//! Describes errors of credentials without the arguments or the standard output of an exec plugin,
 //! which may contain secrets.
 
 use kube::client::AuthError;

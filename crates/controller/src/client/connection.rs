@@ -1,7 +1,7 @@
-//! HTTP to one API server: TLS, proxies, HTTP/2, credentials as they are now, and how soon a dead connection is noticed.
+//! HTTP to one API server: TLS, proxies, HTTP/2, credentials, and pings.
 //!
-//! kube's own stack speaks HTTP/1.1, which costs a connection for every write in flight. This one offers
-//! HTTP/2 too, with pings, so that a dead connection under a watch is noticed.
+//! kube's own stack speaks HTTP/1.1, which needs a connection for every concurrent write. This one
+//! also offers HTTP/2, with pings that detect a dead connection under a watch.
 
 use std::time::Duration;
 
@@ -26,18 +26,22 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use super::proxy::{Protocol, Proxy, with_port};
 use super::{Config, REQUEST_TIMEOUT, auth_error, one_line};
 
-/// How soon a dead connection is noticed: after `interval` without a word from the server it is asked for one, and given up
-/// if there is none within `timeout`.
+/// How fast a dead connection is detected. After `interval` without data a ping is sent; without an
+/// answer within `timeout` the connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pings {
+    /// The time without data before a ping.
     pub interval: Duration,
+    /// The time to wait for the answer to a ping.
     pub timeout: Duration,
-    /// Whether to ask while no request is under way, so that the next one finds a connection that works.
+    /// Whether pings are sent while no request is active, so that the next one finds a live
+    /// connection.
     pub while_idle: bool,
 }
 
 impl Default for Pings {
-    /// Sooner than a request is given up: what is tried again then has a new connection.
+    /// A dead connection is detected before a request on it times out, so that a retry uses a new
+    /// connection.
     fn default() -> Self {
         let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
         Self { interval, timeout, while_idle: false }
@@ -45,7 +49,7 @@ impl Default for Pings {
 }
 
 impl Pings {
-    /// Refuses what would leave a request no time for a second connection.
+    /// Refuses pings that would leave a request no time for a second connection.
     ///
     /// # Errors
     /// A sentence that names the options.
@@ -53,33 +57,34 @@ impl Pings {
         let Self { interval, timeout, .. } = *self;
         if interval.is_zero() || timeout.is_zero() || interval + timeout >= REQUEST_TIMEOUT {
             return Err(format!(
-                "--http2-ping-interval ({interval:?}) and --http2-ping-timeout ({timeout:?}) must be greater than 0 and \
-                 together less than {REQUEST_TIMEOUT:?}, after which a request is given up"
+                "--http2-ping-interval ({interval:?}) and --http2-ping-timeout ({timeout:?}) \
+                 must be greater than 0 and together less than the timeout of a request, \
+                 {REQUEST_TIMEOUT:?}"
             ));
         }
         Ok(())
     }
 }
 
-/// Requests to one server, with the credentials that the configuration had when it was made.
+/// Sends requests to one server, with the credentials that were read when it was made.
 pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// Bytes to the server, or to the proxy before it.
+/// A stream to the server, or to the proxy before it.
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Transport = BoxCloneSyncService<Uri, Stream, BoxError>;
 
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// All of it: the proxy's part and TLS, too.
+/// Timeout of a whole connection attempt, including the proxy and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// HTTP/1.1 has no pings. TCP's own come this often before the connection is given up.
+/// Number of TCP keepalive probes before the connection is closed. HTTP/1.1 has no pings.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// TCP counts whole seconds.
+/// The resolution of TCP keepalive times.
 const KEEPALIVE_UNIT: Duration = Duration::from_secs(1);
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// More than all watches can leave unread, so that none of them holds up another stream.
+/// More than all watches can leave unread, so that none of them blocks another stream.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
-/// Connects to nothing yet, but runs the exec plugin if there is one, and waits for it.
+/// Makes a client. It does not connect yet, but runs the exec plugin and waits for it.
 ///
 /// # Errors
 /// If certificates, keys or credentials can't be used.
@@ -89,7 +94,7 @@ pub(super) fn http(config: &Config, pings: Pings) -> Result<Http, String> {
     let authorization = kube.auth_layer().map_err(failed)?;
     let mut identity = kube.clone();
     if authorization.is_some() {
-        // Its answer was a token: it need not be asked for a certificate.
+        // The plugin has returned a token, so it is not asked for a certificate.
         identity.auth_info.exec = None;
     }
     let tls = identity.rustls_client_config().map_err(failed)?;
@@ -120,7 +125,7 @@ fn connector(
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.kube.tls_server_name {
         let name = name.clone().try_into();
-        let name = name.map_err(|_| "tls-server-name is no DNS name".to_owned())?;
+        let name = name.map_err(|_| "tls-server-name is not a DNS name".to_owned())?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let connector: HttpsConnector<Transport> =
@@ -140,17 +145,17 @@ fn transport(proxy: Option<&Proxy>, tls: &ClientConfig, pings: Pings) -> Transpo
     };
     let named = proxy.to_string();
     let failed = move |error: BoxError| -> BoxError {
-        Box::new(ProxyFailed { proxy: named.clone(), cause: one_line(&*error) })
+        Box::new(ProxyError { proxy: named.clone(), cause: one_line(&*error) })
     };
     let address = proxy.address().clone();
-    // A tunnel leads to port 443 if none is named.
+    // A tunnel without a port leads to port 443.
     let explicit = |server: Uri| match server.scheme() == Some(&Scheme::HTTP) {
         true => with_port(server, 80),
         false => server,
     };
     match proxy.protocol {
         Protocol::Http => {
-            // As kubectl does, a proxy by https is held to the cluster's certificate authority.
+            // As in kubectl, an https proxy is verified with the cluster's certificate authority.
             let tls = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
             let mut tunnel = Tunnel::new(address, tls.enable_http1().wrap_connector(tcp));
             if let Some(credentials) = proxy.basic_credentials() {
@@ -170,10 +175,10 @@ fn transport(proxy: Option<&Proxy>, tls: &ClientConfig, pings: Pings) -> Transpo
     }
 }
 
-/// With its cause in its text: whoever looks for the innermost cause must still learn of the proxy.
+/// An error with its cause in its text, so that the innermost cause names the proxy, too.
 #[derive(Debug, thiserror::Error)]
 #[error("proxy {proxy}: {cause}")]
-struct ProxyFailed {
+struct ProxyError {
     proxy: String,
     cause: String,
 }

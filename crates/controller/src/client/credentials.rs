@@ -1,7 +1,8 @@
-//! What becomes of an answer 401: the credentials are read again, and the request is sent once more.
+//! Renews credentials: after an answer 401 they are read again, and the request is sent once more.
 //!
-//! Exec plugins, token files and kubeconfigs change while a process runs, and not all of them say when what they gave
-//! expires. Whoever sends a request sees nothing of it, unless the new credentials are refused as well.
+//! Exec plugins, token files and kubeconfigs change while a process runs, and not all of them
+//! report when their credentials expire. Callers see nothing of a renewal unless the server also
+//! refuses the new credentials.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,42 +24,43 @@ use super::Config;
 use super::auth_error;
 use super::connection::{self, Http, Pings};
 
-/// The server's answer, or what is said instead of it.
+/// The server's answer, or an answer made here.
 type Answer = Response<Either<Incoming, Full<Bytes>>>;
 
-/// Between two renewals if the server took what the last one brought, and if it took none of it.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_WHILE_REFUSED: Duration = Duration::from_secs(10);
-/// More than any refusal has.
+/// Minimum interval between two renewals if the server accepted the last credentials.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum interval between two renewals if the server refused the last credentials.
+const RENEWAL_INTERVAL_WHILE_REFUSED: Duration = Duration::from_secs(10);
+/// Maximum number of bytes to read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 1 << 16;
 
-/// Requests to the API server, with credentials that are renewed when it refuses them.
+/// Sends requests to the API server and renews the credentials when it refuses them.
 #[derive(Clone)]
-pub(super) struct Renewing(Arc<Shared>);
+pub(super) struct RenewingClient(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     config: Config,
     pings: Pings,
     session: RwLock<Arc<Session>>,
-    /// When credentials were renewed last. Who holds it renews them.
+    /// When credentials were last renewed. The holder of the lock renews them.
     renewed_at: Mutex<Option<Instant>>,
 }
 
-/// Requests with the same credentials.
+/// Sends requests with fixed credentials.
 struct Session {
     http: Http,
-    /// The server has taken them once.
+    /// Whether the server has accepted the credentials.
     is_accepted: AtomicBool,
 }
 
-impl Renewing {
+impl RenewingClient {
     pub(super) fn new(config: Config, pings: Pings, http: Http) -> Self {
         let session = RwLock::new(Arc::new(Session::new(http)));
-        Self(Arc::new(Shared { config, pings, session, renewed_at: Mutex::new(None) }))
+        Self(Arc::new(Inner { config, pings, session, renewed_at: Mutex::new(None) }))
     }
 }
 
-impl Service<Request<Body>> for Renewing {
+impl Service<Request<Body>> for RenewingClient {
     type Response = Answer;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Answer, BoxError>>;
@@ -74,7 +76,7 @@ impl Service<Request<Body>> for Renewing {
     }
 }
 
-impl Shared {
+impl Inner {
     async fn exchange(&self, request: Request<Body>) -> Result<Answer, BoxError> {
         let session = self.session();
         let again = copy(&request);
@@ -118,7 +120,7 @@ impl Shared {
         self.session.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A session that is newer than the refused one. `None` if it is too soon to ask for one again.
+    /// A session newer than the refused one. `None` if the last renewal was too recent.
     async fn renewed(&self, refused: &Arc<Session>) -> Result<Option<Arc<Session>>, String> {
         let mut renewed_at = self.renewed_at.lock().await;
         let current = self.session();
@@ -126,35 +128,38 @@ impl Shared {
             return Ok(Some(current));
         }
         let was_accepted = current.is_accepted.load(Ordering::Relaxed);
-        let pause = if was_accepted { PAUSE } else { PAUSE_WHILE_REFUSED };
-        if renewed_at.is_some_and(|at| at.elapsed() < pause) {
+        let interval = if was_accepted { RENEWAL_INTERVAL } else { RENEWAL_INTERVAL_WHILE_REFUSED };
+        if renewed_at.is_some_and(|at| at.elapsed() < interval) {
             return Ok(None);
         }
         *renewed_at = Some(Instant::now());
         let (config, pings) = (self.config.clone(), self.pings);
-        // It reads files and waits for the plugin.
+        // It reads files and waits for the exec plugin.
         let renewal =
-            tokio::task::spawn_blocking(move || connection::http(&config.again()?, pings));
+            tokio::task::spawn_blocking(move || connection::http(&config.reload()?, pings));
         let http = renewal.await.map_err(|error| error.to_string())??;
-        tracing::info!(credentials = %self.config.credentials(), "the server refused the credentials: they are renewed");
+        tracing::info!(
+            credentials = %self.config.credentials(),
+            "the server refused the credentials; they were renewed"
+        );
         let session = Arc::new(Session::new(http));
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = session.clone();
         Ok(Some(session))
     }
 
-    /// The answer 401 in words that say whose credentials these are.
+    /// An answer 401 whose message names the source of the credentials.
     async fn refusal(&self, answer: Response<Incoming>, cause: Option<&str>) -> Answer {
         let (mut parts, body) = answer.into_parts();
-        let said = Limited::new(body, REFUSAL_BYTES_MAX).collect().await;
-        let said = said.map(|body| body.to_bytes()).unwrap_or_default();
-        let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+        let answer = Limited::new(body, REFUSAL_BYTES_MAX).collect().await;
+        let answer = answer.map(|body| body.to_bytes()).unwrap_or_default();
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         let mut message =
             format!("the server does not accept the credentials of {}", self.config.credentials());
         if let Some(cause) = cause {
             message = format!("{message}, and they can't be renewed: {cause}");
         }
-        if let Some(said) = said["message"].as_str().filter(|said| *said != "Unauthorized") {
-            message = format!("{message}: {said}");
+        if let Some(detail) = answer["message"].as_str().filter(|text| *text != "Unauthorized") {
+            message = format!("{message}: {detail}");
         }
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -172,7 +177,7 @@ impl Session {
     }
 }
 
-/// `None` if its body can be sent only once, which no request of ours has.
+/// A copy of the request. `None` if its body can be sent only once, which none of ours is.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();

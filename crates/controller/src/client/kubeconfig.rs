@@ -1,4 +1,4 @@
-//! Which kubeconfig is meant, and what is read of it. Nothing of it is run or sent here.
+//! Finds and reads kubeconfigs. No plugin is run and no request is sent here.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -8,29 +8,29 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
 
 use super::{Error, Location, one_line};
 
-/// The kubeconfig of a location: its file, else those of `$KUBECONFIG`, else `~/.kube/config`.
+/// Reads the kubeconfig of a location: its file, or those of `$KUBECONFIG`, or `~/.kube/config`.
 ///
 /// # Errors
-/// If a file can't be read or is no kubeconfig, or there is none at all.
+/// If a file can't be read or is not a kubeconfig, or if there is none.
 pub fn kubeconfig(location: &Location) -> Result<Kubeconfig, Error> {
-    read(location).map_err(|error| explained(location, &error))
+    read(location).map_err(|error| read_error(location, &error))
 }
 
 pub(super) fn read(location: &Location) -> Result<Kubeconfig, KubeconfigError> {
     if let Some(path) = &location.kubeconfig {
         return Kubeconfig::read_from(path);
     }
-    let paths = std::env::var_os(VARIABLE).map(|paths| listed(&paths)).unwrap_or_default();
+    let paths = std::env::var_os(VARIABLE).map(|paths| split_paths(&paths)).unwrap_or_default();
     if paths.is_empty() { Kubeconfig::read() } else { merged(&paths) }
 }
 
 const VARIABLE: &str = "KUBECONFIG";
 
-fn listed(paths: &OsStr) -> Vec<PathBuf> {
+fn split_paths(paths: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// As kubectl merges them: of what several files say the first counts, and a file that is missing is passed over.
+/// Merges files as kubectl does: the first value of a field counts, and missing files are skipped.
 fn merged(paths: &[PathBuf]) -> Result<Kubeconfig, KubeconfigError> {
     let mut merged: Option<Kubeconfig> = None;
     let mut missing = None;
@@ -57,33 +57,33 @@ pub(super) fn is_missing(error: &KubeconfigError) -> bool {
     }
 }
 
-pub(super) fn explained(location: &Location, error: &KubeconfigError) -> Error {
+pub(super) fn read_error(location: &Location, error: &KubeconfigError) -> Error {
     let cause = match error {
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
         KubeconfigError::LoadContext(context) => format!("it has no context \"{context}\""),
         other => one_line(other),
     };
     let path = match error {
-        // Of several files this one is the culprit.
-        KubeconfigError::ReadConfig(_, path) => shown(path),
-        _ => name(location),
+        // Of several files, this is the one that can't be read.
+        KubeconfigError::ReadConfig(_, path) => display_path(path),
+        _ => display_name(location),
     };
     Error::Kubeconfig { path, cause }
 }
 
-pub(super) fn failed(location: &Location, cause: String) -> Error {
-    Error::Kubeconfig { path: name(location), cause }
+pub(super) fn error(location: &Location, cause: String) -> Error {
+    Error::Kubeconfig { path: display_name(location), cause }
 }
 
-/// How messages call the kubeconfig of a location.
-pub(super) fn name(location: &Location) -> String {
+/// The kubeconfig of a location as messages name it.
+pub(super) fn display_name(location: &Location) -> String {
     match &location.kubeconfig {
-        Some(path) => shown(path),
+        Some(path) => display_path(path),
         None => std::env::var(VARIABLE).unwrap_or_else(|_| "~/.kube/config".to_owned()),
     }
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -95,8 +95,8 @@ pub(super) fn cluster(kubeconfig: &Kubeconfig) -> Option<&Cluster> {
     kubeconfig.clusters.iter().find(|cluster| cluster.name == *name)?.cluster.as_ref()
 }
 
-/// What kind of credentials these are, and where they come from: never the credentials themselves.
-pub(super) fn kind_of_credentials(credentials: &AuthInfo) -> String {
+/// The kind and the source of the credentials, without the credentials themselves.
+pub(super) fn credential_kind(credentials: &AuthInfo) -> String {
     let AuthInfo { exec, token_file, client_certificate, .. } = credentials;
     if credentials.auth_provider.is_some() {
         return "auth provider".to_owned();
@@ -131,10 +131,10 @@ mod tests {
         path
     }
 
-    /// C83: of the files in KUBECONFIG those that are missing are passed over, as kubectl does; if all are, that is an error
-    /// which means that there is no kubeconfig.
+    /// C83: missing files in KUBECONFIG are skipped, as in kubectl; if all are missing, the error
+    /// means that there is no kubeconfig.
     #[test]
-    fn a_missing_file_among_several_is_passed_over() {
+    fn a_missing_file_among_several_is_skipped() {
         let directory = tempfile::tempdir().unwrap();
         let first = file(directory.path(), "first", "a");
         let second = file(directory.path(), "second", "b");

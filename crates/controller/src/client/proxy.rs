@@ -1,5 +1,5 @@
-//! Which proxy the API server is reached by, if any: the `proxy-url` of the kubeconfig's cluster, else what the environment
-//! says, as kubectl reads it. Nothing is connected here.
+//! Finds the proxy of the API server, if any, as kubectl does: the `proxy-url` of the kubeconfig's
+//! cluster, or else the environment. Does not connect.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,18 +9,18 @@ use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use ipnet::IpNet;
 
-/// A proxy, and where it was named. Its credentials are in no text that is made of it.
+/// A proxy and the setting that names it. Its texts never contain its credentials.
 #[derive(Clone, Debug)]
 pub(super) struct Proxy {
     address: Uri,
     intercept: Intercept,
     pub(super) protocol: Protocol,
-    named_by: &'static str,
+    setting: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// CONNECT, over TLS if the proxy's URL says so.
+    /// CONNECT, over TLS if the proxy's URL is an https URL.
     Http,
     Socks5,
 }
@@ -28,21 +28,21 @@ pub(super) enum Protocol {
 /// The field of a kubeconfig's cluster.
 const FIELD: &str = "proxy-url";
 
-/// A proxy's URL that can't be used. The URL is not repeated: it may hold a password.
+/// A proxy's URL that can't be used. The URL may contain a password, so it is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
     #[error("{0} is not the URL of a proxy")]
-    NoUrl(&'static str),
+    InvalidUrl(&'static str),
     #[error(
-        "{named_by} names a proxy by {scheme}: only http, https, socks5 and socks5h are supported"
+        "{setting} names a proxy by {scheme}: only http, https, socks5 and socks5h are supported"
     )]
-    Scheme { named_by: &'static str, scheme: String },
+    Scheme { setting: &'static str, scheme: String },
 }
 
 impl Proxy {
-    /// The proxy for a server. The field counts for every server; the environment only for those that are elsewhere and that
-    /// NO_PROXY does not name.
-    pub(super) fn to(
+    /// The proxy for a server. The kubeconfig's field applies to every server; the environment
+    /// applies to remote servers that NO_PROXY does not exclude.
+    pub(super) fn for_server(
         server: &Uri,
         field: Option<&str>,
         environment: impl Fn(&str) -> Option<String>,
@@ -60,30 +60,30 @@ impl Proxy {
             return Ok(None);
         };
         let (host, port) = (server.host().unwrap_or_default(), port(server));
-        let (_, exceptions) = first(NO_VARIABLES).unwrap_or_default();
-        if is_excepted(&exceptions, host, port) {
+        let (_, exclusions) = first(NO_VARIABLES).unwrap_or_default();
+        if is_excluded(&exclusions, host, port) {
             Ok(None)
         } else {
             Self::parse(&url, name).map(Some)
         }
     }
 
-    fn parse(url: &str, named_by: &'static str) -> Result<Self, Error> {
+    fn parse(url: &str, setting: &'static str) -> Result<Self, Error> {
         let scheme = url.split_once("://").map_or("http", |(scheme, _)| scheme);
         let (protocol, port) = match scheme.to_ascii_lowercase().as_str() {
             "http" => (Protocol::Http, 80),
             "https" => (Protocol::Http, 443),
             "socks5" | "socks5h" => (Protocol::Socks5, 1080),
-            _ => return Err(Error::Scheme { named_by, scheme: scheme.to_owned() }),
+            _ => return Err(Error::Scheme { setting, scheme: scheme.to_owned() }),
         };
         let anything = Uri::from_static("https://anything.invalid");
         let intercept = Matcher::builder().all(url.trim()).build().intercept(&anything);
-        let intercept = intercept.ok_or(Error::NoUrl(named_by))?;
+        let intercept = intercept.ok_or(Error::InvalidUrl(setting))?;
         let address = with_port(intercept.uri().clone(), port);
-        Ok(Self { address, intercept, protocol, named_by })
+        Ok(Self { address, intercept, protocol, setting })
     }
 
-    /// Without credentials.
+    /// The address without credentials.
     pub(super) fn address(&self) -> &Uri {
         &self.address
     }
@@ -100,8 +100,8 @@ impl Proxy {
 
 impl fmt::Display for Proxy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, named_by, .. } = self;
-        write!(formatter, "{} ({named_by})", address.to_string().trim_end_matches('/'))
+        let Self { address, setting, .. } = self;
+        write!(formatter, "{} ({setting})", address.to_string().trim_end_matches('/'))
     }
 }
 
@@ -109,8 +109,8 @@ const HTTPS_VARIABLES: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const HTTP_VARIABLES: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 const NO_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// What kube itself reads of the environment, for errors of its own.
-pub(super) fn name_of_what_kube_reads(field: Option<&str>) -> &'static str {
+/// The setting that kube itself reads, for its errors.
+pub(super) fn setting_that_kube_reads(field: Option<&str>) -> &'static str {
     if field.is_some_and(|url| !url.is_empty()) {
         return FIELD;
     }
@@ -123,32 +123,32 @@ fn port(server: &Uri) -> u16 {
     server.port_u16().unwrap_or(default)
 }
 
-/// The same URI with its port written out.
+/// The same URI with an explicit port.
 pub(super) fn with_port(uri: Uri, default: u16) -> Uri {
     let mut parts = uri.into_parts();
     if let Some(authority) = parts.authority.take_if(|authority| authority.port().is_none()) {
         let explicit: Result<Authority, _> = format!("{}:{default}", authority.host()).parse();
         parts.authority = Some(explicit.unwrap_or(authority));
     }
-    Uri::from_parts(parts).expect("only its authority is another one")
+    Uri::from_parts(parts).expect("only the port was added")
 }
 
-/// Whether NO_PROXY keeps requests to this host and port from the proxy; this machine is never behind one.
-fn is_excepted(exceptions: &str, host: &str, port: u16) -> bool {
+/// Whether NO_PROXY excludes this host and port. Loopback addresses are always excluded.
+fn is_excluded(exclusions: &str, host: &str, port: u16) -> bool {
     let host = host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
     let ip = host.parse::<IpAddr>().ok();
     let is_here = host == "localhost" || ip.is_some_and(|ip| ip.is_loopback());
     let port = port.to_string();
     is_here
-        || exceptions.split(',').any(|entry| {
+        || exclusions.split(',').any(|entry| {
             let entry = entry.trim().to_ascii_lowercase();
-            !entry.is_empty() && covers(&entry, &host, ip, &port)
+            !entry.is_empty() && matches(&entry, &host, ip, &port)
         })
 }
 
-/// An entry is `*`, a network, or a host with or without a port. `.example.com` and `*.example.com` stand for what is below
-/// that domain, `example.com` for itself, too.
-fn covers(entry: &str, host: &str, ip: Option<IpAddr>, port: &str) -> bool {
+/// Whether an entry of NO_PROXY matches. An entry is `*`, a network, or a host with or without a
+/// port. `.example.com` and `*.example.com` match subdomains; `example.com` also matches itself.
+fn matches(entry: &str, host: &str, ip: Option<IpAddr>, port: &str) -> bool {
     if entry == "*" {
         return true;
     }
@@ -175,7 +175,7 @@ fn split_port(entry: &str) -> (&str, Option<&str>) {
         return (ip, rest.strip_prefix(':'));
     }
     match entry.split_once(':') {
-        // More colons are an IPv6 address.
+        // Several colons mean an IPv6 address.
         Some((name, port)) if !port.contains(':') => (name, Some(port)),
         _ => (entry, None),
     }
@@ -195,14 +195,15 @@ mod tests {
     }
 
     fn to(server: &str, field: Option<&str>, variables: &[(&str, &str)]) -> Option<String> {
-        let proxy = Proxy::to(&server.parse().unwrap(), field, environment(variables)).unwrap();
+        let proxy =
+            Proxy::for_server(&server.parse().unwrap(), field, environment(variables)).unwrap();
         proxy.map(|proxy| proxy.to_string())
     }
 
-    /// C83: the kubeconfig's field goes before the environment and before NO_PROXY; of the environment the variable of the
-    /// server's scheme counts, and this machine itself is never behind a proxy.
+    /// C83: the kubeconfig's field precedes the environment and NO_PROXY. In the environment, the
+    /// variable for the server's scheme counts, and loopback addresses have no proxy.
     #[test]
-    fn the_field_goes_before_the_environment() {
+    fn the_field_precedes_the_environment() {
         let variables = [
             ("HTTPS_PROXY", "http://secure:3128"),
             ("https_proxy", "http://never"),
@@ -227,10 +228,10 @@ mod tests {
         );
     }
 
-    /// C83: NO_PROXY has networks, addresses, domains, ports and `*`, and each means what it means to kubectl.
+    /// C83: NO_PROXY has networks, addresses, domains, ports and `*`, as in kubectl.
     #[test]
-    fn no_proxy_means_what_it_means_to_kubectl() {
-        for (exceptions, host, excepted) in [
+    fn no_proxy_is_read_as_by_kubectl() {
+        for (exclusions, host, excluded) in [
             ("", "a.corp", false),
             (" , ,", "a.corp", false),
             ("*", "a.corp", true),
@@ -258,32 +259,34 @@ mod tests {
             ("corp:443", "a.corp", false),
             ("b.corp,c.corp,a.corp", "a.corp", true),
         ] {
-            assert_eq!(is_excepted(exceptions, host, 6443), excepted, "{exceptions:?} {host}");
-            let variables = [("HTTPS_PROXY", "http://p"), ("no_proxy", exceptions)];
+            assert_eq!(is_excluded(exclusions, host, 6443), excluded, "{exclusions:?} {host}");
+            let variables = [("HTTPS_PROXY", "http://p"), ("no_proxy", exclusions)];
             let proxy = to(&format!("https://{host}:6443"), None, &variables);
-            assert_eq!(proxy.is_none(), excepted, "{exceptions:?} {host}");
+            assert_eq!(proxy.is_none(), excluded, "{exclusions:?} {host}");
         }
     }
 
-    /// C83: what can't be used is named by its variable or field; the URL, which may hold a password, is not repeated, nor
-    /// does a proxy's name hold it.
+    /// C83: an error names the variable or field; neither it nor the proxy's text has the URL's
+    /// password.
     #[test]
-    fn a_bad_proxy_is_named_and_no_password_is_told() {
+    fn a_bad_proxy_is_named_without_its_password() {
         let server = Uri::from_static("https://a.corp");
         for (field, variable, expected) in [
             (
                 Some("ftp://u:secret@p"),
                 "",
-                "proxy-url names a proxy by ftp: only http, https, socks5 and socks5h are supported",
+                "proxy-url names a proxy by ftp: \
+                 only http, https, socks5 and socks5h are supported",
             ),
             (None, "http://u:sec ret@p", "HTTPS_PROXY is not the URL of a proxy"),
             (None, "http://", "HTTPS_PROXY is not the URL of a proxy"),
         ] {
-            let found = Proxy::to(&server, field, environment(&[("HTTPS_PROXY", variable)]));
+            let found =
+                Proxy::for_server(&server, field, environment(&[("HTTPS_PROXY", variable)]));
             assert_eq!(found.unwrap_err().to_string(), expected);
         }
         let variables = [("HTTPS_PROXY", "http://us%40er:secret@p:3128/path")];
-        let proxy = Proxy::to(&server, None, environment(&variables)).unwrap().unwrap();
+        let proxy = Proxy::for_server(&server, None, environment(&variables)).unwrap().unwrap();
         assert!(proxy.basic_credentials().is_some());
         for text in [proxy.to_string(), format!("{proxy:?}"), proxy.address().to_string()] {
             assert!(!text.contains("secret") && !text.contains("us"), "{text}");

@@ -1,4 +1,4 @@
-//! Which HTTP is spoken, what requests say of their sender, and what is said of a bad kubeconfig.
+//! The HTTP version and the User-Agent of requests, and the errors of bad kubeconfigs.
 
 mod connection;
 mod credentials;
@@ -23,7 +23,7 @@ use super::*;
 use crate::api::{Api, Server};
 use crate::lease::Fence;
 
-/// A certificate for nobody in particular: clients of these tests accept any.
+/// A self-signed certificate, which the clients of these tests do not verify.
 fn tls(protocols: &[&str], clients: Option<Arc<dyn ClientCertVerifier>>) -> TlsAcceptor {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -40,7 +40,7 @@ fn tls(protocols: &[&str], clients: Option<Arc<dyn ClientCertVerifier>>) -> TlsA
     TlsAcceptor::from(Arc::new(tls))
 }
 
-/// A server of these answers. They are made of the request, and of the client's certificate if it has one.
+/// A server with these answers, made from the request and the client's certificate, if any.
 async fn server(
     tls: TlsAcceptor,
     answer: impl Fn(&Request<Incoming>, Option<&[u8]>) -> Response<String>
@@ -62,7 +62,7 @@ async fn server(
                     let answer = answer(&request, certificate.as_deref());
                     std::future::ready(Ok::<_, std::convert::Infallible>(answer))
                 });
-                // A connection that breaks is what some tests are for.
+                // Some tests break the connection.
                 let _ = auto::Builder::new(TokioExecutor::new())
                     .serve_connection(TokioIo::new(stream), service)
                     .await;
@@ -72,16 +72,16 @@ async fn server(
     address
 }
 
-/// For a server whose certificate proves nothing.
+/// A configuration for a server with a self-signed certificate.
 fn config_for(url: &str, proxy: Option<Proxy>) -> Config {
-    Config { proxy, ..Config::of_test(url) }
+    Config { proxy, ..Config::for_test(url) }
 }
 
 async fn get(client: &Client) -> kube::Result<String> {
     client.request_text(Request::get("/version").body(Vec::new()).unwrap()).await
 }
 
-async fn version_spoken_with(protocols: &[&str]) -> String {
+async fn http_version_with(protocols: &[&str]) -> String {
     let version = |request: &Request<Incoming>, _: Option<&[u8]>| {
         Response::new(format!("{:?}", request.version()))
     };
@@ -90,17 +90,17 @@ async fn version_spoken_with(protocols: &[&str]) -> String {
     get(&client(&config, Pings::default()).unwrap()).await.unwrap()
 }
 
-/// With a server that can, all requests share one connection; one that can't is spoken to as it can.
+/// HTTP/2, in which all requests share one connection, is used if the server offers it.
 #[tokio::test]
-async fn http_2_is_spoken_where_the_server_offers_it() {
-    assert_eq!(version_spoken_with(&["h2", "http/1.1"]).await, "HTTP/2.0");
-    assert_eq!(version_spoken_with(&["http/1.1"]).await, "HTTP/1.1");
-    assert_eq!(version_spoken_with(&[]).await, "HTTP/1.1");
+async fn http_2_is_used_where_the_server_offers_it() {
+    assert_eq!(http_version_with(&["h2", "http/1.1"]).await, "HTTP/2.0");
+    assert_eq!(http_version_with(&["http/1.1"]).await, "HTTP/1.1");
+    assert_eq!(http_version_with(&[]).await, "HTTP/1.1");
 }
 
-/// C83: whatever is asked, and by whichever part of the program, it says whose request it is.
+/// C83: every request has the User-Agent, whichever part of the program sends it.
 #[tokio::test]
-async fn every_request_says_whose_it_is() {
+async fn every_request_has_the_user_agent() {
     let agent = |request: &Request<Incoming>, _: Option<&[u8]>| {
         let agents = request.headers().get_all(header::USER_AGENT).iter();
         let agents: Vec<&str> = agents.map(|value| value.to_str().unwrap()).collect();
@@ -120,7 +120,7 @@ async fn every_request_says_whose_it_is() {
     assert!(!architecture.is_empty() && architecture != "x86_64", "{architecture}");
 }
 
-/// What is wrong with a kubeconfig is said in one line that names it.
+/// The error of a bad kubeconfig is one line that names it.
 #[test]
 fn a_bad_kubeconfig_is_named() {
     let location =

@@ -1,10 +1,9 @@
-//! The loop: one task that hands [`LoopState`] what happens, and starts what it says. It waits for nothing
-//! but the next event or the next deadline.
+//! The driver of the event loop: it feeds events to [`LoopState`] and starts the tasks that it
+//! returns. It waits only for the next event or the next deadline.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use everynode_core::api::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
@@ -13,69 +12,75 @@ use tokio_util::task::TaskTracker;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
 use crate::executor::Executor;
-use crate::observation::OrphanList;
+use crate::observation::OrphanListRequest;
 use crate::orphans;
 use crate::supervisor::Supervisor;
+use crate::wall_clock;
 
-/// Events taken at once.
+/// Maximum number of events that are handled in one step.
 const EVENTS_MAX: usize = 512;
 
-/// Deadlines are by the wall clock, which may be set: they are looked at again after so long.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Longest sleep between two steps. Deadlines are wall-clock times, and the wall clock may be set.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// Deadlines are in milliseconds.
+/// How much later than its deadline the alarm may be: deadlines have a resolution of 1 ms.
 const ALARM_LATE_MAX: Duration = Duration::from_millis(1);
 
-/// The loop, and what it works with.
+/// The event loop with what it needs to start tasks.
 pub struct EventLoop {
+    /// The state, which decides what to do.
     pub state: LoopState,
+    /// Runs plans.
     pub executor: Executor,
+    /// Tracks the started tasks, so that a shutdown can wait for them.
     pub tasks: TaskTracker,
+    /// Learns of tasks that panic.
     pub supervisor: Supervisor,
-    /// Starts the watch of pods.
+    /// Starts the watch of pods, once.
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl EventLoop {
-    /// Runs until `stop`.
+    /// Runs until `stop` is cancelled.
     pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
         let mut batch = Vec::new();
         let mut alarm = pin!(sleep(Duration::ZERO));
         while !stop.is_cancelled() {
-            self.set(alarm.as_mut());
+            self.set_alarm(alarm.as_mut());
             tokio::select! {
                 _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
                 () = alarm.as_mut() => {}
                 () = stop.cancelled() => return,
             }
-            for task in self.state.turn(batch.drain(..), now()) {
+            for task in self.state.process(batch.drain(..), wall_clock::timestamp()) {
                 self.start(task);
             }
         }
     }
 
-    /// Sets the alarm unless it rings in time. That it may ring early costs less than setting it for each event, for
-    /// which the runtime wakes itself up.
-    fn set(&self, alarm: Pin<&mut Sleep>) {
+    /// Sets the alarm, unless it is already set to ring in time. An alarm that rings early costs
+    /// less than one that is set for every event, because setting it wakes the runtime.
+    fn set_alarm(&self, alarm: Pin<&mut Sleep>) {
         let due = Instant::now() + self.idle_time();
         if alarm.is_elapsed() || alarm.deadline() > due + ALARM_LATE_MAX {
             alarm.reset(due);
         }
     }
 
-    /// How long nothing is due, if the clock is not set meanwhile.
+    /// How long nothing is due, unless the clock is set.
     fn idle_time(&self) -> Duration {
-        let now = now();
-        self.state.due_at().map_or(LOOK_AGAIN, |at| at.since(now)).min(LOOK_AGAIN)
+        let now = wall_clock::timestamp();
+        let wait = self.state.next_deadline().map(|deadline| deadline.since(now));
+        wait.map_or(IDLE_MAX, |wait| wait.min(IDLE_MAX))
     }
 
     fn start(&mut self, task: Task) {
         match task {
             Task::Execute { plan, raw } => {
                 let execution = self.executor.clone().execute(plan, raw);
-                self.tasks.spawn(self.supervisor.to_its_end("the execution of a plan", execution));
+                self.tasks.spawn(self.supervisor.supervise("the execution of a plan", execution));
             }
-            Task::ListOrphans(list) => self.list_orphans(list),
+            Task::ListOrphans(request) => self.list_orphans(request),
             Task::WatchPods => {
                 if let Some(watch_pods) = self.watch_pods.take() {
                     watch_pods();
@@ -84,16 +89,12 @@ impl EventLoop {
         }
     }
 
-    fn list_orphans(&self, list: OrphanList) {
+    fn list_orphans(&self, request: OrphanListRequest) {
         let Executor { api, events, stop, .. } = self.executor.clone();
         let outages = self.state.outages.clone();
         let listing = async move {
-            stop.run_until_cancelled(orphans::list(api, list, events, outages)).await;
+            stop.run_until_cancelled(orphans::list(api, request, events, outages)).await;
         };
-        self.tasks.spawn(self.supervisor.to_its_end("the list of orphans", listing));
+        self.tasks.spawn(self.supervisor.supervise("the list of orphans", listing));
     }
-}
-
-pub(crate) fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -1,10 +1,10 @@
-//! What the loop does with events: it owns all that is known, and looks at one DaemonSet after the other.
-//! No I/O: what is to be done beside the loop comes out as [`Task`]s, and the caller says what time it
-//! is. So the simulation drives the very same code as [`run`](crate::run).
+//! The state of the event loop. It handles events, plans for one DaemonSet after another, and
+//! returns the I/O to do as [`Task`]s. It reads no clock: the caller passes the time, and durations
+//! for metrics and the log are measured by [`Metrics`] and [`OutageLog`]. The simulation drives the
+//! same code as [`run`](crate::run()).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
@@ -15,61 +15,74 @@ use crate::event::Event;
 use crate::executor::regarding;
 use crate::index::{Effects, Index};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
-use crate::observation::{Observation, OrphanList};
+use crate::observation::{Observation, OrphanListRequest};
 use crate::outage_log::{FailureKind, OutageLog};
-use crate::queue::Queue;
+use crate::queue::{Queue, UNKNOWN_RETRY_MAX};
 use crate::recorder::{Occurrence, Recorder, Severity};
 use crate::watch::Change;
 
-/// DaemonSets looked at before events are taken again.
+/// Maximum number of DaemonSets to plan for before events are handled again.
 const SYNCS_MAX: usize = 64;
 
-/// A write whose outcome is unknown is sent again after this time at the latest, whatever the back-off: it may hold up the
-/// rest of a rollout, and an API server that was away does not say when it is back (C35, C72).
-const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
-
-/// Kinds whose lists have to be complete before anything is decided (C1).
+/// A resource whose first list must be complete before any decision (C1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListedResource {
+    /// `nodes`
     Node,
+    /// `namespaces`, listed only with `--namespace-node-selectors`.
     Namespace,
+    /// `daemonsets`
     DaemonSet,
+    /// `controllerrevisions`
     Revision,
+    /// `pods`
     Pod,
 }
 
-/// What is to be done beside the loop, and reports back as events.
+/// Work to do beside the event loop. Its results arrive as events.
 #[derive(Debug)]
 pub enum Task {
-    /// Every write comes back as [`Event::Written`], then the whole as [`Event::Executed`].
-    Execute { plan: Plan, raw: Arc<RawDaemonSet> },
-    /// Comes back as [`Event::Orphans`].
-    ListOrphans(OrphanList),
-    /// The rest is listed: pods may be watched.
+    /// Executes a plan. Each write is reported as [`Event::Written`], then the plan as
+    /// [`Event::Executed`].
+    Execute {
+        /// The writes.
+        plan: Plan,
+        /// What their bodies are made from.
+        raw: Arc<RawDaemonSet>,
+    },
+    /// Lists orphan pods; the answer arrives as [`Event::OrphansListed`].
+    ListOrphans(OrphanListRequest),
+    /// Starts the watch of pods: all other initial lists are complete.
     WatchPods,
 }
 
-/// The loop's state.
+/// The state of the event loop.
 pub struct LoopState {
+    /// What is known of the cluster.
     pub index: Index,
+    /// Takes Kubernetes Events.
     pub recorder: Recorder,
+    /// The controller's metrics.
     pub metrics: Arc<Metrics>,
-    /// For the log.
+    /// Logs requests that fail.
     pub outages: OutageLog,
-    /// Kinds not listed yet. Pods come last, so that orphans which somebody selects are known as such.
-    pub unlisted: BTreeSet<ListedResource>,
+    /// Resources whose first list is not complete. Pods are listed last: only then is it known
+    /// which orphans a DaemonSet selects.
+    pub pending_lists: BTreeSet<ListedResource>,
+    /// Set to true when all initial lists are complete.
     pub synced: watch::Sender<bool>,
+    /// When to plan for which DaemonSet.
     pub queue: Queue,
-    /// To be handed out.
+    /// Tasks that the next return of [`process`](Self::process) hands out.
     pub tasks: Vec<Task>,
 }
 
 impl LoopState {
-    /// A state that waits for the first list of each resource in `unlisted`. `synced` becomes true
-    /// when all of them are complete.
+    /// A state that waits for the first list of each resource in `pending_lists`. `synced`
+    /// becomes true when all of them are complete.
     pub fn new(
         index: Index,
-        unlisted: BTreeSet<ListedResource>,
+        pending_lists: BTreeSet<ListedResource>,
         recorder: Recorder,
         metrics: Arc<Metrics>,
         outages: OutageLog,
@@ -80,52 +93,56 @@ impl LoopState {
             recorder,
             metrics,
             outages,
-            unlisted,
+            pending_lists,
             synced,
             queue: Queue::default(),
             tasks: Vec::new(),
         }
     }
 
-    /// Takes what has happened and looks at the DaemonSets that are due. Returns what is to be done.
+    /// Handles the events and plans for the DaemonSets that are due. Returns the tasks to start.
     #[must_use]
-    pub fn turn(&mut self, events: impl IntoIterator<Item = Event>, now: Timestamp) -> Vec<Task> {
+    pub fn process(
+        &mut self,
+        events: impl IntoIterator<Item = Event>,
+        now: Timestamp,
+    ) -> Vec<Task> {
         for event in events {
-            self.take(event, now);
+            self.handle(event, now);
         }
         for key in self.index.wake() {
-            self.add(key, now);
+            self.enqueue(key, now);
         }
         self.sync_due(now);
         std::mem::take(&mut self.tasks)
     }
 
-    /// When the next turn is due even if nothing happens.
-    pub fn due_at(&self) -> Option<Timestamp> {
-        self.queue.next_at().filter(|_| self.unlisted.is_empty())
+    /// When [`process`](Self::process) must be called next if no event arrives before.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.queue.next_at().filter(|_| self.pending_lists.is_empty())
     }
 
-    fn take(&mut self, event: Event, now: Timestamp) {
+    fn handle(&mut self, event: Event, now: Timestamp) {
         match event {
             Event::Observed(observation) => {
-                self.note_list(&observation);
+                self.record_initial_list(&observation);
                 let effects = self.index.observe(observation);
-                self.follow(effects, now);
+                self.apply_effects(effects, now);
             }
             Event::Connected => self.queue.retry_all(now),
-            Event::Orphans(orphans) => {
+            Event::OrphansListed(orphans) => {
                 let effects = self.index.observe_orphans(orphans);
-                self.follow(effects, now);
+                self.apply_effects(effects, now);
             }
             Event::Written { key, uid, result } => {
-                self.note_outcome(&key, &result.outcome, now);
+                self.record_outcome(&key, &result.outcome, now);
                 self.index.written(&key, &uid, result, now);
             }
-            Event::Executed { key, was_waiting } => self.executed(&key, was_waiting, now),
+            Event::Executed { key, was_waiting } => self.handle_executed(&key, was_waiting, now),
         }
     }
 
-    fn note_outcome(&mut self, key: &DaemonSetKey, outcome: &Outcome, now: Timestamp) {
+    fn record_outcome(&mut self, key: &DaemonSetKey, outcome: &Outcome, now: Timestamp) {
         let (Outcome::Failed { message } | Outcome::Unknown { message }) = outcome else { return };
         self.outages.failed(&subject(key), FailureKind::Refused, message);
         self.queue.failed(key);
@@ -134,55 +151,57 @@ impl LoopState {
         }
     }
 
-    fn follow(&mut self, effects: Effects, now: Timestamp) {
+    fn apply_effects(&mut self, effects: Effects, now: Timestamp) {
         if let Some(resource) = effects.restored {
             tracing::warn!(
-                "the API server lists {resource} of an older state than it has shown before, as after a restore of etcd"
+                "the API server lists an older state of {resource} than it has shown before, \
+                 as after a restore of etcd"
             );
         }
-        for key in &effects.gone {
-            self.metrics.forget(key);
+        for key in &effects.deleted {
+            self.metrics.remove_daemon_set(key);
             self.outages.forget(&subject(key));
             self.queue.remove(key);
         }
         for key in effects.changed {
-            self.add(key, now);
+            self.enqueue(key, now);
         }
         self.tasks.extend(effects.orphan_lists.into_iter().map(Task::ListOrphans));
     }
 
-    fn add(&mut self, key: DaemonSetKey, now: Timestamp) {
+    fn enqueue(&mut self, key: DaemonSetKey, now: Timestamp) {
         if self.queue.add(key, now) {
             self.metrics.queue.adds.inc();
         }
     }
 
-    /// All writes of a plan are back: the next one is due, after a failure with a back-off (C72). A plan
-    /// that only waited is no sign that what failed before would succeed now.
-    fn executed(&mut self, key: &DaemonSetKey, was_waiting: bool, now: Timestamp) {
+    /// All writes of a plan are reported: plans again at once, or with a back-off after a failure
+    /// (C72). A plan that only waited does not reset the back-off, since it does not show that the
+    /// failed writes would succeed now.
+    fn handle_executed(&mut self, key: &DaemonSetKey, was_waiting: bool, now: Timestamp) {
         let has_failed = self.queue.has_failed(key);
         let result = if has_failed { metrics::Outcome::error } else { metrics::Outcome::success };
-        self.finish(key, result);
+        self.finish_sync(key, result);
         if has_failed {
             self.queue.add_after_failure(key.clone(), now);
             self.metrics.queue.retries.inc();
         } else {
             if !was_waiting {
                 self.queue.forget_failures(key);
-                self.outages.works(&subject(key));
+                self.outages.recovered(&subject(key));
             }
-            self.add(key.clone(), now);
+            self.enqueue(key.clone(), now);
         }
     }
 
-    fn finish(&mut self, key: &DaemonSetKey, result: metrics::Outcome) {
+    fn finish_sync(&mut self, key: &DaemonSetKey, result: metrics::Outcome) {
         self.metrics.syncs.get_or_create(&SyncLabels { result }).inc();
         self.queue.done(key);
-        self.metrics.finished(key);
+        self.metrics.sync_finished(key);
     }
 
-    /// C1: nothing is decided before all lists are complete.
-    fn note_list(&mut self, observation: &Observation) {
+    /// Records that an initial list is complete. Nothing is decided before all of them are (C1).
+    fn record_initial_list(&mut self, observation: &Observation) {
         let kind = match observation {
             Observation::Node(Change::Reset { .. }) => ListedResource::Node,
             Observation::Namespace(Change::Reset { .. }) => ListedResource::Namespace,
@@ -195,57 +214,57 @@ impl LoopState {
             | Observation::Revision(_)
             | Observation::Pod(_) => return,
         };
-        if !self.unlisted.remove(&kind) {
+        if !self.pending_lists.remove(&kind) {
             return;
         }
-        if self.unlisted.iter().eq([&ListedResource::Pod]) {
+        if self.pending_lists.iter().eq([&ListedResource::Pod]) {
             self.tasks.push(Task::WatchPods);
         }
-        if self.unlisted.is_empty() {
+        if self.pending_lists.is_empty() {
             tracing::info!("all lists are complete: {} nodes", self.index.nodes().len());
             self.synced.send_replace(true);
         }
     }
 
     fn sync_due(&mut self, now: Timestamp) {
-        if !self.unlisted.is_empty() {
+        if !self.pending_lists.is_empty() {
             return;
         }
         for _ in 0..SYNCS_MAX {
-            let Some((key, waited)) = self.queue.pop(now) else { break };
-            self.metrics.taken(&key, waited);
+            let Some((key, wait)) = self.queue.pop(now) else { break };
+            self.metrics.sync_started(&key, wait);
             self.sync(&key, now);
         }
         self.metrics.queue.depth.set(i64::try_from(self.queue.len()).unwrap_or(i64::MAX));
     }
 
     fn sync(&mut self, key: &DaemonSetKey, now: Timestamp) {
-        let started = Instant::now();
-        let planned = self.index.plan(key, now);
-        self.metrics.sync_seconds.observe(started.elapsed().as_secs_f64());
-        let Some(planned) = planned else { return self.finish(key, metrics::Outcome::success) };
+        let planned = self.metrics.time_sync(|| self.index.plan(key, now));
+        let Some(planned) = planned else {
+            return self.finish_sync(key, metrics::Outcome::success);
+        };
         let (plan, raw) = (planned.plan, planned.raw);
-        self.tell(key, &raw.uid, &plan);
+        self.report_notices(key, &raw.uid, &plan);
         if let Some(at) = plan.requeue_at {
             self.queue.add_at(key.clone(), at);
         }
-        if let Some(tally) = self.index.tally(key) {
-            self.metrics.show(key, tally);
+        if let Some(counts) = self.index.counts(key) {
+            self.metrics.set_daemon_set(key, counts);
         }
         if plan.writes.is_empty() {
             if plan.waiting.is_none() {
                 self.queue.forget_failures(key);
                 self.outages.forget(&subject(key));
             }
-            self.finish(key, metrics::Outcome::success);
+            self.finish_sync(key, metrics::Outcome::success);
         } else {
-            tracing::debug!("daemonset {key}: plan: {}", summary(&plan));
+            tracing::debug!("daemonset {key}: plan: {}", plan_summary(&plan));
             self.tasks.push(Task::Execute { plan, raw });
         }
     }
 
-    /// What there is to tell people: on the DaemonSet, in the log, in the metrics.
-    fn tell(&self, key: &DaemonSetKey, uid: &Uid, plan: &Plan) {
+    /// Reports a plan's notices: as Kubernetes Events, in the log and in the metrics.
+    fn report_notices(&self, key: &DaemonSetKey, uid: &Uid, plan: &Plan) {
         if plan.waiting.is_some() {
             self.metrics.stale_syncs_skipped.inc();
         }
@@ -262,11 +281,11 @@ impl LoopState {
                 | Notice::SucceededDaemonPod { .. }
                 | Notice::SelectingAll => {}
             }
-            self.record(key, uid, notice);
+            self.record_notice(key, uid, notice);
         }
     }
 
-    fn record(&self, key: &DaemonSetKey, uid: &Uid, notice: &Notice) {
+    fn record_notice(&self, key: &DaemonSetKey, uid: &Uid, notice: &Notice) {
         let (reason, note) = (notice.reason(), notice.to_string());
         let severity = if notice.is_warning() {
             tracing::warn!("daemonset {key}: {reason}: {note}");
@@ -283,13 +302,13 @@ impl LoopState {
     }
 }
 
-/// What writes are made for, in the log.
+/// The subject of a DaemonSet's writes in the log.
 fn subject(key: &DaemonSetKey) -> String {
     format!("daemonset {key}")
 }
 
-/// `create pod: 3, update status: 1`.
-fn summary(plan: &Plan) -> String {
+/// The number of writes of each kind, such as `create pod: 3, update status: 1`.
+fn plan_summary(plan: &Plan) -> String {
     let counts = plan.summary();
     let parts: Vec<String> =
         counts.iter().map(|(verb, count)| format!("{verb}: {count}")).collect();

@@ -1,4 +1,4 @@
-//! Creates pods so that a creation may be sent again: under a name of our own (C35).
+//! Creates pods under names that the executor generates, so that a creation can be repeated (C35).
 
 use bytes::Bytes;
 use everynode_core::api::{PodName, Uid};
@@ -10,26 +10,27 @@ use super::{Execution, answer, request};
 use crate::api::{Content, Error, Server};
 use crate::recorder::Severity;
 
-/// Requests to create one pod, if the names that are drawn are taken. As an API server tries for `generateName`.
+/// Maximum number of requests to create one pod while the generated names are taken, as in an API
+/// server for `generateName`.
 const ATTEMPTS_MAX: usize = 8;
 
-/// Whose the pod is that has the name already.
-enum Taken {
-    /// It is the one that was to be created: a request before this one created it.
-    Ours(Bytes),
-    /// It is, and is being deleted: its successor waits for the name.
-    Leaving,
-    /// Another one.
-    Others,
-    /// It has just gone.
-    Gone,
+/// The owner of a pod name that is taken.
+enum NameOwner {
+    /// The pod that was to be created: an earlier request created it.
+    CreatedBefore(Bytes),
+    /// That pod, which is being deleted; its successor waits for the name.
+    Terminating,
+    /// Another pod.
+    OtherPod,
+    /// The pod is gone, and the name is free again.
+    NotFound,
 }
 
 impl<S: Server> Execution<'_, S> {
-    /// Draws a name if the write has none. The write keeps the name that was sent last.
+    /// Creates a pod. Generates a name if the write has none; the write keeps the last name sent.
     pub(super) async fn create_pod(&self, new: &mut NewPod) -> Outcome {
-        let draw = || self.executor.names.draw(&self.raw.key.name);
-        let mut name = new.name.clone().unwrap_or_else(draw);
+        let generate = || self.executor.names.generate(&self.raw.key.name);
+        let mut name = new.name.clone().unwrap_or_else(generate);
         for _ in 0..ATTEMPTS_MAX {
             new.name = Some(name.clone());
             let error = match self.send_creation(new).await {
@@ -37,17 +38,20 @@ impl<S: Server> Execution<'_, S> {
                 Err(error) => error,
             };
             if !error.is_reason("AlreadyExists") {
-                return self.not_created(new, &error);
+                return self.creation_failed(new, &error);
             }
-            match self.taken(new, &name).await {
-                Ok(Taken::Ours(body)) => return self.created(new, convert::meta(&body)),
-                Ok(Taken::Leaving) => {
+            match self.name_owner(new, &name).await {
+                Ok(NameOwner::CreatedBefore(body)) => {
+                    return self.created(new, convert::meta(&body));
+                }
+                Ok(NameOwner::Terminating) => {
                     return self.failed(new, format!("pod {name} is still being deleted"));
                 }
-                Ok(Taken::Others) => name = draw(),
-                Ok(Taken::Gone) => {}
+                Ok(NameOwner::OtherPod) => name = generate(),
+                Ok(NameOwner::NotFound) => {}
                 Err(cause) => {
-                    let message = format!("the name {name} is taken, and can't be read: {cause}");
+                    let message =
+                        format!("the name {name} is taken, and its pod can't be read: {cause}");
                     return self.unknown(new, message);
                 }
             }
@@ -60,25 +64,25 @@ impl<S: Server> Execution<'_, S> {
         self.send(Method::POST, &path, Content::Json, self.raw.pod(new).into()).await
     }
 
-    /// Reads who has the name.
-    async fn taken(&self, new: &NewPod, name: &PodName) -> Result<Taken, Error> {
+    /// Reads the pod that has the name.
+    async fn name_owner(&self, new: &NewPod, name: &PodName) -> Result<NameOwner, Error> {
         let path = request::pod(&self.raw.key.namespace, name);
         let body = match self.executor.api.get(&path).await {
             Ok(body) => body,
-            Err(error) if error.is_reason("NotFound") => return Ok(Taken::Gone),
+            Err(error) if error.is_reason("NotFound") => return Ok(NameOwner::NotFound),
             Err(error) => return Err(error),
         };
         let pod = match convert::pod(&body, &mut Interner::default()) {
             Ok(PodObject::Pod(pod)) => pod,
-            Ok(PodObject::Foreign { .. }) => return Ok(Taken::Others),
+            Ok(PodObject::Foreign { .. }) => return Ok(NameOwner::OtherPod),
             Err(error) => return Err(Error::Transport(error.to_string())),
         };
         let is_ours = pod.controller.as_ref() == Some(&self.raw.uid)
             && pod.target_node_name() == Some(&new.node);
         Ok(match (is_ours, pod.terminating) {
-            (false, _) => Taken::Others,
-            (true, true) => Taken::Leaving,
-            (true, false) => Taken::Ours(body),
+            (false, _) => NameOwner::OtherPod,
+            (true, true) => NameOwner::Terminating,
+            (true, false) => NameOwner::CreatedBefore(body),
         })
     }
 
@@ -89,16 +93,16 @@ impl<S: Server> Execution<'_, S> {
                 self.record(Severity::Normal, "SuccessfulCreate", "Create", note);
                 answer::written(Ok(meta))
             }
-            // Whether there is a pod, and which, it does not say.
+            // The answer does not show whether a pod was created, and which.
             Ok(_) => self.unknown(new, "the answer has no UID".to_owned()),
-            Err(error) => self.unknown(new, format!("the answer is no object: {error}")),
+            Err(error) => self.unknown(new, format!("the answer is not an object: {error}")),
         }
     }
 
-    fn not_created(&self, new: &NewPod, error: &Error) -> Outcome {
+    fn creation_failed(&self, new: &NewPod, error: &Error) -> Outcome {
         match error {
             Error::Fenced => {
-                // What is left to the next leader has not failed.
+                // No Event reports a failure: the next leader takes over.
                 Outcome::Unknown { message: format!("create pod on {}: {error}", new.node) }
             }
             error if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
@@ -108,14 +112,14 @@ impl<S: Server> Execution<'_, S> {
     }
 
     fn unknown(&self, new: &NewPod, cause: String) -> Outcome {
-        Outcome::Unknown { message: self.tell_of_failure(new, cause) }
+        Outcome::Unknown { message: self.record_failure(new, cause) }
     }
 
     fn failed(&self, new: &NewPod, cause: String) -> Outcome {
-        Outcome::Failed { message: self.tell_of_failure(new, cause) }
+        Outcome::Failed { message: self.record_failure(new, cause) }
     }
 
-    fn tell_of_failure(&self, new: &NewPod, cause: String) -> String {
+    fn record_failure(&self, new: &NewPod, cause: String) -> String {
         let message = format!("create pod on {}: {cause}", new.node);
         let note = format!("Error creating: {cause}");
         self.record(Severity::Warning, "FailedCreate", "Create", note);

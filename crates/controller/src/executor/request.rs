@@ -1,4 +1,4 @@
-//! Writes of what exists, as requests: sans-IO.
+//! Requests for writes that change existing objects. Sans-IO.
 
 use everynode_core::api::{DaemonSetKey, Namespace, PodName, RevisionName, Uid};
 use everynode_core::plan::{PodReference, RevisionReference, Write};
@@ -8,24 +8,24 @@ use serde_json::Value;
 
 use crate::api::Content;
 
-/// One request, and which object it is meant for.
+/// A request with the object that it changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub method: Method,
     pub path: String,
     pub content: Content,
     pub body: Value,
-    /// The object's own path, to read it.
+    /// The path of the object, to read it.
     pub object: String,
     pub uid: Uid,
-    /// Whether a conflict is overcome by sending it again with the live resourceVersion: what it says
-    /// stays right whatever else has changed.
+    /// Whether a conflict is resolved by sending the request again with the live
+    /// resourceVersion, because its content does not depend on other changes.
     repeats: bool,
 }
 
 impl Request {
-    /// `None` for creations.
-    pub fn of(write: &Write, owner: &Owner) -> Option<Self> {
+    /// The request for a write; `None` for creations.
+    pub(super) fn for_write(write: &Write, owner: &Owner) -> Option<Self> {
         let pod = |pod: &PodReference, content, body| {
             let path = format!("{}/{}", collection_text(owner.namespace, "pods"), pod.name);
             Self::patch(path, &pod.uid, content, body)
@@ -80,8 +80,8 @@ impl Request {
         })
     }
 
-    /// The same with another resourceVersion, if it may be repeated.
-    pub fn repeated_with(&self, resource_version: &str) -> Option<Self> {
+    /// The same request with another resourceVersion, if it may be repeated.
+    pub(super) fn repeated_with(&self, resource_version: &str) -> Option<Self> {
         let mut again = self.clone();
         again.body["metadata"]["resourceVersion"] = resource_version.into();
         self.repeats.then_some(again)
@@ -126,7 +126,7 @@ pub(super) fn daemon_set(key: &DaemonSetKey) -> String {
     format!("{}/{}", collection(&key.namespace, "daemonsets"), key.name)
 }
 
-/// For metrics.
+/// The label `verb` of the metrics.
 pub(super) fn verb(method: &Method) -> &'static str {
     match method.as_str() {
         "POST" => "create",
@@ -136,7 +136,7 @@ pub(super) fn verb(method: &Method) -> &'static str {
     }
 }
 
-/// For metrics: the plural, with its subresource.
+/// The label `resource` of the metrics: the plural with its subresource.
 pub(super) fn resource(path: &str) -> &'static str {
     match () {
         () if path.ends_with("/status") => "daemonsets/status",
@@ -162,7 +162,7 @@ mod tests {
 
     fn of(write: &Write) -> Request {
         let uid = Uid::new("ds-uid");
-        Request::of(write, &Owner { namespace: "ns", name: "d", uid: &uid }).unwrap()
+        Request::for_write(write, &Owner { namespace: "ns", name: "d", uid: &uid }).unwrap()
     }
 
     fn pod() -> PodReference {
@@ -177,7 +177,8 @@ mod tests {
         }
     }
 
-    /// C21, C61: every write of something that exists carries its UID; a delete as a precondition.
+    /// C21, C61: every write that changes an existing object carries its UID, a deletion as a
+    /// precondition.
     #[test]
     fn every_request_carries_the_uid() {
         for write in [
@@ -212,10 +213,10 @@ mod tests {
         assert_eq!(request.body["preconditions"], serde_json::json!({ "uid": "pod-uid" }));
     }
 
-    /// C61, C70: a status whose resourceVersion is too old is sent again with the live one; a collision
+    /// C61, C70: a status with an old resourceVersion is sent again with the live one; a collision
     /// count, which depends on what was read, is not (C43).
     #[test]
-    fn what_stays_right_is_repeated_after_a_conflict() {
+    fn only_independent_writes_are_repeated_after_a_conflict() {
         let resource_version = ResourceVersion(7);
         let status = of(&Write::UpdateStatus { resource_version, status: Status::default() });
         assert_eq!(status.path, "/apis/apps/v1/namespaces/ns/daemonsets/d/status");

@@ -1,4 +1,4 @@
-//! Executes plans against scripted servers: what becomes of each write.
+//! Executes plans against scripted servers and checks the outcome of each write.
 
 mod unanswered;
 
@@ -17,7 +17,7 @@ use crate::outage_log::OutageLog;
 use crate::recorder;
 use serde_json::Value;
 
-/// Answers requests by their method and path, and remembers them.
+/// Answers a request from its "METHOD /path" and the number of earlier requests of that kind.
 type Script = fn(&str, usize) -> (u16, Value);
 
 struct Server {
@@ -29,11 +29,10 @@ struct Server {
     created: Arc<Mutex<Vec<Value>>>,
 }
 
-/// In place of a status: the connection is lost.
+/// Used instead of a status: the connection is lost.
 const LOST: u16 = 0;
 
 impl Server {
-    /// `script` is told "METHOD /path", and how often that has been asked before.
     fn new(script: Script) -> Self {
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let created: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -73,7 +72,7 @@ impl Server {
         Self { client, executor, events, seen, created }
     }
 
-    /// Executes these writes and returns what was reported of each, in the order of reporting.
+    /// Executes these writes and returns their outcomes in the order in which they were reported.
     async fn execute(&mut self, writes: Vec<Write>) -> Vec<Outcome> {
         self.results(writes).await.into_iter().map(|result| result.outcome).collect()
     }
@@ -89,14 +88,14 @@ impl Server {
                 other => panic!("{other:?}"),
             }
         }
-        panic!("the execution was not reported as over");
+        panic!("the end of the execution was not reported");
     }
 
     fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The names of the pods that it was asked to create.
+    /// The names of the pods that were to be created.
     fn names(&self) -> Vec<String> {
         let created = self.created.lock().unwrap();
         created.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -106,7 +105,10 @@ impl Server {
 fn raw() -> Arc<RawDaemonSet> {
     let json = json!({
         "metadata": { "name": "d", "namespace": "ns", "uid": "ds-uid", "resourceVersion": "5" },
-        "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": { "metadata": { "labels": { "a": "b" } } } },
+        "spec": {
+            "selector": { "matchLabels": { "a": "b" } },
+            "template": { "metadata": { "labels": { "a": "b" } } },
+        },
     });
     convert::daemon_set(json.to_string().as_bytes(), None).unwrap().raw
 }
@@ -129,6 +131,14 @@ fn object(uid: &str, version: &str) -> Value {
     json!({ "metadata": { "name": "x", "uid": uid, "resourceVersion": version } })
 }
 
+/// The `ownerReferences` of an object that this controller owns.
+fn owned_by(kind: &str, uid: &str) -> Value {
+    let api_version = "apps/v1";
+    json!([
+        { "apiVersion": api_version, "kind": kind, "name": "d", "uid": uid, "controller": true }
+    ])
+}
+
 fn refused(reason: &str) -> Value {
     json!({ "kind": "Status", "reason": reason, "message": "no" })
 }
@@ -145,10 +155,10 @@ fn is_written(outcome: &Outcome, uid: &str, version: u64) -> bool {
 const PODS: &str = "POST /api/v1/namespaces/ns/pods";
 const DAEMON_SET: &str = "GET /apis/apps/v1/namespaces/ns/daemonsets/d";
 
-/// C28, C29: creations go in batches of 1, 2, 4 …; the first batch with an error is finished and is the
-/// last.
+/// C28, C29: creations are sent in batches of 1, 2, 4 …; a batch with a failure is finished and
+/// is the last.
 #[tokio::test]
-async fn the_first_batch_with_an_error_is_the_last() {
+async fn a_batch_with_a_failure_is_the_last() {
     let mut server = Server::new(|_, before| match before {
         1 => (403, refused("Forbidden")),
         _ => (201, object("u", "9")),
@@ -161,9 +171,9 @@ async fn the_first_batch_with_an_error_is_the_last() {
     assert_eq!(server.seen().len(), 3);
 }
 
-/// C28: in a terminating namespace creating is refused, which is no failure, and is not tried on.
+/// C28: a creation that a terminating namespace refuses is no failure, and is not repeated.
 #[tokio::test]
-async fn a_terminating_namespace_is_no_error() {
+async fn a_terminating_namespace_is_no_failure() {
     let mut server = Server::new(|_, _| {
         let mut status = refused("Forbidden");
         status["details"] = json!({ "causes": [{ "reason": "NamespaceTerminating" }] });
@@ -175,10 +185,10 @@ async fn a_terminating_namespace_is_no_error() {
     assert_eq!(server.seen(), [PODS]);
 }
 
-/// C28, C61: a delete answered NotFound, or refused because another pod has the name by now, has what it
-/// wants; one refused for another reason has failed.
+/// C28, C61: a deletion has succeeded if it is answered NotFound, or refused because another pod
+/// has the name; one that is refused for another reason has failed.
 #[tokio::test]
-async fn a_delete_of_what_is_gone_is_a_success() {
+async fn a_deletion_of_a_missing_pod_succeeds() {
     let mut gone = Server::new(|_, _| (404, refused("NotFound")));
     assert_eq!(gone.execute(vec![Write::DeletePod(pod())]).await, [Outcome::Gone]);
     let mut replaced = Server::new(|line, _| match line.starts_with("DELETE") {
@@ -191,9 +201,9 @@ async fn a_delete_of_what_is_gone_is_a_success() {
     assert!(matches!(outcomes[..], [Outcome::Failed { .. }]), "{outcomes:?}");
 }
 
-/// C29: one write's failure holds up no other.
+/// C29: a failed write does not hold up others.
 #[tokio::test]
-async fn one_failure_holds_up_no_other() {
+async fn a_failure_does_not_hold_up_other_writes() {
     let mut server = Server::new(|line, _| match line.contains("/pods/p") {
         true => (500, refused("InternalError")),
         false => (200, object("u", "9")),
@@ -204,7 +214,7 @@ async fn one_failure_holds_up_no_other() {
     assert_eq!(outcomes.iter().filter(|o| is_written(o, "u", 9)).count(), 2);
 }
 
-/// C21: adoption asks once, live, whether the DaemonSet is still there; if it goes, nothing is adopted.
+/// C21: a live read confirms once, before adoption, that the DaemonSet exists and stays.
 #[tokio::test]
 async fn adoption_is_confirmed_live() {
     let mut server = Server::new(|line, _| match line {
@@ -229,7 +239,7 @@ async fn adoption_is_confirmed_live() {
     }
 }
 
-/// C43: a revision name that is taken comes back with what is stored there, and the live collision count.
+/// C43: if a revision's name is taken, the stored revision and the live collision count are read.
 #[tokio::test]
 async fn a_taken_revision_name_is_read_live() {
     let mut server = Server::new(|line, _| match line {
@@ -253,17 +263,15 @@ async fn a_taken_revision_name_is_read_live() {
     }
 }
 
-/// C43: a revision name that is another kind's is taken, too, and what it stands for is none of ours.
+/// C43: a revision's name is taken, too, if another kind owns the stored revision.
 #[tokio::test]
-async fn a_revision_name_that_is_another_kind_s_is_taken() {
+async fn a_revision_name_of_another_kind_is_taken() {
     let mut server = Server::new(|line, _| match line {
         DAEMON_SET => (200, object("ds-uid", "8")),
         line if line.starts_with("POST") => (409, refused("AlreadyExists")),
         _ => {
             let mut theirs = object("rev-uid", "7");
-            theirs["metadata"]["ownerReferences"] = json!([
-                { "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "d", "uid": "s", "controller": true }
-            ]);
+            theirs["metadata"]["ownerReferences"] = owned_by("StatefulSet", "s");
             (200, theirs)
         }
     });
@@ -274,7 +282,7 @@ async fn a_revision_name_that_is_another_kind_s_is_taken() {
     assert_eq!(outcomes, [expected]);
 }
 
-/// C61, C70: a status that conflicts is sent once more with the live version, and then has failed.
+/// C61, C70: a status that conflicts is sent once more with the live version; then it has failed.
 #[tokio::test]
 async fn a_status_conflict_is_retried_once() {
     let status = || {
@@ -297,9 +305,9 @@ async fn a_status_conflict_is_retried_once() {
     assert_eq!(always.seen().len(), 3);
 }
 
-/// C21, C61: what is to be released, labelled or adopted and is gone, is gone.
+/// C21, C61: releasing, labelling or adopting an object that is gone is reported as such.
 #[tokio::test]
-async fn writes_to_what_is_gone_say_so() {
+async fn writes_to_missing_objects_report_them_gone() {
     let mut server = Server::new(|line, _| match line {
         DAEMON_SET => (200, object("ds-uid", "5")),
         _ => (404, refused("NotFound")),
@@ -337,9 +345,9 @@ async fn a_revision_that_has_changed_is_not_deleted() {
     assert_eq!(server.seen(), [format!("DELETE {path}"), format!("GET {path}")]);
 }
 
-/// C62: once the controller stops, nothing new is begun, and all of it is reported.
+/// C62: once the controller stops, no write is sent, and all writes are reported.
 #[tokio::test]
-async fn nothing_is_begun_after_the_stop() {
+async fn no_write_is_sent_after_the_stop() {
     let mut server = Server::new(|_, _| (201, object("u", "9")));
     server.executor.stop.cancel();
     let outcomes = server.execute(vec![create("n1"), Write::DeletePod(pod())]).await;

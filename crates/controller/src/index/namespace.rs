@@ -1,4 +1,4 @@
-//! One namespace: its DaemonSets, the pods and revisions that are theirs, and the orphans that they
+//! One namespace: its DaemonSets, the pods and revisions that they own, and the orphans that they
 //! could adopt.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
 use everynode_k8s::convert::{DaemonSetObject, RawDaemonSet};
 
-use super::{Effects, OrphanList};
+use super::{Effects, OrphanListRequest};
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -26,14 +26,14 @@ pub(super) struct NamespaceIndex {
     node_selector: NamespaceNodeSelector,
     pods: BTreeMap<Uid, Box<Pod>>,
     revisions: BTreeMap<Uid, Revision>,
-    /// While orphans are being listed live.
+    /// Set while orphans are listed live.
     listing: Option<Listing>,
 }
 
-/// Of what a list may still hold although it is gone, or somebody else's, by now.
+/// Pods that vanished or changed owner while a live list was in flight.
 #[derive(Debug, Default)]
 struct Listing {
-    /// How many lists each DaemonSet waits for.
+    /// The number of pending lists of each DaemonSet.
     lists: BTreeMap<DaemonSetName, usize>,
     gone: BTreeSet<Uid>,
 }
@@ -42,11 +42,11 @@ type Changed = BTreeSet<DaemonSetKey>;
 
 impl NamespaceIndex {
     #[cfg(test)]
-    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values().map(|pod| &**pod)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.daemon_sets.is_empty()
             && self.pods.is_empty()
             && self.revisions.is_empty()
@@ -54,8 +54,8 @@ impl NamespaceIndex {
             && self.listing.is_none()
     }
 
-    /// Returns whether the DaemonSet is new here, or one whose selector is.
-    pub fn replace_daemon_set(
+    /// Adds or replaces a DaemonSet. Returns whether it, or its selector, is new.
+    pub(super) fn replace_daemon_set(
         &mut self,
         config: Config,
         daemon_set: DaemonSetObject,
@@ -74,15 +74,19 @@ impl NamespaceIndex {
             return false;
         }
         if self.delete_daemon_set(&key, nodes) {
-            effects.gone.insert(key.clone());
+            effects.deleted.insert(key.clone());
         }
         let mut state = DaemonSetState::new(config, daemon_set, nodes);
         state.apply_namespace_node_selector(self.node_selector.clone(), nodes);
-        let pods: Vec<&Pod> =
-            self.pods.values().map(|pod| &**pod).filter(|pod| concerns_pod(&state, pod)).collect();
+        let pods: Vec<&Pod> = self
+            .pods
+            .values()
+            .map(|pod| &**pod)
+            .filter(|pod| is_candidate(&state, &pod.controller, &pod.labels))
+            .collect();
         state.reset_pods(pods, nodes);
         for revision in self.revisions.values() {
-            if concerns_revision(&state, revision) {
+            if is_candidate(&state, &revision.controller, &revision.labels) {
                 state.apply_revision(revision.clone());
             }
         }
@@ -92,7 +96,7 @@ impl NamespaceIndex {
         true
     }
 
-    pub fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut NodeTable) -> bool {
+    pub(super) fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut NodeTable) -> bool {
         let Some(entry) = self.daemon_sets.remove(&key.name) else { return false };
         self.names.remove(&entry.raw.uid);
         entry.state.detach(nodes);
@@ -100,7 +104,7 @@ impl NamespaceIndex {
         true
     }
 
-    pub fn apply_node_selector(
+    pub(super) fn apply_node_selector(
         &mut self,
         selector: NamespaceNodeSelector,
         nodes: &NodeTable,
@@ -114,7 +118,7 @@ impl NamespaceIndex {
         }
     }
 
-    pub fn apply_nodes(
+    pub(super) fn apply_nodes(
         &mut self,
         ids: &BTreeSet<NodeId>,
         nodes: &NodeTable,
@@ -131,16 +135,21 @@ impl NamespaceIndex {
         }
     }
 
-    pub fn apply_pod(&mut self, pod: Box<Pod>, nodes: &mut NodeTable, changed: &mut Changed) {
+    pub(super) fn apply_pod(
+        &mut self,
+        pod: Box<Pod>,
+        nodes: &mut NodeTable,
+        changed: &mut Changed,
+    ) {
         let old = self.pods.get(&pod.uid);
         if old == Some(&pod) {
             return;
         }
-        let mut concerned = self.concerned(&pod.controller, &pod.labels);
-        let is_wanted = pod.controller.is_some() || self.listing.is_some() || !concerned.is_empty();
-        concerned
-            .extend(old.into_iter().flat_map(|old| self.concerned(&old.controller, &old.labels)));
-        for name in &concerned {
+        let mut affected = self.affected(&pod.controller, &pod.labels);
+        let is_wanted = pod.controller.is_some() || self.listing.is_some() || !affected.is_empty();
+        affected
+            .extend(old.into_iter().flat_map(|old| self.affected(&old.controller, &old.labels)));
+        for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
             if entry.state.apply_pod(&pod, nodes) {
                 changed.insert(entry.raw.key.clone());
@@ -153,7 +162,7 @@ impl NamespaceIndex {
         }
     }
 
-    pub fn delete_pod(
+    pub(super) fn delete_pod(
         &mut self,
         uid: &Uid,
         last: Option<Box<Pod>>,
@@ -164,8 +173,8 @@ impl NamespaceIndex {
             listing.gone.insert(uid.clone());
         }
         let Some(pod) = self.pods.remove(uid).or(last) else { return };
-        let concerned = self.concerned(&pod.controller, &pod.labels);
-        for name in &concerned {
+        let affected = self.affected(&pod.controller, &pod.labels);
+        for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
             if entry.state.delete_pod(&pod, nodes) {
                 changed.insert(entry.raw.key.clone());
@@ -173,8 +182,8 @@ impl NamespaceIndex {
         }
     }
 
-    /// One pass over pods and DaemonSets, not over pairs of them.
-    pub fn reset_pods(
+    /// Replaces all pods. Takes one pass over pods and DaemonSets instead of one over their pairs.
+    pub(super) fn reset_pods(
         &mut self,
         pods: BTreeMap<Uid, Box<Pod>>,
         nodes: &mut NodeTable,
@@ -203,11 +212,11 @@ impl NamespaceIndex {
         self.drop_unwanted_orphans();
     }
 
-    pub fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {
+    pub(super) fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {
         let old = self.revisions.insert(revision.uid.clone(), revision.clone());
-        let mut concerned = self.concerned(&revision.controller, &revision.labels);
-        concerned.extend(old.iter().flat_map(|old| self.concerned(&old.controller, &old.labels)));
-        for name in &concerned {
+        let mut affected = self.affected(&revision.controller, &revision.labels);
+        affected.extend(old.iter().flat_map(|old| self.affected(&old.controller, &old.labels)));
+        for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
             if entry.state.apply_revision(revision.clone()) {
                 changed.insert(entry.raw.key.clone());
@@ -215,9 +224,9 @@ impl NamespaceIndex {
         }
     }
 
-    pub fn delete_revision(&mut self, uid: &Uid, changed: &mut Changed) {
+    pub(super) fn delete_revision(&mut self, uid: &Uid, changed: &mut Changed) {
         let Some(revision) = self.revisions.remove(uid) else { return };
-        for name in self.concerned(&revision.controller, &revision.labels) {
+        for name in self.affected(&revision.controller, &revision.labels) {
             let Some(entry) = self.daemon_sets.get_mut(&name) else { continue };
             if entry.state.delete_revision(&revision) {
                 changed.insert(entry.raw.key.clone());
@@ -225,21 +234,23 @@ impl NamespaceIndex {
         }
     }
 
-    pub fn reset_revisions(&mut self, revisions: Vec<Revision>, changed: &mut Changed) {
+    pub(super) fn reset_revisions(&mut self, revisions: Vec<Revision>, changed: &mut Changed) {
         for entry in self.daemon_sets.values_mut() {
-            let concerned =
-                revisions.iter().filter(|r| concerns_revision(&entry.state, r)).cloned();
-            let concerned: Vec<Revision> = concerned.collect();
-            if entry.state.reset_revisions(concerned) {
+            let affected = revisions
+                .iter()
+                .filter(|r| is_candidate(&entry.state, &r.controller, &r.labels))
+                .cloned();
+            let affected: Vec<Revision> = affected.collect();
+            if entry.state.reset_revisions(affected) {
                 changed.insert(entry.raw.key.clone());
             }
         }
         self.revisions = revisions.into_iter().map(|r| (r.uid.clone(), r)).collect();
     }
 
-    /// Whom something with this controller and these labels concerns: its DaemonSet, or as an orphan those
-    /// that could adopt it.
-    fn concerned(&self, controller: &Option<Uid>, labels: &Labels) -> BTreeSet<DaemonSetName> {
+    /// The DaemonSets that an object with this controller and these labels affects: its owner, or
+    /// those that could adopt it.
+    fn affected(&self, controller: &Option<Uid>, labels: &Labels) -> BTreeSet<DaemonSetName> {
         match controller {
             Some(controller) => self.names.get(controller).into_iter().cloned().collect(),
             None => {
@@ -250,40 +261,40 @@ impl NamespaceIndex {
         }
     }
 
-    /// From now until [`end_listing`](Self::end_listing) no orphan is dropped, and those that go are
-    /// remembered.
-    pub fn begin_listing(&mut self, key: &DaemonSetKey) -> Option<OrphanList> {
+    /// Starts a live list of orphans. Until [`end_listing`](Self::end_listing) no orphan is
+    /// dropped, and deleted pods are remembered.
+    pub(super) fn begin_listing(&mut self, key: &DaemonSetKey) -> Option<OrphanListRequest> {
         let state = &self.daemon_sets.get(&key.name)?.state;
         let selector =
             state.daemon_set().selector.clone().filter(|selector| !selector.is_empty())?;
         let lists = &mut self.listing.get_or_insert_default().lists;
         *lists.entry(key.name.clone()).or_default() += 1;
-        Some(OrphanList { key: key.clone(), selector })
+        Some(OrphanListRequest { key: key.clone(), selector })
     }
 
-    /// Nobody waits for orphans any more.
-    pub fn forget_listing(&mut self) {
+    /// Cancels all live lists of orphans.
+    pub(super) fn cancel_listings(&mut self) {
         self.listing = None;
     }
 
     /// The server was restored from a backup.
-    pub fn restored(&mut self, changed: &mut Changed) {
+    pub(super) fn server_restored(&mut self, changed: &mut Changed) {
         for entry in self.daemon_sets.values_mut() {
             entry.state.restored();
             changed.insert(entry.raw.key.clone());
         }
     }
 
-    pub fn awaits_listing(&self, name: &DaemonSetName) -> bool {
+    pub(super) fn awaits_listing(&self, name: &DaemonSetName) -> bool {
         self.listing.as_ref().is_some_and(|listing| listing.lists.contains_key(name))
     }
 
-    /// Returns the pods of the list that are news: neither known already nor known to be gone.
-    pub fn end_listing(&mut self, key: &DaemonSetKey, pods: Vec<Pod>) -> Vec<Pod> {
+    /// Ends a live list. Returns its pods that are neither known nor deleted meanwhile.
+    pub(super) fn end_listing(&mut self, key: &DaemonSetKey, pods: Vec<Pod>) -> Vec<Pod> {
         let Some(listing) = &mut self.listing else { return Vec::new() };
-        let is_news =
+        let is_unknown =
             |pod: &Pod| !listing.gone.contains(&pod.uid) && !self.pods.contains_key(&pod.uid);
-        let pods = pods.into_iter().filter(is_news).collect();
+        let pods = pods.into_iter().filter(is_unknown).collect();
         if let Some(count) = listing.lists.get_mut(&key.name) {
             *count -= 1;
         }
@@ -295,7 +306,7 @@ impl NamespaceIndex {
         pods
     }
 
-    /// Drops the orphans that nobody could adopt (C3), but none while a list may still hold an older state of it.
+    /// Drops orphans that no DaemonSet selects (C3), unless a pending list may hold them.
     fn drop_unwanted_orphans(&mut self) {
         let Self { daemon_sets, pods, listing, .. } = self;
         if listing.is_none() {
@@ -304,18 +315,12 @@ impl NamespaceIndex {
     }
 }
 
-/// Ours, or an orphan that could become ours.
-fn concerns_pod(state: &DaemonSetState, pod: &Pod) -> bool {
-    match &pod.controller {
+/// Whether an object with this controller and these labels is owned by the DaemonSet, or is an
+/// orphan that its selector matches.
+fn is_candidate(state: &DaemonSetState, controller: &Option<Uid>, labels: &Labels) -> bool {
+    match controller {
         Some(controller) => controller == state.uid(),
-        None => state.selects(&pod.labels),
-    }
-}
-
-fn concerns_revision(state: &DaemonSetState, revision: &Revision) -> bool {
-    match &revision.controller {
-        Some(controller) => controller == state.uid(),
-        None => state.selects(&revision.labels),
+        None => state.selects(labels),
     }
 }
 

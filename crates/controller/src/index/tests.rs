@@ -1,4 +1,4 @@
-//! The index without a server: what an observation concerns, and who is told.
+//! The index without a server: which DaemonSets an observation affects.
 
 use everynode_core::api::{Labels, NamespaceNodeSelector, ResourceVersion};
 use everynode_core::plan::{Notice, Outcome, Write};
@@ -18,10 +18,16 @@ fn node(name: &str) -> Node {
 
 fn daemon_set(name: &str, app: &str) -> DaemonSetObject {
     let json = json!({
-        "metadata": { "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "1", "generation": 1 },
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"),
+            "resourceVersion": "1", "generation": 1,
+        },
         "spec": {
             "selector": { "matchLabels": { "app": app } },
-            "template": { "metadata": { "labels": { "app": app } }, "spec": { "containers": [{ "name": "c" }] } },
+            "template": {
+                "metadata": { "labels": { "app": app } },
+                "spec": { "containers": [{ "name": "c" }] },
+            },
         },
     });
     convert::daemon_set(json.to_string().as_bytes(), None).unwrap()
@@ -31,7 +37,9 @@ fn pod_object(name: &str, app: &str, owner: Option<(&str, &str)>) -> PodObject {
     let owners: Vec<Value> = owner
         .iter()
         .map(|(kind, uid)| {
-            json!({ "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": uid, "controller": true })
+            json!({
+                "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": uid, "controller": true,
+            })
         })
         .collect();
     let json = json!({
@@ -52,7 +60,7 @@ fn reset<T>(items: Vec<T>, number: u64) -> Change<T> {
     Change::Reset { items, version: version(number) }
 }
 
-/// All lists complete: node n1, the DaemonSets `a` (app=a) and `b` (app=b), and these pods.
+/// An index with all lists complete: node n1, DaemonSets `a` (app=a) and `b` (app=b), these pods.
 fn index(pods: Vec<PodObject>) -> Index {
     let mut index = Index::new(Config::default());
     index.observe(Observation::Node(reset(vec![node("n1")], 1)));
@@ -69,13 +77,13 @@ fn changed(effects: &Effects) -> Vec<&str> {
 }
 
 fn pods(index: &Index) -> Vec<&str> {
-    let pods = index.spaces.values().flat_map(|space| space.pods());
+    let pods = index.namespaces.values().flat_map(|namespace_index| namespace_index.pods());
     pods.map(|pod| pod.name.as_str()).collect()
 }
 
-/// C16, C80: a node concerns every DaemonSet, and its heartbeat none.
+/// C16, C80: a node affects every DaemonSet, its heartbeat none.
 #[test]
-fn a_node_concerns_all_and_its_heartbeat_none() {
+fn a_node_affects_all_and_its_heartbeat_none() {
     let mut index = index(vec![]);
     let effects = index.observe(Observation::Node(applied(node("n2"), 2)));
     assert_eq!(changed(&effects), ["a", "b"]);
@@ -85,9 +93,9 @@ fn a_node_concerns_all_and_its_heartbeat_none() {
     assert_eq!(changed(&index.observe(Observation::Node(gone))), ["a", "b"]);
 }
 
-/// C21: a pod goes to the DaemonSet that owns it, an orphan to the one whose selector it matches.
+/// C21: a pod affects the DaemonSet that owns it, an orphan the one whose selector matches.
 #[test]
-fn a_pod_goes_to_whom_it_concerns() {
+fn a_pod_affects_its_owner_or_the_daemon_set_that_selects_it() {
     let mut index = index(vec![]);
     let owned = pod_object("p", "whatever", Some(("DaemonSet", "uid-a")));
     assert_eq!(changed(&index.observe(Observation::Pod(applied(owned.clone(), 2)))), ["a"]);
@@ -97,9 +105,9 @@ fn a_pod_goes_to_whom_it_concerns() {
     assert_eq!(pods(&index), ["p", "q"]);
 }
 
-/// C3: orphans that nobody selects and pods of other controllers are not kept.
+/// C3: orphans that no DaemonSet selects and pods of other controllers are not kept.
 #[test]
-fn what_concerns_nobody_is_dropped() {
+fn unselected_orphans_and_foreign_pods_are_dropped() {
     let stray = pod_object("s", "nobody", None);
     let foreign = pod_object("f", "a", Some(("ReplicaSet", "uid-a")));
     let mut index = index(vec![stray.clone(), foreign.clone()]);
@@ -110,9 +118,9 @@ fn what_concerns_nobody_is_dropped() {
     assert!(pods(&index).is_empty());
 }
 
-/// C21: a pod that leaves and rejoins by its labels, or changes hands, is told to both sides.
+/// C21: a pod that changes its labels or its owner affects the old and the new DaemonSet.
 #[test]
-fn a_pod_that_changes_sides_concerns_both() {
+fn a_pod_that_changes_owner_affects_both() {
     let mut index = index(vec![pod_object("p", "a", None)]);
     let moved = pod_object("p", "b", None);
     assert_eq!(changed(&index.observe(Observation::Pod(applied(moved, 2)))), ["a", "b"]);
@@ -121,23 +129,23 @@ fn a_pod_that_changes_sides_concerns_both() {
     assert!(pods(&index).is_empty());
 }
 
-/// C1: a complete list takes the place of what was known; what is not in it is gone.
+/// C1: a complete list replaces the known state; objects that it lacks are gone.
 #[test]
-fn a_list_takes_the_place_of_what_was_known() {
+fn a_list_replaces_the_known_state() {
     let owned = |name: &str, uid: &str| pod_object(name, "x", Some(("DaemonSet", uid)));
     let mut index = index(vec![owned("p", "uid-a"), owned("q", "uid-b")]);
     let effects = index.observe(Observation::Pod(reset(vec![owned("q", "uid-b")], 9)));
     assert_eq!(changed(&effects), ["a"]);
     assert_eq!(pods(&index), ["q"]);
     let effects = index.observe(Observation::DaemonSet(reset(vec![daemon_set("b", "b")], 9)));
-    assert_eq!(effects.gone.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(effects.deleted.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["a"]);
     assert!(index.plan(&DaemonSetKey::new("ns", "a"), Timestamp(0)).is_none());
 }
 
-/// C3, C21: a new DaemonSet has the orphans listed that were dropped before; what went meanwhile, or is
-/// known by now, is not taken from the list.
+/// C3, C21: for a new DaemonSet the orphans are listed that were dropped before. Pods that were
+/// deleted meanwhile, or are known by now, are not taken from the list.
 #[test]
-fn orphans_that_were_dropped_are_listed_for_a_new_daemon_set() {
+fn dropped_orphans_are_listed_for_a_new_daemon_set() {
     let mut index = index(vec![pod_object("early", "c", None)]);
     assert!(pods(&index).is_empty());
     let effects = index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 2)));
@@ -150,15 +158,15 @@ fn orphans_that_were_dropped_are_listed_for_a_new_daemon_set() {
         PodObject::Foreign { .. } => unreachable!(),
     });
     let key = DaemonSetKey::new("ns", "c");
-    let orphans = Orphans { key, pods: listed.to_vec(), version: version(4) };
+    let orphans = OrphanPods { key, pods: listed.to_vec(), version: version(4) };
     let effects = index.observe_orphans(orphans);
     assert_eq!(changed(&effects), ["c"]);
     assert_eq!(pods(&index), ["early", "seen"]);
 }
 
-/// C21, C3: what was listed for a DaemonSet that is gone by then replaces nothing newer, of whatever owner.
+/// C21, C3: a list for a DaemonSet that was deleted meanwhile does not replace newer state.
 #[test]
-fn a_list_for_a_daemon_set_that_is_gone_brings_nothing_back() {
+fn a_list_for_a_deleted_daemon_set_replaces_nothing_newer() {
     let owned = pod_object("p", "c", Some(("DaemonSet", "uid-a")));
     let mut index = index(vec![owned.clone()]);
     let c = daemon_set("c", "c");
@@ -168,13 +176,13 @@ fn a_list_for_a_daemon_set_that_is_gone_brings_nothing_back() {
     index.observe(Observation::DaemonSet(Change::Deleted { item: c, version: version(4) }));
     let PodObject::Pod(owned) = owned else { unreachable!() };
     let key = DaemonSetKey::new("ns", "c");
-    let orphans = Orphans { key, pods: vec![*owned], version: version(1) };
+    let orphans = OrphanPods { key, pods: vec![*owned], version: version(1) };
     assert_eq!(index.observe_orphans(orphans), Effects::default());
     assert!(pods(&index).is_empty());
 }
 
-/// C21, C34: nothing is planned before it is known which orphans may be adopted, as the watch of pods may be
-/// behind that of DaemonSets.
+/// C21, C34: nothing is planned before the orphans are known that may be adopted, since the watch
+/// of pods may be behind that of DaemonSets.
 #[test]
 fn a_new_daemon_set_waits_for_its_orphans() {
     let mut index = index(vec![pod_object("p", "c", Some(("DaemonSet", "before")))]);
@@ -182,18 +190,18 @@ fn a_new_daemon_set_waits_for_its_orphans() {
     let key = DaemonSetKey::new("ns", "c");
     assert!(index.plan(&key, Timestamp(0)).is_none(), "not listed");
     let PodObject::Pod(orphan) = pod_object("p", "c", None) else { unreachable!() };
-    let orphans = Orphans { key: key.clone(), pods: vec![*orphan.clone()], version: version(4) };
+    let orphans = OrphanPods { key: key.clone(), pods: vec![*orphan.clone()], version: version(4) };
     assert_eq!(index.observe_orphans(orphans), Effects::default());
-    assert!(index.plan(&key, Timestamp(0)).is_none(), "listed, but the watch is behind");
+    assert!(index.plan(&key, Timestamp(0)).is_none(), "listed, but the watch is behind the list");
     let effects = index.observe(Observation::Pod(applied(PodObject::Pod(orphan), 4)));
     assert_eq!(changed(&effects), ["c"]);
     let writes = index.plan(&key, Timestamp(0)).unwrap().plan.writes;
     assert!(writes.iter().any(|write| matches!(write, Write::AdoptPod(_))), "{writes:?}");
 }
 
-/// C1: a watch that breaks off repeats what it has told, of a predecessor of the same name, too.
+/// C1: a watch that restarts repeats changes, even those of a predecessor of the same name.
 #[test]
-fn what_a_watch_repeats_of_a_predecessor_is_of_no_account() {
+fn repeated_changes_of_a_predecessor_are_ignored() {
     let mut index = index(vec![]);
     let (predecessor, mut successor) = (daemon_set("a", "a"), daemon_set("a", "a"));
     successor.daemon_set.uid = "uid-successor".into();
@@ -209,9 +217,9 @@ fn what_a_watch_repeats_of_a_predecessor_is_of_no_account() {
     assert_eq!(uid, Some(Uid::new("uid-successor")));
 }
 
-/// C60: who waits for a watch to catch up is looked at again when it has moved.
+/// C60: a DaemonSet that waits for a watch is planned for again when the watch has advanced.
 #[test]
-fn who_waits_is_woken_when_a_watch_moves() {
+fn a_waiting_daemon_set_is_woken_when_a_watch_advances() {
     let mut index = index(vec![]);
     let key = DaemonSetKey::new("ns", "a");
     let planned = index.plan(&key, Timestamp(0)).unwrap();
@@ -230,17 +238,17 @@ fn who_waits_is_woken_when_a_watch_moves() {
     assert!(waiting.is_none_or(|waiting| waiting.stale_kinds == 0), "{waiting:?}");
 }
 
-/// The result that says that the revision of the plan has been created at this version.
+/// The result of creating the plan's revision with this resourceVersion.
 fn created_revision(planned: Planned, number: u64) -> WriteResult {
     let write = planned.plan.writes.into_iter().next().unwrap();
     let (uid, resource_version) = (Uid::new("uid-revision"), version(number));
     WriteResult { write, outcome: Outcome::Written { uid, resource_version } }
 }
 
-/// C1: a list replaces everything, also with what is older by resourceVersion: etcd was restored from a backup, and with it
-/// came back what had been changed or deleted since.
+/// C1: a list replaces everything, even with older state, as after a restore of etcd, which also
+/// undoes changes and deletions.
 #[test]
-fn a_list_from_before_what_is_known_replaces_it() {
+fn a_list_of_older_state_replaces_the_known_state() {
     let at = |number: u64, template: &str| {
         let mut object = daemon_set("a", "a");
         object.daemon_set.resource_version = version(number);
@@ -267,7 +275,7 @@ fn a_list_from_before_what_is_known_replaces_it() {
     index.observe(Observation::DaemonSet(applied(at(5, "stale"), 92)));
     let template =
         |index: &Index| index.state(&key).unwrap().daemon_set().template.canonical.to_string();
-    assert_eq!(template(&index), "new", "what a watch repeats is of no account");
+    assert_eq!(template(&index), "new", "a repeated older change is ignored");
     let effects = index.observe(Observation::DaemonSet(reset(vec![at(40, "old")], 60)));
     assert_eq!((changed(&effects), effects.restored), (vec!["a"], Some("daemonsets")));
     assert_eq!(template(&index), "old");
@@ -280,10 +288,10 @@ fn a_list_from_before_what_is_known_replaces_it() {
     assert_eq!(template(&index), "later", "the watch goes on from there");
 }
 
-/// C1, C60: what was written before etcd was restored is never seen. It is not waited for as long as else, but as long as a
-/// write that came after the restored list, and is not in it, takes to be seen.
+/// C1, C60: a write from before a restore of etcd is never seen. The controller waits for it only
+/// as long as a write that came after the restored list may take to be seen.
 #[test]
-fn what_was_written_before_a_restore_is_not_waited_for_long() {
+fn a_write_from_before_a_restore_is_not_waited_for_long() {
     let key = DaemonSetKey::new("ns", "a");
     let mut index = index(vec![]);
     index.observe(Observation::Revision(Change::Reached(version(90))));
@@ -302,20 +310,20 @@ fn what_was_written_before_a_restore_is_not_waited_for_long() {
     };
     assert!(plan_at(&mut index, 2).waiting.is_some());
     let effects = index.observe(Observation::Revision(reset(vec![], 60)));
-    assert!(effects.changed.contains(&key), "the time begins");
+    assert!(effects.changed.contains(&key), "the wait starts");
     let plan = plan_at(&mut index, 10);
-    assert!(plan.waiting.is_some(), "it may have come after the list");
+    assert!(plan.waiting.is_some(), "the write may have come after the list");
     assert_eq!(plan.requeue_at, Some(Timestamp::from_seconds(40)));
     let plan = plan_at(&mut index, 40);
     assert!(plan.waiting.is_none());
     assert!(plan.writes.iter().any(|write| matches!(write, Write::CreateRevision(_))));
-    let is_told = |notice: &Notice| matches!(notice, Notice::ExpectationLapsed { .. });
-    assert!(plan.notices.iter().any(is_told), "{:?}", plan.notices);
+    let is_lapse = |notice: &Notice| matches!(notice, Notice::ExpectationLapsed { .. });
+    assert!(plan.notices.iter().any(is_lapse), "{:?}", plan.notices);
 }
 
-/// C1, C60: after a restore a write counts as seen only when the watch of the restored state has come as far.
+/// C1, C60: a write after a restore is seen only when the watch has reached its new version.
 #[test]
-fn a_write_after_a_restore_is_waited_for() {
+fn a_write_from_after_a_restore_is_waited_for() {
     let key = DaemonSetKey::new("ns", "a");
     let mut index = index(vec![]);
     index.observe(Observation::Revision(Change::Reached(version(90))));
@@ -326,19 +334,20 @@ fn a_write_after_a_restore_is_waited_for() {
         let waiting = index.plan(&key, Timestamp::from_seconds(2)).unwrap().plan.waiting;
         waiting.is_some_and(|waiting| waiting.stale_kinds > 0)
     };
-    assert!(is_waiting(&mut index), "62 is less than the 90 of before, and yet to be seen");
+    assert!(is_waiting(&mut index), "62 is less than the earlier 90, but not seen yet");
     index.observe(Observation::Revision(Change::Reached(version(62))));
     assert!(!is_waiting(&mut index));
 }
 
-/// C1, C21: orphans are read live at a version that the restored server has yet to reach; its list of pods has them all.
+/// C1, C21: after a restore, no DaemonSet waits for a live list whose version the restored server
+/// has not reached; its list of pods has all orphans.
 #[test]
-fn a_new_daemon_set_does_not_wait_for_orphans_of_before_a_restore() {
+fn a_new_daemon_set_does_not_wait_for_orphans_from_before_a_restore() {
     let mut index = index(vec![]);
     let key = DaemonSetKey::new("ns", "c");
     index.observe(Observation::Pod(Change::Reached(version(90))));
     index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 91)));
-    index.observe_orphans(Orphans { key: key.clone(), pods: vec![], version: version(95) });
+    index.observe_orphans(OrphanPods { key: key.clone(), pods: vec![], version: version(95) });
     assert!(index.plan(&key, Timestamp(0)).is_none());
     let effects = index.observe(Observation::Pod(reset(vec![pod_object("p", "c", None)], 60)));
     assert!(changed(&effects).contains(&"c"));
@@ -347,9 +356,9 @@ fn a_new_daemon_set_does_not_wait_for_orphans_of_before_a_restore() {
     assert!(writes.iter().any(|write| matches!(write, Write::AdoptPod(_))), "{writes:?}");
 }
 
-/// C15: a namespace's node selector reaches its DaemonSets, those that come later too.
+/// C15: a namespace's node selector applies to its DaemonSets, including later ones.
 #[test]
-fn a_namespaces_node_selector_reaches_its_daemon_sets() {
+fn a_namespaces_node_selector_applies_to_its_daemon_sets() {
     let mut index = index(vec![]);
     let namespace = NamespaceObject {
         name: "ns".into(),
@@ -364,22 +373,23 @@ fn a_namespaces_node_selector_reaches_its_daemon_sets() {
     }
 }
 
-/// C4, C15: a namespace's malformed node selector is told on each of its DaemonSets once, and restricts nothing.
+/// C4, C15: a malformed node selector of a namespace is reported once on each of its DaemonSets,
+/// and restricts nothing.
 #[test]
-fn a_namespaces_malformed_node_selector_is_told_on_its_daemon_sets() {
+fn a_namespaces_malformed_node_selector_is_reported_on_its_daemon_sets() {
     let mut index = index(vec![]);
     let malformed = Some("\"==\" is not of the form key=value".to_owned());
     let node_selector = NamespaceNodeSelector { malformed, ..Default::default() };
     let namespace = NamespaceObject { name: "ns".into(), node_selector };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for version in [2, 3] {
         index.observe(Observation::Namespace(applied(namespace.clone(), version)));
         for name in ["a", "b"] {
             let planned = index.plan(&DaemonSetKey::new("ns", name), Timestamp(0)).unwrap();
-            told.extend(
+            reported.extend(
                 planned.plan.notices.iter().map(|notice| format!("{name} {}", notice.reason())),
             );
         }
     }
-    assert_eq!(told, ["a InvalidNamespaceNodeSelector", "b InvalidNamespaceNodeSelector"]);
+    assert_eq!(reported, ["a InvalidNamespaceNodeSelector", "b InvalidNamespaceNodeSelector"]);
 }

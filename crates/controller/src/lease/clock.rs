@@ -1,12 +1,12 @@
-//! A point in time that neither a stopped process nor a sleeping machine can hide.
+//! A point in time that accounts for stopped processes and sleeping machines.
 //!
-//! The monotonic clock runs on while the process is stopped but stands still while a machine sleeps; the wall clock runs
-//! on but may be set back. The larger of the two differences is what has passed, at least.
+//! The monotonic clock stands still while a machine sleeps. The wall clock may be set back. At
+//! least the larger of the two differences has passed.
 
 use std::ops::Add;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A moment as both clocks showed it.
+/// A moment, as both clocks showed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     monotonic: Instant,
@@ -14,17 +14,18 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The current moment.
     pub fn now() -> Self {
         Self { monotonic: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// The time that has passed since `earlier`, by the clock that saw more of it.
+    /// The time since `earlier`: the larger of the two clocks' differences.
     pub fn since(self, earlier: Self) -> Duration {
         let wall = self.wall.duration_since(earlier.wall).unwrap_or_default();
         self.monotonic.saturating_duration_since(earlier.monotonic).max(wall)
     }
 
-    /// Any moment, for tests that count from it.
+    /// A moment for tests.
     #[cfg(test)]
     pub fn start() -> Self {
         Self::now()
@@ -43,9 +44,10 @@ impl Add<Duration> for Clock {
 mod tests {
     use super::*;
 
-    /// C63: sleep of the machine is seen by the wall clock, a wall clock set back by the monotonic one.
+    /// C63: the wall clock shows that a machine slept, the monotonic clock that the wall clock was
+    /// set back.
     #[test]
-    fn the_clock_that_saw_more_counts() {
+    fn the_larger_difference_counts() {
         let earlier = Clock::now();
         let minute = Duration::from_secs(60);
         let slept = Clock { wall: earlier.wall + minute, ..earlier };

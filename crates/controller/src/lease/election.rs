@@ -1,18 +1,20 @@
-//! Who may lead, as arithmetic on what was read of the Lease and when (C63). Never reads a clock and never writes.
+//! Who may lead, computed from what was read of the Lease and when (C63). No I/O, no clock.
 //!
-//! Upstream: `client-go/tools/leaderelection`. A candidate trusts its own clock alone: the times in the record are for
-//! people, and what counts is how long ago this candidate saw the record change. So clocks that disagree do no harm.
+//! Upstream: `client-go/tools/leaderelection`. A candidate trusts only its own clock: the times in
+//! the Lease are for people. What counts is how long ago this candidate saw the Lease change, so
+//! clocks that disagree do no harm.
 
 use std::time::Duration;
 
 use super::Clock;
 
-/// How long a lease lasts and how eagerly it is renewed.
+/// How long a lease lasts and how often it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How long other candidates wait after the last renewal that they saw.
     pub lease_duration: Duration,
-    /// How long the leader goes on without a successful renewal. The rest of the lease is for writes in flight.
+    /// How long the leader may lead without a renewal. The rest of the lease is for writes in
+    /// flight.
     pub renew_deadline: Duration,
     /// The pause between two attempts to acquire or renew.
     pub retry_period: Duration,
@@ -29,10 +31,10 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Refuses what could let two replicas lead at once, or none for long.
+    /// Refuses timings with which two replicas could lead at once, or none for a long time.
     ///
     /// # Errors
-    /// A sentence that names the options, in the words of upstream's flags.
+    /// A sentence that names the options as upstream's flags do.
     pub fn check(&self) -> Result<(), String> {
         let Self { lease_duration, renew_deadline, retry_period } = *self;
         if lease_duration < Duration::from_secs(1) {
@@ -56,56 +58,57 @@ impl Timing {
 
 /// What a candidate reads of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(super) struct LeaseRecord {
     /// `spec.holderIdentity`, empty once released.
     pub holder: String,
     /// `metadata.resourceVersion`: it changes with every renewal.
     pub version: String,
-    /// `spec.leaseDurationSeconds` of the holder, which may run with other options than we.
+    /// `spec.leaseDurationSeconds` of the holder, whose options may differ from ours.
     pub lease_duration: Option<Duration>,
 }
 
-/// What to do about a record that was just read.
+/// What to do about a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Ours: renew it.
+pub(super) enum Decision {
+    /// This candidate holds it: renew it.
     Renew,
-    /// Released or expired: take it over.
+    /// It was released or has expired: take it over.
     TakeOver,
-    /// Another candidate holds it.
+    /// Another candidate holds it: wait.
     Wait,
 }
 
-/// One candidate's memory.
+/// What one candidate remembers.
 #[derive(Debug)]
-pub struct Election {
+pub(super) struct Election {
     identity: String,
     timing: Timing,
-    /// The last record that differed from the one before, and when it was seen.
-    seen: Option<(Record, Clock)>,
+    /// The last record that differed from its predecessor, and when it was seen.
+    seen: Option<(LeaseRecord, Clock)>,
 }
 
 impl Election {
-    pub fn new(identity: String, timing: Timing) -> Self {
+    /// A candidate that has not seen the Lease.
+    pub(super) fn new(identity: String, timing: Timing) -> Self {
         Self { identity, timing, seen: None }
     }
 
-    /// Judges the record as read at `now`.
-    pub fn judge(&mut self, record: Record, now: Clock) -> Verdict {
+    /// Decides what to do about the record, which was read at `now`.
+    pub(super) fn evaluate(&mut self, record: LeaseRecord, now: Clock) -> Decision {
         if record.holder == self.identity {
             self.seen = Some((record, now));
-            return Verdict::Renew;
+            return Decision::Renew;
         }
         if record.holder.is_empty() {
-            return Verdict::TakeOver;
+            return Decision::TakeOver;
         }
         let since = match &self.seen {
             Some((seen, since)) if *seen == record => *since,
             Some(_) | None => now,
         };
-        let patience = record.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
+        let wait = record.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
         self.seen = Some((record, since));
-        if now.since(since) > patience { Verdict::TakeOver } else { Verdict::Wait }
+        if now.since(since) > wait { Decision::TakeOver } else { Decision::Wait }
     }
 }
 
@@ -113,50 +116,54 @@ impl Election {
 mod tests {
     use super::*;
 
-    fn record(holder: &str, version: &str) -> Record {
-        Record {
+    fn record(holder: &str, version: &str) -> LeaseRecord {
+        LeaseRecord {
             holder: holder.to_owned(),
             version: version.to_owned(),
             lease_duration: Some(Duration::from_secs(15)),
         }
     }
 
-    /// C63: a lease is taken over only when it was released, or was seen unchanged for longer than it lasts; one's own
-    /// is renewed at any age.
+    /// C63: a lease is taken over only if it was released, or was seen unchanged for longer than
+    /// its duration; the holder renews it at any age.
     #[test]
     fn a_lease_is_taken_over_only_when_released_or_seen_unchanged_for_its_duration() {
         let mut election = Election::new("us".to_owned(), Timing::default());
         let start = Clock::start();
         for (second, holder, version, expected) in [
-            (0, "them", "1", Verdict::Wait),
-            (14, "them", "1", Verdict::Wait),
-            (15, "them", "1", Verdict::Wait),
-            (16, "them", "2", Verdict::Wait),
-            (31, "them", "2", Verdict::Wait),
-            (32, "them", "2", Verdict::TakeOver),
-            (33, "others", "3", Verdict::Wait),
-            (34, "", "4", Verdict::TakeOver),
-            (35, "us", "5", Verdict::Renew),
-            (99, "us", "5", Verdict::Renew),
+            (0, "them", "1", Decision::Wait),
+            (14, "them", "1", Decision::Wait),
+            (15, "them", "1", Decision::Wait),
+            (16, "them", "2", Decision::Wait),
+            (31, "them", "2", Decision::Wait),
+            (32, "them", "2", Decision::TakeOver),
+            (33, "others", "3", Decision::Wait),
+            (34, "", "4", Decision::TakeOver),
+            (35, "us", "5", Decision::Renew),
+            (99, "us", "5", Decision::Renew),
         ] {
-            let verdict =
-                election.judge(record(holder, version), start + Duration::from_secs(second));
-            assert_eq!(verdict, expected, "second {second}");
+            let decision =
+                election.evaluate(record(holder, version), start + Duration::from_secs(second));
+            assert_eq!(decision, expected, "second {second}");
         }
     }
 
-    /// C63: a holder that runs with a longer lease than ours is given its time.
+    /// C63: the lease duration of a holder that is longer than ours is respected.
     #[test]
     fn a_longer_lease_of_the_holder_counts() {
         let mut election = Election::new("us".to_owned(), Timing::default());
         let start = Clock::start();
-        let long = Record { lease_duration: Some(Duration::from_secs(60)), ..record("them", "1") };
-        assert_eq!(election.judge(long.clone(), start), Verdict::Wait);
-        assert_eq!(election.judge(long.clone(), start + Duration::from_secs(50)), Verdict::Wait);
-        assert_eq!(election.judge(long, start + Duration::from_secs(61)), Verdict::TakeOver);
+        let long =
+            LeaseRecord { lease_duration: Some(Duration::from_secs(60)), ..record("them", "1") };
+        assert_eq!(election.evaluate(long.clone(), start), Decision::Wait);
+        assert_eq!(
+            election.evaluate(long.clone(), start + Duration::from_secs(50)),
+            Decision::Wait
+        );
+        assert_eq!(election.evaluate(long, start + Duration::from_secs(61)), Decision::TakeOver);
     }
 
-    /// C63: options under which two could lead are refused by name.
+    /// C63: timings with which two replicas could lead are refused.
     #[test]
     fn dangerous_timing_is_refused() {
         let timing = |lease, renew, retry| Timing {

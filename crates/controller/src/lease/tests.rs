@@ -1,18 +1,19 @@
-//! When writes stop, and what a server that does not answer costs.
+//! When the fence stops writes, and how attempts that get no answer are repeated.
 
 use http::{Method, Request, Response};
 use kube::client::Body;
 
 use super::*;
 
-/// C63: writes stop at the renew deadline after the last renewal was sent, which is before the lease can expire.
+/// C63: the fence closes at the renew deadline after the last renewal was sent, before the lease
+/// can expire.
 #[test]
 fn the_fence_closes_before_the_lease_could_have_expired() {
     let Timing { lease_duration, renew_deadline, .. } = Timing::default();
     let sent = Clock::start();
     let fence = Fence::closed();
     assert!(!fence.permits_at(sent));
-    fence.set(State::Until { sent, lasts: renew_deadline });
+    fence.set(FenceState::Until { sent, lasts: renew_deadline });
     assert!(fence.permits_at(sent));
     assert!(fence.permits_at(sent + (renew_deadline - Duration::from_millis(1))));
     assert!(!fence.permits_at(sent + renew_deadline));
@@ -20,10 +21,10 @@ fn the_fence_closes_before_the_lease_could_have_expired() {
     assert!(Fence::open().permits_at(sent + lease_duration));
 }
 
-/// A server that keeps one lease, and fails at the request of this number.
+/// A server that stores one lease, and fails at the request with this number.
 struct Server {
     lease: Option<Vec<u8>>,
-    asked_at: Vec<Instant>,
+    request_times: Vec<Instant>,
     fails: (usize, Failure),
 }
 
@@ -35,7 +36,7 @@ enum Failure {
 
 impl Server {
     fn new(fails: (usize, Failure)) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { lease: None, asked_at: Vec::new(), fails }))
+        Arc::new(Mutex::new(Self { lease: None, request_times: Vec::new(), fails }))
     }
 }
 
@@ -53,9 +54,9 @@ async fn answer(server: Arc<Mutex<Server>>, request: Request<Body>) -> Response<
     let body = body.collect_bytes().await.unwrap();
     let (lease, failure) = {
         let mut server = server.lock().unwrap();
-        server.asked_at.push(Instant::now());
+        server.request_times.push(Instant::now());
         let (number, failure) = server.fails;
-        let failure = (server.asked_at.len() == number).then_some(failure);
+        let failure = (server.request_times.len() == number).then_some(failure);
         if parts.method != Method::GET && failure.is_none() {
             server.lease = Some(body.to_vec());
         }
@@ -86,46 +87,46 @@ fn config() -> Config {
     }
 }
 
-/// C64: an attempt that gets no answer is given up after half the renew deadline, and the next one follows at once, so that the
-/// lease is renewed in time.
+/// C64: an attempt without an answer ends after half the renew deadline and is repeated at once,
+/// so that the lease is renewed in time.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_without_an_answer_leaves_time_for_another() {
     const SILENT: usize = 4;
     let server = Server::new((SILENT, Failure::Silence));
     let (role, release) = (watch::channel(Leadership::Unknown).0, CancellationToken::new());
-    let held = hold(client(&server), config(), Fence::closed(), role, release);
+    let competing = compete(client(&server), config(), Fence::closed(), role, release);
     // Too short for the renew deadline to pass since the renewal that fails.
-    let ended = timeout(Duration::from_secs(9), held).await;
+    let ended = timeout(Duration::from_secs(9), competing).await;
     assert!(ended.is_err(), "{ended:?}");
-    // The first two acquire the lease, two more would renew it, the last two do.
-    let asked = server.lock().unwrap().asked_at.clone();
-    let after = |number: usize| asked[number - 1].duration_since(asked[0]).as_secs();
+    // The first two acquire the lease, the next two fail to renew it, the last two renew it.
+    let times = server.lock().unwrap().request_times.clone();
+    let after = |number: usize| times[number - 1].duration_since(times[0]).as_secs();
     assert_eq!((after(3), after(SILENT)), (2, 2));
     assert_eq!((after(5), after(6)), (7, 7));
 }
 
-/// C64: a dead connection of the lease is noticed before an attempt on it is given up.
+/// C64: a dead connection of the lease is detected before an attempt on it times out.
 #[test]
-fn the_pings_of_the_lease_are_sooner_than_an_attempt_is_given_up() {
+fn the_pings_of_the_lease_detect_a_dead_connection_before_an_attempt_times_out() {
     let timing = Timing::default();
     let Pings { interval, timeout, while_idle } = timing.pings();
     assert!(while_idle && interval + timeout < timing.renew_deadline / 2);
 }
 
-/// C63: a renewal that was under way when the release came may be written before it: the release is tried again then.
+/// C63: a release that conflicts with a renewal in flight is repeated.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_meets_a_renewal_is_repeated() {
+async fn a_release_that_conflicts_with_a_renewal_is_repeated() {
     // Two requests acquire the lease, two more release it.
     let server = Server::new((4, Failure::Conflict));
     let (role, mut is_role) = watch::channel(Leadership::Unknown);
     let release = CancellationToken::new();
-    let held = hold(client(&server), config(), Fence::closed(), role, release.clone());
+    let competing = compete(client(&server), config(), Fence::closed(), role, release.clone());
     let released = async {
         is_role.wait_for(|role| *role == Leadership::Leading).await.unwrap();
         release.cancel();
     };
-    let (held, ()) = tokio::join!(held, released);
-    assert!(held.is_ok());
+    let (competing, ()) = tokio::join!(competing, released);
+    assert!(competing.is_ok());
     let lease = server.lock().unwrap().lease.clone().unwrap();
     let lease: Lease = serde_json::from_slice(&lease).unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some(""));

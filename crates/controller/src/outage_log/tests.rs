@@ -1,14 +1,14 @@
-//! Errors in words.
+//! The texts of errors in the log.
 
 use super::*;
 
-/// C83: the cause of an error is the innermost one, in words, however deep it lies.
+/// C83: the text of an error is its innermost cause.
 #[tokio::test]
-async fn a_refused_connection_is_called_by_its_name() {
+async fn a_refused_connection_is_logged_as_such() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let config = crate::client::Config::of_test(&format!("http://{address}"));
+    let config = crate::client::Config::for_test(&format!("http://{address}"));
     let client = crate::client::client(&config, crate::client::Pings::default()).unwrap();
     let request = http::Request::get("/version").body(Vec::new()).unwrap();
     let error = client.request_text(request).await.unwrap_err();
@@ -24,7 +24,7 @@ async fn a_refused_connection_is_called_by_its_name() {
     assert!(!is_connection_refused(&io::Error::other("another")));
 }
 
-/// C83: a refusal is its message on one line, or its code, and never a form for programmers.
+/// C83: the text of a refusal is its message on one line, or its code.
 #[test]
 fn a_refusal_is_its_message() {
     let status = |code: u16, message: &str| {

@@ -1,8 +1,8 @@
-//! Which events to write of what happened, so that 5,000 pods don't make 5,000 events (C71). No I/O, no clock.
+//! Which Events to write, so that 5,000 pods don't cause 5,000 Events (C71). No I/O, no clock.
 //!
-//! Of a DaemonSet and a reason, the first ten different notes within ten minutes each get an event of their own; the same
-//! note again raises its event's series, and what comes on top is combined into one event. Upstream: client-go's
-//! `EventCorrelator`, whose numbers and words these are.
+//! For each DaemonSet and reason, the first ten different notes within ten minutes each get their
+//! own Event. A repeated note increases the count of its Event's series. Further notes are combined
+//! into one Event. Upstream: client-go's `EventCorrelator`, with the same limits and wording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,77 +10,77 @@ use std::time::Duration;
 
 use everynode_core::api::Timestamp;
 
-/// Different notes of one topic that get events of their own.
-const NOTES_PER_TOPIC: usize = 10;
-/// A topic that was silent for so long starts anew.
-const TOPIC_LIFETIME: Duration = Duration::from_secs(600);
-/// A series is written no more often than this.
+/// Number of different notes in a group that get their own Events.
+const NOTES_PER_GROUP: usize = 10;
+/// A group without occurrences for this long starts over.
+const GROUP_LIFETIME: Duration = Duration::from_secs(600);
+/// Minimum interval between two updates of a series.
 const SERIES_INTERVAL: Duration = Duration::from_secs(5);
-/// Topics remembered; beyond that the longest silent one is forgotten.
-const TOPICS_MAX: usize = 4096;
-/// `note` may have so many bytes.
+/// Maximum number of groups; beyond it the group with the oldest last occurrence is removed.
+const GROUPS_MAX: usize = 4096;
+/// Maximum length of `note`.
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// The object that an event is about.
+/// The object that an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Regarding {
+    /// `metadata.namespace`
     pub namespace: Arc<str>,
+    /// `metadata.name`
     pub name: Arc<str>,
+    /// `metadata.uid`
     pub uid: Arc<str>,
 }
 
-/// `type` of an event.
+/// The `type` of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// `Normal`
     Normal,
+    /// `Warning`
     Warning,
 }
 
-/// Something that happened.
+/// Something to record as an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
+    /// The DaemonSet.
     pub regarding: Regarding,
+    /// The `type`.
     pub severity: Severity,
-    /// In upstream's words: `SuccessfulCreate`.
+    /// The `reason`, in upstream's words: `SuccessfulCreate`.
     pub reason: &'static str,
-    /// What was tried: `Create`.
+    /// The `action`: `Create`.
     pub action: &'static str,
+    /// The `note`, for people.
     pub note: String,
 }
 
-/// What to send to the API server.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventWrite {
-    Create {
-        name: String,
-        at: Timestamp,
-        occurrence: Occurrence,
-    },
-    /// The event `name` has happened `count` times by now.
-    Series {
-        namespace: Arc<str>,
-        name: String,
-        count: i32,
-        last: Timestamp,
-    },
+pub(super) enum EventWrite {
+    /// Creates an Event.
+    Create { name: String, at: Timestamp, occurrence: Occurrence },
+    /// Sets the count of the Event `name`.
+    Series { namespace: Arc<str>, name: String, count: i32, last: Timestamp },
 }
 
-/// What was written so far, and what is due.
+/// The Events written so far, and those to write next.
 #[derive(Debug, Default)]
-pub struct Aggregator {
-    topics: BTreeMap<TopicKey, Topic>,
+pub(super) struct Aggregator {
+    groups: BTreeMap<GroupKey, Group>,
     due: Vec<EventWrite>,
-    /// Makes names unique that fall into one millisecond.
-    named: u64,
+    /// Makes names unique within a millisecond.
+    names: u64,
 }
 
-type TopicKey = (Regarding, Severity, &'static str);
+type GroupKey = (Regarding, Severity, &'static str);
 
 #[derive(Debug)]
-struct Topic {
+struct Group {
     last: Timestamp,
-    /// By note; the combined event is under its own key.
-    events: BTreeMap<Note, Written>,
+    /// By note. All further notes share the combined Event.
+    events: BTreeMap<Note, RecordedEvent>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +90,7 @@ enum Note {
 }
 
 #[derive(Debug)]
-struct Written {
+struct RecordedEvent {
     name: String,
     count: i32,
     last: Timestamp,
@@ -99,19 +99,20 @@ struct Written {
 }
 
 impl Aggregator {
-    pub fn record(&mut self, mut occurrence: Occurrence, now: Timestamp) {
+    /// Adds an occurrence at `now`.
+    pub(super) fn record(&mut self, mut occurrence: Occurrence, now: Timestamp) {
         truncate(&mut occurrence.note);
         let key = (occurrence.regarding.clone(), occurrence.severity, occurrence.reason);
-        let topic = self.topics.entry(key).or_insert(Topic { last: now, events: BTreeMap::new() });
-        if now.since(topic.last) > TOPIC_LIFETIME {
-            topic.events.clear();
+        let group = self.groups.entry(key).or_insert(Group { last: now, events: BTreeMap::new() });
+        if now.since(group.last) > GROUP_LIFETIME {
+            group.events.clear();
         }
-        topic.last = now;
+        group.last = now;
         let single = Note::One(occurrence.note.clone());
-        let full = topic.events.len() >= NOTES_PER_TOPIC;
+        let full = group.events.len() >= NOTES_PER_GROUP;
         let note =
-            if full && !topic.events.contains_key(&single) { Note::Combined } else { single };
-        if let Some(event) = topic.events.get_mut(&note) {
+            if full && !group.events.contains_key(&single) { Note::Combined } else { single };
+        if let Some(event) = group.events.get_mut(&note) {
             event.count = event.count.saturating_add(1);
             event.last = now;
             return;
@@ -120,21 +121,26 @@ impl Aggregator {
             occurrence.note.insert_str(0, "(combined from similar events): ");
             truncate(&mut occurrence.note);
         }
-        self.named += 1;
-        let name = format!("{}.{:x}{:04x}", occurrence.regarding.name, now.as_millis(), self.named);
-        let event =
-            Written { name: name.clone(), count: 1, last: now, written: now, written_count: 1 };
-        topic.events.insert(note, event);
+        self.names += 1;
+        let name = format!("{}.{:x}{:04x}", occurrence.regarding.name, now.as_millis(), self.names);
+        let event = RecordedEvent {
+            name: name.clone(),
+            count: 1,
+            last: now,
+            written: now,
+            written_count: 1,
+        };
+        group.events.insert(note, event);
         self.due.push(EventWrite::Create { name, at: now, occurrence });
-        self.forget_the_longest_silent();
+        self.remove_oldest_group();
     }
 
-    /// What is to be written now, new events first.
-    pub fn take_due(&mut self, now: Timestamp) -> Vec<EventWrite> {
+    /// The requests to send now, new Events first.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<EventWrite> {
         let mut due = std::mem::take(&mut self.due);
-        self.topics.retain(|_, topic| now.since(topic.last) <= TOPIC_LIFETIME);
-        for ((regarding, ..), topic) in &mut self.topics {
-            for event in topic.events.values_mut().filter(|event| event.is_due(now)) {
+        self.groups.retain(|_, group| now.since(group.last) <= GROUP_LIFETIME);
+        for ((regarding, ..), group) in &mut self.groups {
+            for event in group.events.values_mut().filter(|event| event.is_due(now)) {
                 event.written = now;
                 event.written_count = event.count;
                 due.push(EventWrite::Series {
@@ -148,29 +154,29 @@ impl Aggregator {
         due
     }
 
-    /// When a series is due next, if any has grown.
-    pub fn deadline(&self) -> Option<Timestamp> {
-        let events = self.topics.values().flat_map(|topic| topic.events.values());
+    /// When the next series is due.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let events = self.groups.values().flat_map(|group| group.events.values());
         events.filter(|event| event.has_grown()).map(|event| event.written + SERIES_INTERVAL).min()
     }
 
-    /// An event could not be written because it is gone (events expire): start its topic anew.
-    pub fn forget(&mut self, name: &str) {
-        for topic in self.topics.values_mut() {
-            topic.events.retain(|_, event| event.name != name);
+    /// Removes an Event that could not be written, for example because it expired.
+    pub(super) fn remove_event(&mut self, name: &str) {
+        for group in self.groups.values_mut() {
+            group.events.retain(|_, event| event.name != name);
         }
     }
 
-    fn forget_the_longest_silent(&mut self) {
-        if self.topics.len() > TOPICS_MAX {
-            let oldest = self.topics.iter().min_by_key(|(_, topic)| topic.last);
+    fn remove_oldest_group(&mut self) {
+        if self.groups.len() > GROUPS_MAX {
+            let oldest = self.groups.iter().min_by_key(|(_, group)| group.last);
             let oldest = oldest.map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.topics.remove(&key));
+            oldest.and_then(|key| self.groups.remove(&key));
         }
     }
 }
 
-impl Written {
+impl RecordedEvent {
     fn has_grown(&self) -> bool {
         self.count > self.written_count
     }
@@ -204,7 +210,8 @@ mod tests {
         Timestamp::from_seconds(seconds)
     }
 
-    /// C71: 5,000 pods make ten events that name their pod, one that stands for the rest, and a few updates of its count.
+    /// C71: 5,000 pods cause ten Events that name their pod, a combined one, and few updates of its
+    /// count.
     #[test]
     fn five_thousand_pods_make_eleven_events() {
         let mut aggregator = Aggregator::default();
@@ -231,7 +238,7 @@ mod tests {
         assert!(matches!(writes.last(), Some(EventWrite::Series { count: 4990, .. })));
     }
 
-    /// C71: the same failure again and again is one event with a count.
+    /// C71: a repeated note is one Event with a count.
     #[test]
     fn a_note_that_repeats_is_one_event() {
         let mut aggregator = Aggregator::default();
@@ -246,19 +253,20 @@ mod tests {
         assert_eq!(aggregator.take_due(at(20)), []);
     }
 
-    /// C71: after ten minutes of silence the next occurrence is news again, and memory is given back.
+    /// C71: after ten minutes without occurrences a group starts over, and its memory is freed.
     #[test]
-    fn silence_ends_a_topic() {
+    fn a_silent_group_starts_over() {
         let mut aggregator = Aggregator::default();
         aggregator.record(created(1), at(0));
         assert_eq!(aggregator.take_due(at(0)).len(), 1);
         assert_eq!(aggregator.take_due(at(601)), []);
-        assert!(aggregator.topics.is_empty());
+        assert!(aggregator.groups.is_empty());
         aggregator.record(created(1), at(602));
         assert_eq!(aggregator.take_due(at(602)).len(), 1);
     }
 
-    /// C71: however many DaemonSets there are, the memory is bounded, and no note is longer than the API allows.
+    /// C71: memory is bounded for any number of DaemonSets, and notes are as short as the API
+    /// demands.
     #[test]
     fn memory_and_notes_are_bounded() {
         let mut aggregator = Aggregator::default();
@@ -268,11 +276,10 @@ mod tests {
             occurrence.note = "ü".repeat(2000);
             aggregator.record(occurrence, at(ds / 100));
         }
-        assert_eq!(aggregator.topics.len(), TOPICS_MAX);
+        assert_eq!(aggregator.groups.len(), GROUPS_MAX);
         for write in aggregator.take_due(at(50)) {
-            assert!(
-                matches!(write, EventWrite::Create { occurrence, .. } if occurrence.note.len() == 1024)
-            );
+            let EventWrite::Create { occurrence, .. } = write else { panic!("{write:?}") };
+            assert_eq!(occurrence.note.len(), 1024);
         }
     }
 }

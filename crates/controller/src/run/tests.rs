@@ -1,10 +1,10 @@
-//! What ends a replica.
+//! How a replica ends.
 
 use std::sync::Mutex;
 
 use super::*;
 
-/// A replica of that role, whose API server never answers; and whoever may change the role.
+/// A replica with this role, whose API server never answers, and the sender of its role.
 fn replica(leadership: Leadership) -> (watch::Sender<Leadership>, Replica) {
     replica_with(leadership, Options::default(), &Asked::default())
 }
@@ -32,9 +32,9 @@ fn replica_with(
         role,
         synced: watch::channel(true).0,
         recorder: recorder::Recorder::channel().0,
-        farewell: CancellationToken::new(),
+        stop_helpers: CancellationToken::new(),
         release: CancellationToken::new(),
-        lost: watch::channel(false).1,
+        lease_lost: watch::channel(false).1,
         supervisor: Supervisor::default(),
         election: None,
         helpers: TaskTracker::new(),
@@ -42,16 +42,16 @@ fn replica_with(
     (role_sender, replica)
 }
 
-/// C65: a part that is dead ends the replica with an error that names it, be it leading or waiting: writes stop, nobody is told
-/// that it is ready, and the lease is left to expire, since it did not end in order.
+/// C65: a task that ended unexpectedly ends the replica with an error that names it, whether it
+/// leads or waits: writes stop, the replica is not ready, and its lease is left to expire.
 #[tokio::test]
-async fn a_dead_part_ends_the_replica() {
+async fn a_part_that_ended_unexpectedly_ends_the_replica() {
     for leadership in [Leadership::Leading, Leadership::Standby] {
         let (role, replica) = replica(leadership);
-        let dead = replica.supervisor.to_its_end("a part", async { panic!("of the test") });
+        let dead = replica.supervisor.supervise("a part", async { panic!("in a test") });
         assert!(tokio::spawn(dead).await.is_err());
-        let work = timeout(Duration::from_secs(10), replica.work(&CancellationToken::new())).await;
-        let error = event_loop.expect("it works on with a dead part").unwrap_err();
+        let work = timeout(Duration::from_secs(10), replica.run(&CancellationToken::new())).await;
+        let error = work.expect("it continues without a part").unwrap_err();
         assert_eq!(error.to_string(), "a part ended unexpectedly: a bug in everynode");
         if *role.borrow() == Leadership::Leading {
             assert!(!replica.fence.permits_writes() && !*replica.synced.borrow());
@@ -59,14 +59,14 @@ async fn a_dead_part_ends_the_replica() {
     }
 }
 
-/// C63: one that is told to stop ends in order, so that its lease is released.
+/// C63: a replica that is stopped shuts down cleanly, so that its lease is released.
 #[tokio::test]
-async fn a_replica_that_is_told_to_stop_ends_in_order() {
+async fn a_replica_that_is_stopped_shuts_down_cleanly() {
     for leadership in [Leadership::Leading, Leadership::Standby] {
         let (_role, replica) = replica(leadership);
         let stop = CancellationToken::new();
         stop.cancel();
-        assert_eq!(replica.work(&stop).await.unwrap(), Ended::Clean);
+        assert_eq!(replica.run(&stop).await.unwrap(), Shutdown::Clean);
     }
 }
 
@@ -80,12 +80,15 @@ async fn namespaces_are_followed_only_where_their_node_selectors_count() {
         let (_role, replica) = replica_with(Leadership::Leading, options, &asked);
         let stop = CancellationToken::new();
         // The clock moves on when every task waits: by then all lists have been asked for.
-        assert!(timeout(Duration::from_secs(1), replica.work(&stop)).await.is_err());
+        assert!(timeout(Duration::from_secs(1), replica.run(&stop)).await.is_err());
         let asked = asked.lock().unwrap().clone();
         assert!(asked.contains("/api/v1/nodes"), "{asked:?}");
         assert_eq!(asked.contains("/api/v1/namespaces"), is_followed, "{asked:?}");
         let (events, _) = mpsc::channel(1);
         let event_loop = replica.event_loop(events, &TaskTracker::new(), &stop);
-        assert_eq!(event_loop.state.unlisted.contains(&ListedResource::Namespace), is_followed);
+        assert_eq!(
+            event_loop.state.pending_lists.contains(&ListedResource::Namespace),
+            is_followed
+        );
     }
 }

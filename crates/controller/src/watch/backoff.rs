@@ -1,55 +1,57 @@
-//! How long to wait before asking again. No clock, and the randomness is the caller's.
+//! The pauses between the requests of a watch. No clock; the caller provides the randomness.
 //!
-//! There are two pauses, because there are two costs. What a server refuses at once (403, 429, 5xx, no connection) costs
-//! it next to nothing, and it may answer the next moment: such requests are repeated after 2.4 s at most, so that work
-//! goes on within 5 s of the first good answer, however long the outage was (C64). A list costs the server much: one
-//! that breaks off midway, or that has to be repeated because no watch can follow it, is repeated ever later, up to half
-//! a minute.
+//! Refused requests and lists have separate back-offs, since their costs differ.
 //!
-//! A pause starts over when something has been of use: a complete list for the first kind, and only what a watch
-//! brings for the second. That a stream opens means nothing: it may bring an error and no more.
+//! - A request that the server refuses at once (403, 429, 5xx, no connection) costs it little, and
+//!   may succeed the next moment. It is repeated after at most 2.4 s. So work goes on within 5 s of
+//!   the first success, however long the outage was (C64).
+//! - A list costs the server much. A list that breaks off, or that must be repeated because no
+//!   watch can follow it, is repeated with a back-off of up to half a minute.
+//!
+//! A complete list resets the first back-off; only a watch that succeeds resets both. An open
+//! stream alone resets nothing, since it may bring only an error.
 
 use std::time::Duration;
 
 use crate::backoff::ExponentialBackoff;
 
 const FIRST: Duration = Duration::from_millis(200);
-/// Longest pause after a request that was refused at once; with jitter 2.4 s.
+/// Longest pause after a refused request; with jitter 2.4 s.
 const REFUSED_MAX: Duration = Duration::from_millis(1600);
-/// Longest pause before a list is repeated; with jitter 45 s.
+/// Longest pause before a list; with jitter 45 s.
 const LIST_MAX: Duration = Duration::from_secs(30);
 
-/// Doubles with each failure in a row.
+/// The back-offs of one watch, which double with each consecutive failure.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Backoff {
+pub(super) struct Backoff {
     failures: u32,
-    /// Lists that the server was asked for in vain.
+    /// The number of lists that no successful watch has followed.
     lists: u32,
-    /// Whether part of a list has been sent since the last pause.
-    has_cost: bool,
+    /// Whether the server has sent part of a list since the last pause.
+    was_partly_sent: bool,
 }
 
 impl Backoff {
-    /// Part of a list came.
-    pub fn list_began(&mut self) {
-        self.has_cost = true;
+    /// The server has sent part of a list.
+    pub(super) fn list_began(&mut self) {
+        self.was_partly_sent = true;
     }
 
-    /// A list is complete. It has been of use; but if no watch can follow it, the next one is no sooner for that.
-    pub fn list_completed(&mut self) {
+    /// A list is complete. It resets the back-off of refusals, not that of lists.
+    pub(super) fn list_completed(&mut self) {
         self.failures = 0;
-        self.has_cost = true;
+        self.was_partly_sent = true;
     }
 
-    /// A watch brought something, or was open for long.
-    pub fn watch_was_of_use(&mut self) {
+    /// A watch has sent an event or was open for long. It resets both back-offs.
+    pub(super) fn watch_succeeded(&mut self) {
         *self = Self::default();
     }
 
-    /// The pause after one more failure, before a list or before a watch. `jitter` in 0..1 stretches it by up to its half.
-    pub fn failed(&mut self, is_list_next: bool, jitter: f64) -> Duration {
-        let (failures, max) = if is_list_next && self.has_cost {
-            self.has_cost = false;
+    /// The pause after one more failure. `jitter` in 0..1 lengthens it by up to its half.
+    pub(super) fn failed(&mut self, is_list_next: bool, jitter: f64) -> Duration {
+        let (failures, max) = if is_list_next && self.was_partly_sent {
+            self.was_partly_sent = false;
             (&mut self.lists, LIST_MAX)
         } else {
             (&mut self.failures, REFUSED_MAX)
@@ -64,26 +66,28 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// C64: what is refused at once is asked for again within 2.4 s, after 20 s and after 3 minutes of absence alike.
+    /// C64: a refused request is repeated within 2.4 s, after outages of 20 s and of 3 minutes
+    /// alike.
     #[test]
-    fn a_request_that_is_refused_at_once_is_soon_repeated() {
+    fn a_refused_request_is_soon_repeated() {
         for is_list_next in [false, true] {
             let mut backoff = Backoff::default();
             let first: Vec<u128> =
                 (0..5).map(|_| backoff.failed(is_list_next, 0.0).as_millis()).collect();
             assert_eq!(first, [200, 400, 800, 1600, 1600]);
-            let mut away = Duration::ZERO;
-            while away < Duration::from_secs(180) {
+            let mut outage = Duration::ZERO;
+            while outage < Duration::from_secs(180) {
                 let pause = backoff.failed(is_list_next, 1.0);
-                assert!(pause < Duration::from_secs(3), "{pause:?} after {away:?}");
-                away += pause;
+                assert!(pause < Duration::from_secs(3), "{pause:?} after {outage:?}");
+                outage += pause;
             }
         }
     }
 
-    /// C1, C64: a list that breaks off midway is repeated ever later; refusals in between are not held against it.
+    /// C1, C64: a list that breaks off is repeated with a growing back-off; refusals in between
+    /// don't increase it.
     #[test]
-    fn a_list_that_breaks_off_is_repeated_ever_later() {
+    fn a_list_that_breaks_off_is_repeated_with_a_back_off() {
         let mut backoff = Backoff::default();
         let mut pauses = Vec::new();
         for _ in 0..9 {
@@ -96,9 +100,9 @@ mod tests {
         assert_eq!(backoff.failed(true, 1.0), Duration::from_secs(45));
     }
 
-    /// C1: what has been of use starts the pauses over: a complete list those of refusals, a watch those of lists, too.
+    /// C1: a complete list resets the back-off of refusals, a successful watch both back-offs.
     #[test]
-    fn what_has_been_of_use_starts_the_pauses_over() {
+    fn successes_reset_the_back_offs() {
         let mut backoff = Backoff::default();
         for pause in [200, 400, 800] {
             backoff.list_completed();
@@ -107,7 +111,7 @@ mod tests {
             assert_eq!(backoff.failed(true, 0.0).as_millis(), pause);
         }
         backoff.list_completed();
-        backoff.watch_was_of_use();
+        backoff.watch_succeeded();
         assert_eq!(backoff.failed(false, 0.0), FIRST);
         backoff.list_completed();
         assert_eq!(backoff.failed(true, 0.0), FIRST);

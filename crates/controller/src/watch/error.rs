@@ -1,4 +1,4 @@
-//! Why a request of a watch ended, and what follows from it.
+//! Why a request of a watch ended, and what to do next.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use super::read;
 use super::wire::Status;
 use crate::outage_log::{self, FailureKind};
 
-/// Why a round ended.
+/// Why a request ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("the server ended the watch")]
     Closed,
-    /// As a proxy does that can't keep a connection open.
+    /// Typical of a proxy that can't keep a connection open.
     #[error("the server ended the watch at once")]
     ClosedAtOnce,
-    #[error("no answer in time")]
-    Silent(#[from] tokio::time::error::Elapsed),
+    #[error("no answer before the timeout")]
+    TimedOut(#[from] tokio::time::error::Elapsed),
     #[error("the connection broke: {}", outage_log::cause(.0))]
     Broken(#[from] std::io::Error),
     #[error("{}", outage_log::cause(.0))]
@@ -24,42 +24,44 @@ pub(super) enum Error {
     #[error("{0}")]
     Refused(Status),
     #[error(transparent)]
-    Unusable(#[from] read::Error),
-    #[error("nobody listens")]
-    Unheard,
+    Unreadable(#[from] read::Error),
+    #[error("the receiver was dropped")]
+    ReceiverDropped,
 }
 
 impl Error {
-    /// Of the server's answer, if it is one of refusal.
-    pub fn code(&self) -> Option<u16> {
+    /// The HTTP status code of the server's answer, if it refused the request.
+    pub(super) fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 
-    pub fn end(&self) -> End {
+    pub(super) fn end(&self) -> End {
         match self {
             Self::Closed | Self::Broken(_) => End::Closed,
             Self::Refused(status) => status.end(),
-            Self::Unusable(error) => error.end(),
-            Self::Request(error) if outage_log::is_connection_refused(error) => End::Unavailable,
-            Self::Request(_) => End::Unreachable,
-            Self::ClosedAtOnce | Self::Silent(_) | Self::Unheard => End::Failed,
+            Self::Unreadable(error) => error.end(),
+            Self::Request(error) if outage_log::is_connection_refused(error) => End::RetryLater,
+            Self::Request(_) => End::NoAnswer,
+            Self::ClosedAtOnce | Self::TimedOut(_) | Self::ReceiverDropped => End::Failed,
         }
     }
 
-    /// What it says of the server.
-    pub fn failure_kind(&self) -> FailureKind {
+    /// What the error shows about the server.
+    pub(super) fn failure_kind(&self) -> FailureKind {
         match self {
-            Self::Refused(_) | Self::Unusable(_) | Self::ClosedAtOnce => self
+            Self::Refused(_) | Self::Unreadable(_) | Self::ClosedAtOnce => self
                 .code()
                 .map_or(FailureKind::Refused, |code| outage_log::failure_kind(Some(code))),
-            Self::Closed | Self::Broken(_) | Self::Silent(_) | Self::Request(_) | Self::Unheard => {
-                FailureKind::Unreachable
-            }
+            Self::Closed
+            | Self::Broken(_)
+            | Self::TimedOut(_)
+            | Self::Request(_)
+            | Self::ReceiverDropped => FailureKind::Unreachable,
         }
     }
 
     /// The pause that the server asks for.
-    pub fn retry_after(&self) -> Option<Duration> {
+    pub(super) fn retry_after(&self) -> Option<Duration> {
         let status = self.status().filter(|status| status.code == 429)?;
         let seconds = u64::from(status.details.as_ref()?.retry_after_seconds);
         (seconds > 0).then(|| Duration::from_secs(seconds))
@@ -67,14 +69,14 @@ impl Error {
 
     fn status(&self) -> Option<&Status> {
         match self {
-            Self::Refused(status) | Self::Unusable(read::Error::Status(status)) => Some(status),
-            Self::Unusable(_)
+            Self::Refused(status) | Self::Unreadable(read::Error::Status(status)) => Some(status),
+            Self::Unreadable(_)
             | Self::Closed
             | Self::ClosedAtOnce
-            | Self::Silent(_)
+            | Self::TimedOut(_)
             | Self::Broken(_)
             | Self::Request(_)
-            | Self::Unheard => None,
+            | Self::ReceiverDropped => None,
         }
     }
 }

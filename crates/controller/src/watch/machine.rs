@@ -1,47 +1,55 @@
-//! The steps of a list and watch, without I/O: what to ask for next, and what an answer means (C1).
+//! Decides the requests of a list and watch, and what their answers mean (C1). No I/O.
 //!
-//! A list is handed on only when it is complete; what arrived of one that broke off is forgotten. Streaming lists
-//! (`sendInitialEvents`) are tried first. One that comes to nothing is followed by a list in pages, because servers rely
-//! on that: those on an old etcd answer each streaming list with an error event. A server that does not know streaming
-//! lists is asked for pages from then on.
+//! Only complete lists are returned; the objects of one that breaks off are dropped. Streaming
+//! lists (`sendInitialEvents`) are tried first. A streaming list that fails is followed by a list
+//! in pages, because servers on an old etcd answer every streaming list with an error event. A
+//! server that does not support streaming lists is asked only for pages from then on.
+//!
 //! Models: client-go's reflector, kube-runtime's `watcher::State`.
 
-mod gathered;
+mod initial_events;
 
 use everynode_core::api::ResourceVersion;
 
-use gathered::Gathered;
+use initial_events::InitialEvents;
 
-/// Objects on a page of a list.
+/// Maximum number of objects on a page.
 const PAGE_LIMIT: u32 = 500;
-/// As often a continue token may expire before the list is asked for in one piece.
+/// How often a continue token may expire before the list is requested without pages.
 const EXPIRATIONS_MAX: u8 = 2;
-/// As often a watch may fail at one version before a list takes its place.
+/// How often a watch may fail at one resourceVersion before a list replaces it.
 const FAILURES_MAX: u8 = 3;
 
-/// What a watch tells, in the order in which it happened.
+/// A change that a watch reports, in the order of the changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// All objects that there are; others that were known are gone.
+    /// A complete list: all other known objects are gone.
     Reset {
+        /// All objects.
         items: Vec<T>,
+        /// The version of the list.
         version: ResourceVersion,
     },
+    /// An object was created or updated.
     Applied {
+        /// Its new state.
         item: T,
+        /// The version of the change.
         version: ResourceVersion,
     },
-    /// `item` is the last state.
+    /// An object was deleted.
     Deleted {
+        /// Its last state.
         item: T,
+        /// The version of the change.
         version: ResourceVersion,
     },
-    /// Nothing changed up to here (C60).
+    /// The watch has reached this version without a change (C60).
     Reached(ResourceVersion),
 }
 
 impl<T> Change<T> {
-    /// How far the watch has come with it.
+    /// The version that the watch has reached with this change.
     pub const fn version(&self) -> ResourceVersion {
         match self {
             Self::Reset { version, .. }
@@ -52,70 +60,96 @@ impl<T> Change<T> {
     }
 }
 
-/// What to ask the API server for.
+/// The next request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The first page, or the one that the token names. Always of the newest state: an old one could hide our own
-    /// writes. `limit`: objects on the page; `None`: the list in one piece.
-    Page { limit: Option<u32>, continue_token: Option<String> },
-    /// A watch that begins with everything there is.
+    /// A page of the list: the first, or the one that the token names. Always of the newest state,
+    /// since an older one might lack our own writes.
+    Page {
+        /// Maximum number of objects; `None` for the list without pages.
+        limit: Option<u32>,
+        /// The token from the page before; `None` for the first page.
+        continue_token: Option<String>,
+    },
+    /// A watch that starts with all existing objects.
     StreamingList,
-    /// What happened since.
-    Watch { since: String },
+    /// A watch of the changes after a version.
+    Watch {
+        /// The resourceVersion.
+        since: String,
+    },
 }
 
-/// An answer to [`Request::Page`].
+/// The answer to [`Request::Page`].
 #[derive(Debug)]
 pub struct Page<T> {
+    /// The objects on the page.
     pub items: Vec<T>,
+    /// The resourceVersion of the list.
     pub version: String,
-    /// `None` on the last page.
+    /// The token for the next page; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
-/// One line of a watch. The version of an object is empty if it has none: then the watch has come no further.
+/// One line of a watch. A version is empty if the object has none; the watch then stays at its
+/// version.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<T> {
+    /// An object was created, or is part of the initial events.
     Added {
+        /// Its state.
         item: T,
+        /// Its resourceVersion.
         version: String,
     },
+    /// An object was updated.
     Modified {
+        /// Its new state.
         item: T,
+        /// Its resourceVersion.
         version: String,
     },
+    /// An object was deleted.
     Deleted {
+        /// Its last state.
         item: T,
+        /// The resourceVersion of the deletion.
         version: String,
     },
-    /// An object that can't be read was added or modified: what is known of it stays as it is.
+    /// An object that can't be read was created or updated. Its known state is kept.
     Unreadable {
+        /// Its resourceVersion.
         version: String,
     },
+    /// A bookmark.
     Bookmark {
+        /// The version that the watch has reached.
         version: String,
+        /// Whether it ends the initial events of a streaming list.
         ends_initial_events: bool,
     },
 }
 
-/// Why a request came to its end.
+/// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The server ended the watch, as it does from time to time, or the connection broke.
     Closed,
-    /// The point to go on from is no longer known (410), or a list is needed for another reason.
+    /// The version to continue from has expired (410), or a list is needed for another reason.
     Expired,
-    /// The server does not understand the request (400, 422).
-    Refused,
-    /// Nobody listens at the server's address, or it asks for a pause (429): the same request is made again.
-    Unavailable,
-    /// There was no answer for another reason. A watch has not failed by that: it is the server that is away.
-    Unreachable,
-    /// Anything else: no permission, a server error, an answer that makes no sense.
+    /// The server does not support the request (400, 422).
+    Unsupported,
+    /// The same request must be sent again: nothing listens at the server's address, or the server
+    /// asks for a pause (429).
+    RetryLater,
+    /// There was no answer for another reason. It counts as a failure of the server, not of the
+    /// watch.
+    NoAnswer,
+    /// Any other failure: no permission, a server error, an invalid answer.
     Failed,
 }
 
-/// Where a list and watch stands.
+/// The state of a list and watch.
 #[derive(Debug)]
 pub struct Machine<T> {
     state: State<T>,
@@ -126,16 +160,16 @@ pub struct Machine<T> {
 
 #[derive(Debug)]
 enum State<T> {
-    /// `expirations`: how often the list has begun anew because its token had expired.
+    /// `expirations`: how often the list has started over because its token expired.
     Paging {
         items: Vec<T>,
         continue_token: Option<String>,
         expirations: u8,
     },
     Streaming {
-        items: Gathered<T>,
+        items: InitialEvents<T>,
     },
-    /// `failures`: in a row, at this version.
+    /// `failures`: consecutive failures at this version.
     Watching {
         since: String,
         failures: u8,
@@ -143,13 +177,16 @@ enum State<T> {
 }
 
 impl<T> Machine<T> {
-    /// `is_foreign`: what is somebody else's, and so left out of lists (C3). `key`: the same for all states of an object,
-    /// and for no other one.
+    /// A machine that starts with a streaming list.
+    ///
+    /// `is_foreign`: whether to leave an object out of lists, because another kind of controller
+    /// owns it (C3). `key`: a key that is the same for all states of an object and unique.
     pub fn new(is_foreign: fn(&T) -> bool, key: fn(&T) -> String) -> Self {
-        let state = State::Streaming { items: Gathered::new(key) };
+        let state = State::Streaming { items: InitialEvents::new(key) };
         Self { state, streaming_lists: true, is_foreign, key }
     }
 
+    /// The next request to send.
     pub fn request(&self) -> Request {
         match &self.state {
             State::Paging { continue_token, expirations, .. } => Request::Page {
@@ -161,7 +198,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Whether a list is yet to be completed.
+    /// Whether the next request is part of a list.
     pub fn is_listing(&self) -> bool {
         match self.state {
             State::Paging { .. } | State::Streaming { .. } => true,
@@ -169,7 +206,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Takes a page; the last one completes the list.
+    /// Takes a page. Returns the list if the page completes it.
     pub fn page(&mut self, page: Page<T>) -> Option<Change<T>> {
         let State::Paging { items, continue_token, .. } = &mut self.state else { return None };
         items.extend(page.items.into_iter().filter(|item| !(self.is_foreign)(item)));
@@ -183,12 +220,12 @@ impl<T> Machine<T> {
         Some(Change::Reset { items, version })
     }
 
-    /// Takes a line of a watch.
+    /// Takes a line of a watch. Returns a change unless the line is part of an incomplete list.
     pub fn line(&mut self, line: Line<T>) -> Option<Change<T>> {
         match &mut self.state {
             State::Paging { .. } => None,
             State::Streaming { items } => {
-                let version = gather(items, self.is_foreign, line)?;
+                let version = collect_initial_event(items, self.is_foreign, line)?;
                 let items = items.take();
                 let reset = Change::Reset { items, version: number(&version) };
                 self.state = State::Watching { since: version, failures: 0 };
@@ -196,52 +233,52 @@ impl<T> Machine<T> {
             }
             State::Watching { since, failures } => {
                 *failures = 0;
-                Some(follow(since, line))
+                Some(apply_watch_event(since, line))
             }
         }
     }
 
-    /// The request came to its end; [`request`](Self::request) says what is next.
+    /// The request has ended; [`request`](Self::request) returns the next one.
     pub fn ended(&mut self, end: End) {
         match (&mut self.state, end) {
-            (State::Watching { .. }, End::Closed | End::Unavailable | End::Unreachable) => {}
-            // The pages that came are kept, and the next one is asked for again.
-            (State::Paging { .. }, End::Unavailable) => {}
+            (State::Watching { .. }, End::Closed | End::RetryLater | End::NoAnswer) => {}
+            // Keep the pages, and send the same request again.
+            (State::Paging { .. }, End::RetryLater) => {}
             (State::Watching { failures, .. }, End::Failed) => {
                 *failures += 1;
                 if *failures >= FAILURES_MAX {
                     self.restart();
                 }
             }
-            (State::Streaming { items }, End::Unavailable) => {
+            (State::Streaming { items }, End::RetryLater) => {
                 items.take();
             }
-            (State::Streaming { .. }, End::Refused) => {
+            (State::Streaming { .. }, End::Unsupported) => {
                 self.streaming_lists = false;
                 self.restart();
             }
-            (
-                State::Streaming { .. },
-                End::Closed | End::Expired | End::Unreachable | End::Failed,
-            ) => {
+            (State::Streaming { .. }, End::Closed | End::Expired | End::NoAnswer | End::Failed) => {
                 self.page_from(0);
             }
             (State::Paging { expirations, .. }, End::Expired) => {
-                // Asked for in one piece, nothing can expire but by mistake of the server: then all begins anew.
+                // Without pages no token can expire, except by an error of the server: start over.
                 match *expirations {
                     EXPIRATIONS_MAX.. => self.restart(),
                     expired => self.page_from(expired + 1),
                 }
             }
-            (State::Paging { .. }, End::Closed | End::Refused | End::Unreachable | End::Failed)
-            | (State::Watching { .. }, End::Expired | End::Refused) => self.restart(),
+            (
+                State::Paging { .. },
+                End::Closed | End::Unsupported | End::NoAnswer | End::Failed,
+            )
+            | (State::Watching { .. }, End::Expired | End::Unsupported) => self.restart(),
         }
     }
 
-    /// Begins a new list; a half one is never handed on.
+    /// Starts a new list; an incomplete one is never returned.
     fn restart(&mut self) {
         if self.streaming_lists {
-            self.state = State::Streaming { items: Gathered::new(self.key) };
+            self.state = State::Streaming { items: InitialEvents::new(self.key) };
         } else {
             self.page_from(0);
         }
@@ -252,13 +289,17 @@ impl<T> Machine<T> {
     }
 }
 
-/// Takes a line of a streaming list. Returns the version of the line that completes it.
-fn gather<T>(items: &mut Gathered<T>, is_foreign: fn(&T) -> bool, line: Line<T>) -> Option<String> {
+/// Takes a line of a streaming list. Returns the version of the bookmark that completes it.
+fn collect_initial_event<T>(
+    items: &mut InitialEvents<T>,
+    is_foreign: fn(&T) -> bool,
+    line: Line<T>,
+) -> Option<String> {
     match line {
         Line::Added { item, .. } if is_foreign(&item) => {}
         Line::Added { item, .. } => items.push(item),
-        // Most servers send nothing but additions before the end of the initial events.
-        Line::Modified { item, .. } if !is_foreign(&item) => items.put(item),
+        // Most servers send only additions before the end of the initial events.
+        Line::Modified { item, .. } if !is_foreign(&item) => items.replace(item),
         Line::Modified { item, .. } | Line::Deleted { item, .. } => items.remove(&item),
         Line::Unreadable { .. } | Line::Bookmark { ends_initial_events: false, .. } => {}
         Line::Bookmark { version, ends_initial_events: true } => return Some(version),
@@ -266,9 +307,9 @@ fn gather<T>(items: &mut Gathered<T>, is_foreign: fn(&T) -> bool, line: Line<T>)
     None
 }
 
-/// Takes a line of a watch, which has then come as far.
-fn follow<T>(since: &mut String, line: Line<T>) -> Change<T> {
-    let mut reach = |version: String| {
+/// Takes a line of a watch and advances its version.
+fn apply_watch_event<T>(since: &mut String, line: Line<T>) -> Change<T> {
+    let mut advance = |version: String| {
         if !version.is_empty() {
             *since = version;
         }
@@ -276,16 +317,16 @@ fn follow<T>(since: &mut String, line: Line<T>) -> Change<T> {
     };
     match line {
         Line::Added { item, version } | Line::Modified { item, version } => {
-            Change::Applied { item, version: reach(version) }
+            Change::Applied { item, version: advance(version) }
         }
-        Line::Deleted { item, version } => Change::Deleted { item, version: reach(version) },
+        Line::Deleted { item, version } => Change::Deleted { item, version: advance(version) },
         Line::Unreadable { version } | Line::Bookmark { version, .. } => {
-            Change::Reached(reach(version))
+            Change::Reached(advance(version))
         }
     }
 }
 
-/// Resource versions are decimal numbers since 1.35; zero if this one is none.
+/// Parses a resourceVersion, which is a decimal number since Kubernetes 1.35; zero if it is none.
 fn number(version: &str) -> ResourceVersion {
     ResourceVersion(version.parse().unwrap_or(0))
 }
@@ -294,7 +335,7 @@ fn number(version: &str) -> ResourceVersion {
 mod tests {
     use super::*;
 
-    /// Of numbers, those from 100 on foreign.
+    /// A machine for numbers; those from 100 on are foreign.
     fn machine() -> Machine<u8> {
         Machine::new(|number| *number >= 100, u8::to_string)
     }
@@ -327,13 +368,13 @@ mod tests {
         Request::Watch { since: since.to_owned() }
     }
 
-    /// C1: what streamed in before the server asked for a pause is no list.
+    /// C1: the objects that streamed in before the server asked for a pause are dropped.
     #[test]
-    fn a_streaming_list_counts_when_it_is_complete() {
+    fn an_incomplete_streaming_list_is_dropped() {
         let mut machine = machine();
         assert_eq!(machine.request(), Request::StreamingList);
         assert_eq!(machine.line(added(1, "5")), None);
-        machine.ended(End::Unavailable);
+        machine.ended(End::RetryLater);
         assert_eq!(machine.request(), Request::StreamingList);
         assert_eq!(machine.line(added(2, "6")), None);
         assert_eq!(machine.line(bookmark("6", false)), None);
@@ -341,16 +382,16 @@ mod tests {
         assert_eq!(machine.request(), watching("9"));
     }
 
-    /// C1: finding 1. A streaming list that ends early, for any reason but 429 or a refused connection, is followed by a
-    /// list in pages; the next list may stream again.
+    /// C1: a streaming list that ends early, except by 429 or a refused connection, is
+    /// followed by a list in pages; the next list may stream again.
     #[test]
     fn pages_follow_a_streaming_list_that_ends_early() {
-        for end in [End::Closed, End::Expired, End::Unreachable, End::Failed] {
+        for end in [End::Closed, End::Expired, End::NoAnswer, End::Failed] {
             let mut machine = machine();
             machine.line(added(1, "5"));
             machine.ended(end);
             assert_eq!(machine.request(), first_page(), "{end:?}");
-            machine.ended(End::Unavailable);
+            machine.ended(End::RetryLater);
             assert_eq!(machine.request(), first_page(), "{end:?}");
             assert_eq!(machine.page(page(&[2], "7", None)), reset(&[2], 7));
             machine.ended(End::Expired);
@@ -361,30 +402,30 @@ mod tests {
         }
     }
 
-    /// C1: finding 5. A watch that fails three times at one version begins with a list; that it is closed, or that the
-    /// server is not there, is no failure of the watch.
+    /// C1: a watch that fails three times at one version is replaced by a list. A closed
+    /// watch and an unreachable server are no failures of the watch.
     #[test]
-    fn a_list_takes_the_place_of_a_watch_that_fails_again_and_again() {
+    fn a_watch_that_fails_three_times_is_replaced_by_a_list() {
         let mut machine = machine();
         machine.line(bookmark("10", true));
         for _ in 0..10 {
             machine.ended(End::Closed);
-            machine.ended(End::Unavailable);
-            machine.ended(End::Unreachable);
+            machine.ended(End::RetryLater);
+            machine.ended(End::NoAnswer);
         }
         machine.ended(End::Failed);
         machine.ended(End::Failed);
         assert_eq!(machine.request(), watching("10"));
         machine.line(added(1, "11"));
         machine.ended(End::Failed);
-        machine.ended(End::Unavailable);
+        machine.ended(End::RetryLater);
         machine.ended(End::Failed);
         assert_eq!(machine.request(), watching("11"));
         machine.ended(End::Failed);
         assert_eq!(machine.request(), Request::StreamingList);
     }
 
-    /// C1: finding 7. What is changed, deleted or handed to somebody else before a streaming list is complete counts.
+    /// C1: changes, deletions and changes of the owner within a streaming list count.
     #[test]
     fn changes_within_a_streaming_list_count() {
         let mut machine = machine();
@@ -400,9 +441,9 @@ mod tests {
         assert_eq!(machine.line(bookmark("9", true)), reset(&[3, 2], 9));
     }
 
-    /// C1: finding 19. A list whose token expires begins anew, and comes in one piece the next time.
+    /// C1: a list whose token expires starts over, the second time without pages.
     #[test]
-    fn a_list_whose_token_expires_twice_comes_in_one_piece() {
+    fn a_list_whose_token_expires_twice_is_requested_without_pages() {
         let mut machine = machine();
         machine.ended(End::Failed);
         machine.page(page(&[1], "5", Some("t")));
@@ -411,14 +452,14 @@ mod tests {
         machine.page(page(&[1], "6", Some("u")));
         machine.ended(End::Expired);
         assert_eq!(machine.request(), Request::Page { limit: None, continue_token: None });
-        machine.ended(End::Unavailable);
+        machine.ended(End::RetryLater);
         assert_eq!(machine.request(), Request::Page { limit: None, continue_token: None });
         assert_eq!(machine.page(page(&[1, 2], "7", None)), reset(&[1, 2], 7));
     }
 
-    /// C1, C4: finding 5. An object that can't be read moves the watch on; one without a version leaves it where it is.
+    /// C1, C4: an unreadable object advances the watch; one without a version does not.
     #[test]
-    fn a_watch_goes_on_behind_what_can_not_be_read() {
+    fn a_watch_continues_after_an_unreadable_object() {
         let mut machine = machine();
         machine.line(bookmark("10", true));
         let unreadable = Line::Unreadable { version: "11".to_owned() };
@@ -429,17 +470,17 @@ mod tests {
         assert_eq!(machine.request(), watching("11"));
     }
 
-    /// C1: a server without streaming lists is asked for pages, then and ever after; a list that breaks off between
-    /// pages begins anew.
+    /// C1: a server without streaming lists is asked for pages from then on; a list that breaks off
+    /// between pages starts over.
     #[test]
-    fn pages_take_over_where_streaming_is_refused() {
+    fn pages_replace_unsupported_streaming_lists() {
         let mut machine = machine();
-        machine.ended(End::Refused);
+        machine.ended(End::Unsupported);
         assert_eq!(machine.request(), first_page());
         assert_eq!(machine.page(page(&[1, 2], "7", Some("t"))), None);
         let second = Request::Page { limit: Some(500), continue_token: Some("t".to_owned()) };
         assert_eq!(machine.request(), second);
-        machine.ended(End::Unavailable);
+        machine.ended(End::RetryLater);
         assert_eq!(machine.request(), second);
         machine.ended(End::Failed);
         assert_eq!(machine.request(), first_page());
@@ -449,9 +490,9 @@ mod tests {
         assert_eq!(machine.request(), first_page());
     }
 
-    /// C3: neither kind of list gathers what is somebody else's; a watch tells of it, for it may have been ours.
+    /// C3: lists leave foreign objects out; a watch reports them, as they may have been ours.
     #[test]
-    fn a_list_does_not_gather_what_is_foreign() {
+    fn a_list_leaves_foreign_objects_out() {
         let mut streaming = machine();
         streaming.line(added(100, "5"));
         streaming.line(added(1, "6"));
@@ -459,14 +500,15 @@ mod tests {
         let applied = Change::Applied { item: 100, version: ResourceVersion(7) };
         assert_eq!(streaming.line(added(100, "7")), Some(applied));
         let mut paging = machine();
-        paging.ended(End::Refused);
+        paging.ended(End::Unsupported);
         assert_eq!(paging.page(page(&[100, 2], "8", Some("t"))), None);
         assert_eq!(paging.page(page(&[3, 101], "8", None)), reset(&[2, 3], 8));
     }
 
-    /// C1, C60: a watch goes on where it was; events and bookmarks both move that point; after 410 there is a new list.
+    /// C1, C60: a watch continues where it ended. Events and bookmarks both advance it; after 410
+    /// there is a new list.
     #[test]
-    fn a_watch_goes_on_where_it_broke_off() {
+    fn a_watch_continues_where_it_ended() {
         let mut machine = machine();
         machine.line(bookmark("10", true));
         let applied = Change::Applied { item: 1, version: ResourceVersion(11) };

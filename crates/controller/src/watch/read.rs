@@ -1,6 +1,7 @@
-//! Reads pages and lines of a watch, object by object: one that can't be read is reported and stops no other (C1, C4).
+//! Decodes pages and lines of a watch. An object that can't be read is reported and stops no other
+//! (C1, C4).
 //!
-//! Bytes that are no UTF-8 are read as Go reads them, which is what the API server and `kubectl` show of them.
+//! Bytes that are not UTF-8 are decoded as Go decodes them, as the API server and `kubectl` do.
 
 use everynode_k8s::{convert, go_json};
 
@@ -8,18 +9,20 @@ use super::Decode;
 use super::machine::{End, Line, Page};
 use super::wire::{self, Envelope, EventType, List, Status};
 
-/// Why a page or a line is of no use.
+/// Why a page or a line can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An ERROR event.
     #[error("{0}")]
     Status(Status),
+    /// It is not the JSON of a page or a line.
     #[error("unexpected JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// A list or a bookmark has no resourceVersion.
     #[error("{0} has no resourceVersion")]
     Unversioned(&'static str),
-    /// Only a list shows now what is left.
-    #[error("an object was deleted that can't be read")]
+    /// An unreadable object was deleted. Only a list can show which objects remain.
+    #[error("an unreadable object was deleted")]
     UnreadableDeletion,
 }
 
@@ -34,10 +37,10 @@ impl Error {
     }
 }
 
-/// Reads a page. What is wrong with single objects is added to `problems`, a sentence for each.
+/// Decodes a page. Adds a sentence to `problems` for each problem of an object.
 ///
 /// # Errors
-/// If it is no list.
+/// If it is not a list.
 pub fn page<D: Decode>(
     decoder: &mut D,
     body: &[u8],
@@ -56,10 +59,10 @@ pub fn page<D: Decode>(
     })
 }
 
-/// Reads a line. What is wrong with its object is added to `problems`, a sentence for each.
+/// Decodes a line. Adds a sentence to `problems` for each problem of its object.
 ///
 /// # Errors
-/// If it is no line of a watch, or an ERROR event, or one that only a list can make up for.
+/// If it is not a line of a watch, is an ERROR event, or requires a new list.
 pub fn line<D: Decode>(
     decoder: &mut D,
     bytes: &[u8],
@@ -101,7 +104,7 @@ pub fn line<D: Decode>(
     }
 }
 
-/// `is_exact`: nothing in the text stands for bytes that are no UTF-8.
+/// `is_exact`: the text has no replacements for bytes that are not UTF-8.
 fn decode<D: Decode>(
     decoder: &mut D,
     object: &str,
@@ -109,18 +112,18 @@ fn decode<D: Decode>(
     problems: &mut Vec<String>,
 ) -> Option<D::Item> {
     if !is_exact && object.contains(char::REPLACEMENT_CHARACTER) {
-        problems.push(format!("{}: bytes that are no UTF-8 are read as U+FFFD", name(object)));
+        problems.push(format!("{}: bytes that are not UTF-8 are read as U+FFFD", name(object)));
     }
     match decoder.decode(object.as_bytes()) {
         Ok(item) => Some(item),
         Err(error) => {
-            problems.push(format!("{error}; it is passed over"));
+            problems.push(format!("{error}; the object is ignored"));
             None
         }
     }
 }
 
-/// Namespace and name, as far as they can be read.
+/// The namespace and name of an object, as far as they can be read.
 fn name(object: &str) -> String {
     let meta = convert::meta(object.as_bytes());
     meta.map_or_else(|_| "an object without a name".to_owned(), |meta| meta.to_string())
@@ -139,32 +142,36 @@ mod tests {
         (line.map_err(|error| error.to_string()), problems)
     }
 
-    /// C1, C4: what is wrong with an object names it; the line still counts.
+    /// C1, C4: a problem names its object, and the line still counts.
     #[test]
     fn a_problem_names_its_object() {
         let (line, problems) = read(
-            b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":\"\xff\"}}}}\n",
+            b"{\"type\":\"ADDED\",\"object\":\
+              {\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":\"\xff\"}}}}\n",
         );
         assert!(matches!(line, Ok(Line::Added { version, .. }) if version.is_empty()));
         let expected =
-            ["n: it has no resourceVersion", "n: bytes that are no UTF-8 are read as U+FFFD"];
+            ["n: it has no resourceVersion", "n: bytes that are not UTF-8 are read as U+FFFD"];
         assert_eq!(problems, expected);
         let (line, problems) =
             read(br#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#);
         assert_eq!(line, Ok(Line::Unreadable { version: "7".to_owned() }));
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].ends_with("; it is passed over"), "{problems:?}");
+        assert!(problems[0].ends_with("; the object is ignored"), "{problems:?}");
     }
 
-    /// C1: a line that a watch can't go on behind is an error, whose words are a sentence.
+    /// C1: a line after which a watch can't continue is an error with a readable text.
     #[test]
-    fn a_line_that_is_of_no_use_is_an_error() {
+    fn an_unusable_line_is_an_error() {
         for (line, expected) in [
-            (r#"{"type":"ERROR","object":{"code":500,"message":"etcd is away"}}"#, "etcd is away"),
+            (
+                r#"{"type":"ERROR","object":{"code":500,"message":"etcd is unavailable"}}"#,
+                "etcd is unavailable",
+            ),
             (r#"{"type":"ERROR","object":{"code":504}}"#, "the server answered 504"),
             (
                 r#"{"type":"DELETED","object":{"metadata":{"resourceVersion":"7"}}}"#,
-                "an object was deleted that can't be read",
+                "an unreadable object was deleted",
             ),
             (
                 r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#,
@@ -173,7 +180,7 @@ mod tests {
         ] {
             assert_eq!(read(line.as_bytes()).0, Err(expected.to_owned()), "{line}");
         }
-        for line in ["", "{", "\u{fffd}", r#"{"type":"NEWS","object":{}}"#] {
+        for line in ["", "{", "\u{fffd}", r#"{"type":"OTHER","object":{}}"#] {
             assert!(read(line.as_bytes()).0.is_err(), "{line}");
         }
     }

@@ -1,4 +1,4 @@
-//! A watch against a server that speaks HTTP and misbehaves.
+//! A watch of an HTTP server that misbehaves.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,26 +21,26 @@ use super::*;
 use crate::client;
 use crate::decode::Revisions;
 
-/// Longest wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Maximum time to wait for a change.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the server says to one request.
+/// The answer to one request.
 #[derive(Clone)]
 struct Answer {
     code: u16,
     retry_after: Option<&'static str>,
     body: Vec<u8>,
     /// Whether the body stays open.
-    goes_on: bool,
+    stays_open: bool,
 }
 
 impl Answer {
     fn new(body: impl Into<Vec<u8>>) -> Self {
-        Self { code: 200, retry_after: None, body: body.into(), goes_on: false }
+        Self { code: 200, retry_after: None, body: body.into(), stays_open: false }
     }
 
     fn open(body: impl Into<Vec<u8>>) -> Self {
-        Self { goes_on: true, ..Self::new(body) }
+        Self { stays_open: true, ..Self::new(body) }
     }
 
     fn status(code: u16) -> Self {
@@ -49,21 +49,22 @@ impl Answer {
     }
 }
 
-/// Answers requests in turn, and keeps their parameters. What comes after the last answer is left open.
+/// Answers the requests in order and records their parameters. Requests beyond the last answer
+/// stay open.
 #[derive(Clone, Default)]
 struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    asked: Arc<Mutex<Vec<(Instant, String)>>>,
+    requests: Arc<Mutex<Vec<(Instant, String)>>>,
 }
 
 impl Script {
     fn answer(&self, query: &str) -> Answer {
-        self.asked.lock().unwrap().push((Instant::now(), query.to_owned()));
+        self.requests.lock().unwrap().push((Instant::now(), query.to_owned()));
         self.answers.lock().unwrap().pop_front().unwrap_or_else(|| Answer::open(""))
     }
 
-    /// What was asked for: `stream`, `watch` from a version, a page with its limit and token.
-    fn asked(&self) -> Vec<String> {
+    /// The requests: `stream`, `watch` with a version, `page` with a token.
+    fn requests(&self) -> Vec<String> {
         let short = |(_, query): &(Instant, String)| {
             let of = |name: &str| {
                 let mut pairs = form_urlencoded::parse(query.as_bytes());
@@ -79,7 +80,7 @@ impl Script {
                 (None, None, _, Some(token)) => format!("page {token}"),
             }
         };
-        self.asked.lock().unwrap().iter().map(short).collect()
+        self.requests.lock().unwrap().iter().map(short).collect()
     }
 
     async fn serve(self) -> SocketAddr {
@@ -108,7 +109,7 @@ fn response(
     answer: Answer,
 ) -> Response<StreamBody<impl futures::Stream<Item = Result<Frame<Bytes>, Infallible>>>> {
     let first = stream::iter([Ok(Frame::data(Bytes::from(answer.body)))]);
-    let rest = if answer.goes_on { stream::pending().boxed() } else { stream::empty().boxed() };
+    let rest = if answer.stays_open { stream::pending().boxed() } else { stream::empty().boxed() };
     let mut response = Response::builder().status(answer.code);
     if let Some(seconds) = answer.retry_after {
         response = response.header(http::header::RETRY_AFTER, seconds);
@@ -116,19 +117,19 @@ fn response(
     response.body(StreamBody::new(first.chain(rest))).unwrap()
 }
 
-struct Followed {
+struct TestWatch {
     changes: mpsc::Receiver<Change<RevisionObject>>,
     script: Script,
     metrics: Arc<Metrics>,
 }
 
-impl Followed {
-    /// Follows ControllerRevisions that a server answers for as the script says.
+impl TestWatch {
+    /// Watches ControllerRevisions of a server with these answers.
     async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
         let address = script.clone().serve().await;
-        let config = client::Config::of_test(&format!("http://{address}"));
+        let config = client::Config::for_test(&format!("http://{address}"));
         let (sender, changes) = mpsc::channel(100);
         let metrics = Arc::new(Metrics::default());
         let watch = Watch {
@@ -137,7 +138,7 @@ impl Followed {
             decoder: Revisions::default(),
             sender,
             wrap: |change| change,
-            contact: |_| None,
+            wrap_connection: |_| None,
             outages: OutageLog::default(),
             metrics: metrics.clone(),
         };
@@ -146,11 +147,12 @@ impl Followed {
     }
 
     async fn next(&mut self) -> Change<RevisionObject> {
-        let next = timeout(PATIENCE, self.changes.recv()).await;
-        next.unwrap_or_else(|_| panic!("nothing came; asked: {:?}", self.script.asked())).unwrap()
+        let next = timeout(TIMEOUT, self.changes.recv()).await;
+        next.unwrap_or_else(|_| panic!("no change; requests: {:?}", self.script.requests()))
+            .unwrap()
     }
 
-    /// The names of the list that comes next, and its version.
+    /// The names and the version of the next list.
     async fn list(&mut self) -> (Vec<String>, u64) {
         match self.next().await {
             Change::Reset { items, version } => (items.iter().map(name).collect(), version.0),
@@ -172,13 +174,14 @@ fn name(revision: &RevisionObject) -> String {
 }
 
 fn revision(name: &str, version: u64) -> String {
-    format!(
-        r#"{{"kind":"ControllerRevision","metadata":{{"name":"{name}","namespace":"ns","uid":"{name}-uid","resourceVersion":"{version}"}},"data":{{"x":"?"}},"revision":1}}"#
-    )
+    let identity = format!(r#""name":"{name}","namespace":"ns","uid":"{name}-uid""#);
+    let metadata = format!(r#"{{{identity},"resourceVersion":"{version}"}}"#);
+    let rest = r#""data":{"x":"?"},"revision":1"#;
+    format!(r#"{{"kind":"ControllerRevision","metadata":{metadata},{rest}}}"#)
 }
 
-/// The text with its question marks as bytes that are no UTF-8.
-fn spoilt(text: &str) -> Vec<u8> {
+/// The text with its question marks as bytes that are not UTF-8.
+fn with_invalid_utf8(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect()
 }
 
@@ -196,39 +199,37 @@ fn error(code: u16, message: &str) -> String {
 }
 
 fn page(items: &[String], version: u64, token: &str) -> String {
-    format!(
-        r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":[{}]}}"#,
-        items.join(",")
-    )
+    let metadata = format!(r#"{{"resourceVersion":"{version}","continue":"{token}"}}"#);
+    format!(r#"{{"kind":"List","metadata":{metadata},"items":[{}]}}"#, items.join(","))
 }
 
-/// C1: finding 1. A server on an old etcd answers each streaming list with 200 and an ERROR event, code 500: the list then
-/// comes in pages.
+/// C1: a server on an old etcd answers each streaming list with 200 and an ERROR event
+/// of code 500; then the list is requested in pages.
 #[tokio::test]
 async fn a_streaming_list_that_ends_in_an_error_event_is_followed_by_pages() {
     let message = "the required storage feature RequestWatchProgress is disabled";
     let failing = Answer::new(error(500, message));
     let pages = Answer::new(page(&[revision("a", 3)], 7, ""));
-    let mut followed = Followed::start([failing.clone(), pages]).await;
-    assert_eq!(followed.list().await, (vec!["a".to_owned()], 7));
-    assert_eq!(followed.script.asked()[..2], ["stream", "page"]);
+    let mut watch = TestWatch::start([failing.clone(), pages]).await;
+    assert_eq!(watch.list().await, (vec!["a".to_owned()], 7));
+    assert_eq!(watch.script.requests()[..2], ["stream", "page"]);
 }
 
-/// C1, C4: finding 5. In a page, bytes that are no UTF-8 and an object that can't be decoded are reported; the others
-/// count.
+/// C1, C4: in a page, bytes that are not UTF-8 and an object that can't be decoded are
+/// reported; the other objects count.
 #[tokio::test]
-async fn what_can_not_be_read_in_a_page_is_reported_and_stops_nothing_else() {
+async fn unreadable_objects_in_a_page_are_reported_and_ignored() {
     let items = [revision("a", 3), r#"{"metadata":{"name":7}}"#.to_owned(), revision("b", 4)];
-    let pages = Answer::new(spoilt(&page(&items, 7, "")));
-    let mut followed = Followed::start([Answer::status(400), pages]).await;
-    assert_eq!(followed.list().await, (vec!["a".to_owned(), "b".to_owned()], 7));
-    assert_eq!(followed.unreadable(), 3);
+    let pages = Answer::new(with_invalid_utf8(&page(&items, 7, "")));
+    let mut watch = TestWatch::start([Answer::status(400), pages]).await;
+    assert_eq!(watch.list().await, (vec!["a".to_owned(), "b".to_owned()], 7));
+    assert_eq!(watch.unreadable(), 3);
 }
 
-/// C1, C4: finding 5. In a watch, bytes that are no UTF-8, an object that can't be decoded and one without a
-/// resourceVersion are reported; the lines after them count.
+/// C1, C4: in a watch, bytes that are not UTF-8, an object that can't be decoded and one
+/// without a resourceVersion are reported; the later lines count.
 #[tokio::test]
-async fn what_can_not_be_read_in_a_watch_is_reported_and_stops_nothing_else() {
+async fn unreadable_objects_in_a_watch_are_reported_and_ignored() {
     let nameless = r#"{"metadata":{"resourceVersion":"9"}}"#;
     let unversioned = r#"{"metadata":{"name":"b","namespace":"ns","uid":"b-uid"}}"#;
     let lines = [
@@ -238,37 +239,37 @@ async fn what_can_not_be_read_in_a_watch_is_reported_and_stops_nothing_else() {
         line("ADDED", unversioned),
         line("ADDED", &revision("c", 10).replace('?', "!")),
     ];
-    let mut followed = Followed::start([Answer::open(spoilt(&lines.concat()))]).await;
-    assert_eq!(followed.list().await, (vec![], 7));
+    let mut watch = TestWatch::start([Answer::open(with_invalid_utf8(&lines.concat()))]).await;
+    assert_eq!(watch.list().await, (vec![], 7));
     for (expected, at) in [("a", 8), ("", 9), ("b", 9), ("c", 10)] {
-        let change = followed.next().await;
+        let change = watch.next().await;
         assert_eq!(change.version(), ResourceVersion(at), "{change:?}");
         match change {
             Change::Applied { item, .. } => assert_eq!(name(&item), expected),
             change => assert_eq!((change, ""), (Change::Reached(ResourceVersion(9)), expected)),
         }
     }
-    assert_eq!(followed.unreadable(), 3);
-    assert_eq!(followed.script.asked(), ["stream"]);
+    assert_eq!(watch.unreadable(), 3);
+    assert_eq!(watch.script.requests(), ["stream"]);
 }
 
-/// C1: finding 5. A watch that fails three times at one resourceVersion begins with a list: an ERROR event, a refusal and
-/// a line that is no JSON all count.
+/// C1: a watch that fails three times at one resourceVersion is replaced by a list. An
+/// ERROR event, a refusal and a line that is not JSON all count.
 #[tokio::test]
-async fn a_watch_that_fails_three_times_at_one_version_begins_with_a_list() {
-    let mut followed = Followed::start([
+async fn a_watch_that_fails_three_times_at_one_version_is_replaced_by_a_list() {
+    let mut watch = TestWatch::start([
         Answer::new(end(7) + &error(500, "etcd")),
         Answer::status(500),
         Answer::new("what is this?\n"),
         Answer::open(line("ADDED", &revision("a", 8)) + &end(9)),
     ])
     .await;
-    assert_eq!(followed.list().await, (vec![], 7));
-    assert_eq!(followed.list().await, (vec!["a".to_owned()], 9));
-    assert_eq!(followed.script.asked(), ["stream", "watch 7", "watch 7", "stream"]);
+    assert_eq!(watch.list().await, (vec![], 7));
+    assert_eq!(watch.list().await, (vec!["a".to_owned()], 9));
+    assert_eq!(watch.script.requests(), ["stream", "watch 7", "watch 7", "stream"]);
 }
 
-/// C1: finding 7. What changes and what is deleted before the end bookmark of a streaming list counts.
+/// C1: changes and deletions before the end bookmark of a streaming list count.
 #[tokio::test]
 async fn changes_and_deletions_within_a_streaming_list_count() {
     let lines = [
@@ -279,33 +280,34 @@ async fn changes_and_deletions_within_a_streaming_list_count() {
         line("DELETED", &revision("a", 7)),
         end(8),
     ];
-    let mut followed = Followed::start([Answer::open(lines.concat())]).await;
-    let (mut names, version) = followed.list().await;
+    let mut watch = TestWatch::start([Answer::open(lines.concat())]).await;
+    let (mut names, version) = watch.list().await;
     names.sort();
     assert_eq!((names, version), (vec!["b".to_owned(), "c".to_owned()], 8));
 }
 
-/// C1: finding 19. A list whose continue token expires begins anew, and comes in one piece if that happens again.
+/// C1: a list whose continue token expires starts over, the second time without pages.
 #[tokio::test]
-async fn a_list_whose_token_expires_twice_comes_in_one_piece() {
+async fn a_list_whose_token_expires_twice_is_requested_without_pages() {
     let first = Answer::new(page(&[revision("a", 3)], 7, "t"));
     let whole = Answer::new(page(&[revision("a", 3), revision("b", 4)], 9, ""));
     let expired = Answer::status(410);
     let answers =
         [Answer::status(400), first.clone(), expired.clone(), first.clone(), expired, whole];
-    let mut followed = Followed::start(answers).await;
-    assert_eq!(followed.list().await, (vec!["a".to_owned(), "b".to_owned()], 9));
-    let asked = ["stream", "page", "page t", "page", "page t", "list"];
-    assert_eq!(followed.script.asked()[..6], asked);
+    let mut watch = TestWatch::start(answers).await;
+    assert_eq!(watch.list().await, (vec!["a".to_owned(), "b".to_owned()], 9));
+    let requests = ["stream", "page", "page t", "page", "page t", "list"];
+    assert_eq!(watch.script.requests()[..6], requests);
 }
 
-/// C1, C64: a server that asks for a pause (429, Retry-After) gets it, and is then asked the same again.
+/// C1, C64: a pause that a server asks for (429, Retry-After) is kept, then the request is
+/// repeated.
 #[tokio::test]
-async fn retry_after_is_honoured() {
+async fn retry_after_is_respected() {
     let busy = Answer { retry_after: Some("2"), ..Answer::status(429) };
-    let mut followed = Followed::start([busy, Answer::open(end(7))]).await;
-    assert_eq!(followed.list().await, (vec![], 7));
-    assert_eq!(followed.script.asked(), ["stream", "stream"]);
-    let asked = followed.script.asked.lock().unwrap();
-    assert!(asked[1].0 - asked[0].0 >= Duration::from_secs(2));
+    let mut watch = TestWatch::start([busy, Answer::open(end(7))]).await;
+    assert_eq!(watch.list().await, (vec![], 7));
+    assert_eq!(watch.script.requests(), ["stream", "stream"]);
+    let requests = watch.script.requests.lock().unwrap();
+    assert!(requests[1].0 - requests[0].0 >= Duration::from_secs(2));
 }

@@ -1,4 +1,4 @@
-//! The JSON around the objects of lists and watches. The objects themselves stay bytes, for their decoders.
+//! The JSON around the objects of lists and watches. The objects stay bytes for their decoders.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::machine::End;
 
 /// A page of a list.
 #[derive(Deserialize)]
-pub struct List<'a> {
+pub(super) struct List<'a> {
     pub metadata: ListMeta,
     #[serde(borrow, default)]
     pub items: Option<Vec<&'a RawValue>>,
@@ -18,7 +18,7 @@ pub struct List<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListMeta {
+pub(super) struct ListMeta {
     pub resource_version: Option<String>,
     #[serde(rename = "continue")]
     pub continue_token: Option<String>,
@@ -26,14 +26,14 @@ pub struct ListMeta {
 
 /// One line of a watch.
 #[derive(Deserialize)]
-pub struct Envelope<'a> {
+pub(super) struct Envelope<'a> {
     #[serde(rename = "type")]
     pub event: EventType,
     #[serde(borrow)]
     pub object: &'a RawValue,
 }
 
-/// What a server says of a request that it refuses, as an answer or as an ERROR event.
+/// A server's refusal of a request, as an answer or as an ERROR event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -54,8 +54,8 @@ impl Status {
     pub fn end(&self) -> End {
         match self.code {
             410 => End::Expired,
-            400 | 422 => End::Refused,
-            429 => End::Unavailable,
+            400 | 422 => End::Unsupported,
+            429 => End::RetryLater,
             _ => End::Failed,
         }
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Status {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum EventType {
+pub(super) enum EventType {
     Added,
     Modified,
     Deleted,
@@ -77,9 +77,9 @@ pub enum EventType {
     Error,
 }
 
-/// Cuts a line into its type and its object without reading the object, if it is spelt as Go spells it:
-/// the type first, the object last. Most of a watch's bytes are then read once, by the object's decoder.
-pub fn split(line: &str) -> Option<(EventType, &str)> {
+/// Splits a line into its type and its object without parsing the object, if it is written as Go
+/// writes it: the type first, the object last. Most bytes of a watch are then parsed only once.
+pub(super) fn split(line: &str) -> Option<(EventType, &str)> {
     let (event, rest) = line.trim_ascii_end().strip_prefix("{\"type\":\"")?.split_once('"')?;
     let object = rest.strip_prefix(",\"object\":")?.strip_suffix('}')?;
     let event = match event {
@@ -93,16 +93,16 @@ pub fn split(line: &str) -> Option<(EventType, &str)> {
     Some((event, object))
 }
 
-/// Reads an object's version, and nothing behind it; `None` if it has none.
+/// The resourceVersion of an object; `None` if it has none. Parses nothing behind it.
 ///
 /// # Errors
-/// If what stands before it is no JSON, or it is no text.
-pub fn version(object: &str) -> Result<Option<String>, serde_json::Error> {
+/// If the text before it is not JSON, or if it is not a string.
+pub(super) fn version(object: &str) -> Result<Option<String>, serde_json::Error> {
     read_first(object, &["metadata", "resourceVersion"])
 }
 
-/// Does this bookmark end the initial events of a streaming list?
-pub fn ends_initial_events(bookmark: &str) -> bool {
+/// Whether this bookmark ends the initial events of a streaming list.
+pub(super) fn ends_initial_events(bookmark: &str) -> bool {
     let end =
         read_first::<String>(bookmark, &["metadata", "annotations", "k8s.io/initial-events-end"]);
     matches!(end, Ok(Some(end)) if end == "true")
@@ -112,11 +112,15 @@ pub fn ends_initial_events(bookmark: &str) -> bool {
 mod tests {
     use super::*;
 
-    const BOOKMARK: &str = r#"{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{}}"#;
+    const BOOKMARK: &str = concat!(
+        r#"{"kind":"Pod","metadata":{"resourceVersion":"9","#,
+        r#""annotations":{"k8s.io/initial-events-end":"true"}},"spec":{}}"#,
+    );
 
-    /// C1, C80: a line is cut where Go would have put its parts; one that is spelt otherwise is read in full.
+    /// C1, C80: a line is split where Go writes its parts; one that is written otherwise is not
+    /// split.
     #[test]
-    fn a_line_is_cut_without_reading_its_object() {
+    fn a_line_is_split_without_parsing_its_object() {
         let line = format!("{{\"type\":\"BOOKMARK\",\"object\":{BOOKMARK}}}\n");
         assert_eq!(split(&line), Some((EventType::Bookmark, BOOKMARK)));
         let envelope: Envelope<'_> = serde_json::from_str(&line).unwrap();
@@ -124,7 +128,7 @@ mod tests {
         for other in [
             r#"{ "type": "ADDED", "object": {} }"#,
             r#"{"object":{},"type":"ADDED"}"#,
-            r#"{"type":"NEWS","object":{}}"#,
+            r#"{"type":"OTHER","object":{}}"#,
             "{",
             "",
         ] {
@@ -132,9 +136,10 @@ mod tests {
         }
     }
 
-    /// C1, C60: of an object only the version is read, wherever it stands; of a bookmark whether it ends a list, too.
+    /// C1, C60: only the version of an object is parsed, wherever it is, and the end of a streaming
+    /// list of a bookmark.
     #[test]
-    fn the_version_is_read_from_the_metadata_alone() {
+    fn only_the_version_of_an_object_is_parsed() {
         assert_eq!(version(BOOKMARK).unwrap().as_deref(), Some("9"));
         assert!(ends_initial_events(BOOKMARK));
         let last = r#"{"spec":{"a":[1]},"metadata":{"resourceVersion":"7"}}"#;

@@ -1,5 +1,7 @@
 //! Pods.
 
+use std::time::Duration;
+
 use super::labels::{HASH_LABEL, Labels, TEMPLATE_GENERATION_LABEL};
 use super::names::{Namespace, NodeName, PodName, RevisionHash, Uid};
 use super::time::Timestamp;
@@ -94,6 +96,37 @@ impl Readiness {
         match self {
             Self::NotReady => false,
             Self::ReadySince(_) | Self::Ready => true,
+        }
+    }
+
+    /// Whether the pod has been ready for at least `min_ready_seconds` at `now` (C54). See
+    /// [`available_at`](Self::available_at) for `first_seen`.
+    pub fn is_available(
+        self,
+        first_seen: Option<Timestamp>,
+        min_ready_seconds: u32,
+        now: Timestamp,
+    ) -> bool {
+        let is_due =
+            || self.available_at(first_seen, min_ready_seconds).is_some_and(|at| at <= now);
+        self.is_ready() && (min_ready_seconds == 0 || is_due())
+    }
+
+    /// When the pod becomes available, or became available, if it stays ready; `None` if that is
+    /// unknown. `first_seen` is the time at which the reader first observed this readiness: a
+    /// transition time later than that comes from a kubelet whose clock is ahead, and must not
+    /// delay a rollout, so `first_seen` replaces it.
+    pub fn available_at(
+        self,
+        first_seen: Option<Timestamp>,
+        min_ready_seconds: u32,
+    ) -> Option<Timestamp> {
+        match self {
+            Self::NotReady | Self::Ready => None,
+            Self::ReadySince(since) => {
+                let since = first_seen.map_or(since, |seen| seen.min(since));
+                Some(since + Duration::from_secs(min_ready_seconds.into()))
+            }
         }
     }
 }

@@ -1,105 +1,119 @@
-//! The full story of one node.
+//! One node in full.
 
 use everynode_core::api::{DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
+use everynode_core::daemon_set::InspectedPod;
 use everynode_core::placement::Reason;
 use serde::Serialize;
 
-use super::{Finding, Situation, View, rollout, situation};
+use super::finding::Finding;
+use super::{findings, problems, rollout_summary};
+use crate::controller_view::ControllerView;
+use crate::situation::Situation;
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
 
+/// Everything that is known about a DaemonSet on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeStory {
+pub struct NodeExplanation {
+    /// The DaemonSet's namespace.
     pub namespace: String,
+    /// The DaemonSet's name.
     pub name: String,
+    /// The node's name.
     pub node: String,
+    /// The value of the node's label `topology.kubernetes.io/zone`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// What is the matter with the node, if something is: not ready, cordoned.
+    /// Problems of the node itself: not ready, cordoned.
     pub node_notes: Vec<String>,
+    /// Whether the node should get a pod.
     pub should_run: bool,
+    /// Whether a pod that runs there may stay.
     pub should_continue_running: bool,
-    /// Everything that speaks against a pod.
-    pub reasons: Vec<ReasonStory>,
+    /// Every reason against a pod.
+    pub reasons: Vec<ReasonDetail>,
+    /// The state of the node.
     pub situation: Situation,
+    /// The reason for the state.
     pub why: String,
+    /// What the controller does next on this node, or what the operator should do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The progress of the whole rollout, in one sentence.
     pub rollout: String,
-    pub pods: Vec<PodStory>,
+    /// The DaemonSet's pods on this node, and orphans that it will adopt.
+    pub pods: Vec<PodExplanation>,
+    /// Problems of the DaemonSet itself, and objects that could not be read.
     pub problems: Vec<String>,
 }
 
+/// One reason against a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ReasonStory {
+pub struct ReasonDetail {
+    /// The reason in one line.
     pub reason: String,
-    /// Whether a pod that is there has to go, too.
+    /// Whether an existing pod has to go, too.
     pub evicts: bool,
-    /// Of node affinity: each requirement, and what the node has.
+    /// For node affinity: each requirement compared with the node. Empty for other reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<AffinityCheck>,
 }
 
+/// One requirement of a node affinity term, compared with a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffinityCheck {
-    /// Which of the terms, counted from 1; one of them has to hold altogether.
+    /// The number of the term, counted from 1. At least one term has to match completely.
     pub term: usize,
+    /// The requirement, such as `disk In [ssd]`.
     pub requirement: String,
+    /// Whether the node meets the requirement.
     pub holds: bool,
+    /// The node's value; `None` if it has no such label.
     pub found: Option<String>,
 }
 
+/// One pod on the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodStory {
+pub struct PodExplanation {
+    /// The pod's name.
     pub name: String,
+    /// The time since the pod's creation.
     pub age_seconds: u64,
+    /// Whether the pod is of the current revision.
     pub current_revision: bool,
+    /// Whether the pod is available.
     pub available: bool,
+    /// The number of restarts of all containers.
     pub restarts: u32,
+    /// The state in a few words.
     pub state: String,
+    /// Whether the pod does not recover without intervention.
     pub failing: bool,
+    /// The message of the scheduler, the kubelet or the container.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The time until the pod is available if it stays ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_in_seconds: Option<u64>,
 }
 
-/// The story of one node; none if DaemonSet or node are not in the snapshot.
-pub fn node(
+/// Explains one node; `None` if the snapshot lacks the DaemonSet or the node.
+pub fn explain_node(
     snapshot: &Snapshot,
     key: &DaemonSetKey,
     node: &NodeName,
     now: Timestamp,
-) -> Option<NodeStory> {
+) -> Option<NodeExplanation> {
     let daemon_set = snapshot.daemon_sets.get(key)?.daemon_set.clone();
     let detail = snapshot.nodes.get(node)?;
-    let view = View::new(snapshot, daemon_set, now);
+    let view = ControllerView::new(snapshot, daemon_set, now);
     let inspection = view.inspect(node);
-    let id = view.known.nodes.id(node)?;
-    let reasons = view.known.state.reasons_against(id, &view.known.nodes);
-    let findings: Vec<(&NodeName, Finding)> =
-        snapshot.nodes.keys().map(|name| (name, situation::find(&view, name))).collect();
-    let Finding { situation, why, next, .. } = situation::find(&view, node);
-    let pods = inspection.pods.iter().map(|pod| {
-        let detail = view.pod(&pod.uid);
-        let created = detail.map_or(now, |detail| detail.pod.creation_timestamp);
-        let state = detail.map(|detail| &detail.state);
-        PodStory {
-            name: pod.name.to_string(),
-            age_seconds: now.since(created).as_secs(),
-            current_revision: pod.updated,
-            available: pod.available,
-            restarts: detail.map_or(0, |detail| detail.restarts),
-            state: state.map(ToString::to_string).unwrap_or_default(),
-            failing: state.is_some_and(PodState::is_failing),
-            message: state.map(message).unwrap_or_default(),
-            available_in_seconds: pod.available_at.map(|at| at.since(now).as_secs()),
-        }
-    });
-    Some(NodeStory {
+    let reasons = view.reasons_against(node);
+    let Finding { situation, why, next, .. } = Finding::of(&view, node);
+    Some(NodeExplanation {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
         node: node.to_string(),
@@ -107,19 +121,37 @@ pub fn node(
         node_notes: notes(&detail.health, detail.is_cordoned()),
         should_run: inspection.eligibility.should_run(),
         should_continue_running: inspection.eligibility.should_continue_running(),
-        reasons: reasons.iter().map(|reason| reason_story(reason, &detail.node)).collect(),
+        reasons: reasons.iter().map(|reason| reason_detail(reason, &detail.node)).collect(),
         situation,
         why,
         next,
-        rollout: rollout::waits_for(&view, &findings),
-        pods: pods.collect(),
-        problems: view.problems(),
+        rollout: rollout_summary(&view, &findings(&view)),
+        pods: inspection.pods.iter().map(|pod| pod_explanation(&view, pod)).collect(),
+        problems: problems::problems(&view),
     })
+}
+
+fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanation {
+    let now = view.now;
+    let detail = view.pod(&pod.uid);
+    let created = detail.map_or(now, |detail| detail.pod.creation_timestamp);
+    let state = detail.map(|detail| &detail.state);
+    PodExplanation {
+        name: pod.name.to_string(),
+        age_seconds: now.since(created).as_secs(),
+        current_revision: pod.updated,
+        available: pod.available,
+        restarts: detail.map_or(0, |detail| detail.restarts),
+        state: state.map(ToString::to_string).unwrap_or_default(),
+        failing: state.is_some_and(PodState::is_failing),
+        message: state.map(message).unwrap_or_default(),
+        available_in_seconds: pod.available_at.map(|at| at.since(now).as_secs()),
+    }
 }
 
 fn notes(health: &NodeHealth, is_cordoned: bool) -> Vec<String> {
     let health = match health {
-        NodeHealth::Ready | NodeHealth::Untold => None,
+        NodeHealth::Ready | NodeHealth::Unreported => None,
         NodeHealth::NotReady { message } => Some(format!("not ready: {message}")),
     };
     let cordoned =
@@ -127,7 +159,7 @@ fn notes(health: &NodeHealth, is_cordoned: bool) -> Vec<String> {
     health.into_iter().chain(cordoned).collect()
 }
 
-fn reason_story(reason: &Reason<'_>, node: &Node) -> ReasonStory {
+fn reason_detail(reason: &Reason<'_>, node: &Node) -> ReasonDetail {
     let checks = match reason {
         Reason::NodeAffinity { terms } => terms
             .iter()
@@ -139,7 +171,7 @@ fn reason_story(reason: &Reason<'_>, node: &Node) -> ReasonStory {
         | Reason::NamespaceNodeSelector { .. }
         | Reason::Taint(_) => Vec::new(),
     };
-    ReasonStory { reason: reason.to_string(), evicts: reason.evicts(), checks }
+    ReasonDetail { reason: reason.to_string(), evicts: reason.evicts(), checks }
 }
 
 fn affinity_checks(number: usize, term: &NodeSelectorTerm, node: &Node) -> Vec<AffinityCheck> {

@@ -1,28 +1,29 @@
-//! What differs between two objects, field by field.
+//! The differences between two objects, field by field.
 
 use serde::Serialize;
 use serde_json::Value;
 
+/// One field that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// Such as `spec.template.spec.containers[agent].image`.
+    /// The path of the field, such as `spec.template.spec.containers[agent].image`.
     pub field: String,
-    /// Absent: it is added.
+    /// The old value; absent if the field is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// Absent: it goes.
+    /// The new value; absent if the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
-/// Annotations that writing an object changes by itself.
+/// Annotations that the API server or kubectl changes on every write.
 const BOOKKEEPING: &[&str] = &[
     "deprecated.daemonset.template.generation",
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// What people set: labels, annotations and the spec.
+/// The differences in labels, annotations and the spec.
 pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     for (path, pointer) in [
@@ -87,7 +88,7 @@ fn named<'a>(items: &'a [Value], wanted: &str) -> Option<&'a Value> {
     items.iter().find(|item| name(item) == wanted)
 }
 
-/// Whether it is a list of containers, volumes, variables: things that are told apart by name.
+/// Whether every item has a name, as containers, volumes and variables do.
 fn are_named(items: &[Value]) -> bool {
     items.iter().all(|item| !name(item).is_empty())
 }
@@ -98,30 +99,31 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_change_is_told_by_the_field_that_differs() {
+    fn a_change_has_the_path_of_the_field_that_differs() {
         let object = |image: &str, extra: Value| {
-            json!({ "metadata": { "annotations": { "a.b/c": image, "deprecated.daemonset.template.generation": image } },
+            json!({ "metadata": { "annotations": {
+                    "a.b/c": image, "deprecated.daemonset.template.generation": image } },
                 "spec": { "template": { "spec": { "securityContext": extra,
                     "containers": [{ "name": "agent", "image": image }, { "name": "side" }] } } } })
         };
-        let told = changes(&object("v1", json!({})), &object("v2", Value::Null));
-        let fields: Vec<&str> = told.iter().map(|change| change.field.as_str()).collect();
+        let found = changes(&object("v1", json!({})), &object("v2", Value::Null));
+        let fields: Vec<&str> = found.iter().map(|change| change.field.as_str()).collect();
         assert_eq!(
             fields,
             ["metadata.annotations.\"a.b/c\"", "spec.template.spec.containers[agent].image"]
         );
-        assert_eq!((&told[1].from, &told[1].to), (&Some(json!("v1")), &Some(json!("v2"))));
+        assert_eq!((&found[1].from, &found[1].to), (&Some(json!("v1")), &Some(json!("v2"))));
         assert_eq!(changes(&object("v1", json!({})), &object("v1", Value::Null)), []);
     }
 
     #[test]
-    fn what_is_added_or_goes_is_told_once() {
+    fn an_added_or_removed_subtree_is_one_change() {
         let spec = |value: Value| json!({ "spec": value });
-        let told =
+        let found =
             changes(&spec(json!({ "a": { "b": 1 } })), &spec(json!({ "c": [{ "name": "x" }] })));
         let added =
             Change { field: "spec.c".into(), from: None, to: Some(json!([{ "name": "x" }])) };
         let gone = Change { field: "spec.a".into(), from: Some(json!({ "b": 1 })), to: None };
-        assert_eq!(told, [added, gone]);
+        assert_eq!(found, [added, gone]);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, beside what the forecast itself shows.
+//! What can go wrong when a DaemonSet is applied, besides what the simulation shows.
 
 use everynode_core::api::{
     DaemonSet, TaintEffect, Toleration, UpdateStrategy, default_tolerations,
@@ -6,43 +6,58 @@ use everynode_core::api::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::model::Model;
+use super::simulation::Simulation;
 use super::{NodeChanges, Proposal, Wave};
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
 
+/// Something that can go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Risk {
+    /// The kind of risk.
     pub kind: RiskKind,
+    /// The risk in one sentence.
     pub message: String,
-    /// Where, if not everywhere.
+    /// The names of the nodes concerned; empty if the risk concerns all nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
+/// The kinds of risks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RiskKind {
-    /// The object does not parse as it should.
+    /// A part of the object can't be parsed.
     Malformed,
+    /// No node gets a pod.
     NoNode,
+    /// With `maxSurge`, two pods with the same host port have to run on one node.
     HostPortWithSurge,
+    /// All pods are replaced at the same time.
     AllAtOnce,
+    /// Some nodes concerned are not ready.
     NodeNotReady,
+    /// Pods fail before the change already.
     AlreadyFailing,
+    /// With `OnDelete`, pods are not replaced automatically.
     OnDelete,
+    /// Neither `readinessProbe` nor `minReadySeconds` is set.
     NoReadinessProbe,
+    /// `priorityClassName` is not set.
     NoPriorityClass,
+    /// A toleration matches no taint of any node.
     TolerationMatchesNothing,
+    /// The template has the same meaning as before, so no pod is replaced.
     SameTemplate,
 }
 
+/// All risks of applying the proposal.
 pub(super) fn risks(
     snapshot: &Snapshot,
     proposal: &Proposal,
     nodes: &NodeChanges,
     waves: &[Wave],
-    model: &Model,
+    simulation: &Simulation,
 ) -> Vec<Risk> {
     let daemon_set = &proposal.object.daemon_set;
     let template = proposal.object.raw.template();
@@ -52,13 +67,13 @@ pub(super) fn risks(
         .iter()
         .map(|problem| everywhere(RiskKind::Malformed, problem.to_string()))
         .collect();
-    if model.desired() == 0 && !snapshot.nodes.is_empty() {
+    if simulation.desired() == 0 && !snapshot.nodes.is_empty() {
         risks.push(everywhere(
             RiskKind::NoNode,
-            "no node gets a pod: see `everynode explain` for the reasons",
+            "no node gets a pod: `everynode explain` shows the reasons",
         ));
     }
-    risks.extend(host_port_with_surge(daemon_set, model));
+    risks.extend(host_port_with_surge(daemon_set, simulation));
     risks.extend(all_at_once(waves, nodes));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
@@ -66,17 +81,18 @@ pub(super) fn risks(
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
             RiskKind::NoReadinessProbe,
-            "without readinessProbe and minReadySeconds a pod counts as available as soon as it runs: \
-             a version that breaks later goes through all nodes",
+            "without readinessProbe and minReadySeconds a pod counts as available as soon as it \
+             runs: a version that breaks later reaches all nodes",
         ));
     }
     if text(spec, "priorityClassName").is_empty() {
         risks.push(everywhere(
             RiskKind::NoPriorityClass,
-            "no priorityClassName: on a full node its pods stay pending, and are among the first to be evicted",
+            "no priorityClassName: on a full node its pods stay pending, and are among the first \
+             to be evicted",
         ));
     }
-    risks.extend(tolerations_for_nothing(snapshot, daemon_set));
+    risks.extend(unused_tolerations(snapshot, daemon_set));
     risks
 }
 
@@ -84,15 +100,16 @@ fn everywhere(kind: RiskKind, message: impl Into<String>) -> Risk {
     Risk { kind, message: message.into(), nodes: Vec::new() }
 }
 
-fn host_port_with_surge(daemon_set: &DaemonSet, model: &Model) -> Option<Risk> {
-    let ports = &model.usage().host_ports;
+fn host_port_with_surge(daemon_set: &DaemonSet, simulation: &Simulation) -> Option<Risk> {
+    let ports = &simulation.usage().host_ports;
     if !daemon_set.update_strategy.surges() || ports.is_empty() {
         return None;
     }
     let ports: Vec<String> =
         ports.iter().map(|port| format!("{}/{}", port.port, port.protocol)).collect();
     let message = format!(
-        "host port {} with maxSurge: old and new pod can't be on a node together; use maxUnavailable",
+        "host port {} with maxSurge: the old and the new pod can't run on the same node; use \
+         maxUnavailable",
         ports.join(", ")
     );
     Some(everywhere(RiskKind::HostPortWithSurge, message))
@@ -103,7 +120,7 @@ fn all_at_once(waves: &[Wave], nodes: &NodeChanges) -> Option<Risk> {
     let at_once = waves.iter().any(|wave| wave.nodes.len() == replaced);
     (replaced > 1 && at_once && nodes.keep.is_empty()).then(|| {
         let message =
-            format!("all {replaced} pods are replaced at once: none may be there for a while");
+            format!("all {replaced} pods are replaced at once: for a while none may be running");
         everywhere(RiskKind::AllAtOnce, message)
     })
 }
@@ -118,8 +135,10 @@ fn node_not_ready(snapshot: &Snapshot, nodes: &NodeChanges) -> Option<Risk> {
     found.sort();
     (!found.is_empty()).then(|| Risk {
         kind: RiskKind::NodeNotReady,
-        message: "nodes that are not ready: pods there neither start nor stop, and use up the rollout's budget"
-            .to_owned(),
+        message:
+            "nodes that are not ready: pods there neither start nor stop, and use the rollout's \
+                  budget"
+                .to_owned(),
         nodes: found,
     })
 }
@@ -142,7 +161,8 @@ fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> 
     nodes.sort();
     (!nodes.is_empty()).then(|| Risk {
         kind: RiskKind::AlreadyFailing,
-        message: "pods that fail already: the forecast takes it that new ones start".to_owned(),
+        message: "pods that already fail: the forecast assumes that their replacements start"
+            .to_owned(),
         nodes,
     })
 }
@@ -155,7 +175,7 @@ fn strategy_and_template(snapshot: &Snapshot, proposal: &Proposal) -> Option<Ris
     match (is_same, daemon_set.update_strategy) {
         (true, _) if is_changed => Some(everywhere(
             RiskKind::SameTemplate,
-            "the pod template means the same as before: no pod is replaced for it",
+            "the pod template has the same meaning as before: no pod is replaced",
         )),
         (false, UpdateStrategy::OnDelete) => Some(everywhere(
             RiskKind::OnDelete,
@@ -170,9 +190,9 @@ fn has_readiness_probe(spec: &Value) -> bool {
     containers.into_iter().any(|container| !container["readinessProbe"].is_null())
 }
 
-/// Tolerations of its own that no taint of any node needs. Those for taints that come and go by themselves
-/// are left out.
-fn tolerations_for_nothing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Risk> {
+/// A risk for each toleration of the template that matches no taint of any node. Tolerations of the
+/// taints that Kubernetes sets and removes are left out.
+fn unused_tolerations(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<Risk> {
     let placement = &daemon_set.template.placement;
     let defaults: Vec<Toleration> = default_tolerations(placement.host_network).collect();
     let matches_some = |toleration: &Toleration| {
@@ -186,10 +206,8 @@ fn tolerations_for_nothing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Vec<R
         .filter(|toleration| !toleration.key.starts_with("node.kubernetes.io/"))
         .filter(|toleration| !defaults.contains(toleration) && !matches_some(toleration))
         .map(|toleration| {
-            let message = format!(
-                "toleration {} matches no taint of any node here",
-                toleration_text(toleration)
-            );
+            let message =
+                format!("toleration {} matches no taint of any node", toleration_text(toleration));
             everywhere(RiskKind::TolerationMatchesNothing, message)
         })
         .collect()

@@ -1,12 +1,13 @@
-//! Conditions, as nodes and pods have them in their status.
+//! Conditions in the status of nodes and pods.
 
 use serde::Deserialize;
 
+/// One condition, as the API server writes it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Condition {
     #[serde(rename = "type")]
-    pub kind: String,
-    pub status: String,
-    pub message: Option<String>,
+    pub(super) kind: String,
+    pub(super) status: String,
+    pub(super) message: Option<String>,
 }

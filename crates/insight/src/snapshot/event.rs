@@ -1,17 +1,21 @@
-//! Events: what was told of an object, and when the last time.
+//! Events about DaemonSets.
 
 use everynode_core::api::Timestamp;
 use everynode_k8s::convert::timestamp;
 use serde::Deserialize;
 
+/// One event, which may stand for several occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDetail {
+    /// Whether the event's type is `Warning`.
     pub is_warning: bool,
+    /// The reason, such as `SuccessfulCreate`.
     pub reason: String,
+    /// The message.
     pub message: String,
-    /// So often it was told.
+    /// The number of occurrences, at least 1.
     pub count: u32,
-    /// The last time; none if it does not say.
+    /// The time of the last occurrence; `None` if the event has no valid time.
     pub at: Option<Timestamp>,
 }
 
@@ -43,8 +47,10 @@ struct WireSeries {
 }
 
 impl EventDetail {
+    /// Parses an event of either API version's form (`count` or `series`).
+    ///
     /// # Errors
-    /// If it has not the shape of an event.
+    /// If the JSON is not that of an event.
     pub(super) fn new(json: &[u8]) -> Result<Self, serde_json::Error> {
         let wire: WireEvent = serde_json::from_slice(json)?;
         let series = wire.series.unwrap_or_default();
@@ -70,7 +76,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_last_time_is_told_of_old_and_new_events() {
+    fn old_and_new_events_have_the_time_of_their_last_occurrence() {
         let at = |seconds: i64| Some(Timestamp::from_seconds(1_767_225_600 + seconds));
         for (event, expected) in [
             (json!({ "lastTimestamp": "2026-01-01T00:00:02Z", "count": 3 }), (at(2), 3)),

@@ -1,4 +1,4 @@
-//! Nodes: what decisions read, and what people want to know besides.
+//! Nodes: the fields that decisions read, and those that answers report.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,34 @@ use serde_json::{Value, json};
 
 use super::condition::Condition;
 
+/// The label with the name of a node's zone.
 pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
+/// One node of a snapshot.
 #[derive(Clone, Debug)]
 pub struct NodeDetail {
+    /// The fields that the core reads.
     pub node: Node,
+    /// The node's condition `Ready`.
     pub health: NodeHealth,
-    /// What it has to give, with nothing taken yet. `spec.unschedulable` (cordoned) is there, too.
+    /// The allocatable resources with no pod placed yet, and `spec.unschedulable`.
     pub room: Room,
-    /// Whether it says at all what it has to give.
-    pub tells_allocatable: bool,
+    /// Whether the node's status contains allocatable resources.
+    pub reports_allocatable: bool,
 }
 
-/// The node's condition `Ready`.
+/// The state of a node's condition `Ready`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeHealth {
+    /// The condition is `True`.
     Ready,
-    /// False or Unknown, with its message.
+    /// The condition is `False` or `Unknown`.
     NotReady {
+        /// The condition's message.
         message: String,
     },
-    /// There is no such condition, as of a node in a file.
-    Untold,
+    /// The node has no such condition, for example because it comes from a file.
+    Unreported,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,7 +60,7 @@ struct WireStatus {
 }
 
 impl NodeDetail {
-    /// `json` is what `node` was read from; a part of it that does not parse counts as not there.
+    /// `json` is the source of `node`. A part of it that can't be parsed counts as absent.
     pub(super) fn new(node: Node, json: &[u8]) -> Self {
         let wire: WireNode = serde_json::from_slice(json).unwrap_or_default();
         let conditions = wire.status.conditions.unwrap_or_default();
@@ -64,16 +70,18 @@ impl NodeDetail {
         });
         Self {
             health: health(conditions),
-            tells_allocatable: wire.status.allocatable.is_some_and(|amounts| !amounts.is_empty()),
+            reports_allocatable: wire.status.allocatable.is_some_and(|amounts| !amounts.is_empty()),
             room: Room::new(node.clone(), &object),
             node,
         }
     }
 
+    /// The node's zone, from its label.
     pub fn zone(&self) -> Option<&str> {
         self.node.labels.get(ZONE_LABEL).map(|zone| &**zone)
     }
 
+    /// Whether `spec.unschedulable` is set.
     pub const fn is_cordoned(&self) -> bool {
         self.room.unschedulable
     }
@@ -81,7 +89,7 @@ impl NodeDetail {
 
 fn health(conditions: Vec<Condition>) -> NodeHealth {
     match conditions.into_iter().find(|condition| condition.kind == "Ready") {
-        None => NodeHealth::Untold,
+        None => NodeHealth::Unreported,
         Some(ready) if ready.status == "True" => NodeHealth::Ready,
         Some(ready) => NodeHealth::NotReady { message: ready.message.unwrap_or_default() },
     }

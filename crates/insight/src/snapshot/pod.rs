@@ -1,9 +1,9 @@
-//! Pods: what decisions read, and what people want to know besides.
+//! Pods: the fields that decisions read, and those that answers report.
 
 use std::fmt;
 use std::time::Duration;
 
-use everynode_core::api::{NodeName, Pod, PodPhase, Readiness};
+use everynode_core::api::{DaemonSet, NodeName, Pod, PodPhase, Readiness, Timestamp};
 use everynode_k8s::convert::Interner;
 use everynode_k8s::fit::Usage;
 use serde::Deserialize;
@@ -13,62 +13,85 @@ use serde_json::value::RawValue;
 
 use super::condition::Condition;
 
-/// A pod of a DaemonSet, or an orphan.
+/// A pod of a DaemonSet, or one without a controller.
 #[derive(Clone, Debug)]
 pub struct PodDetail {
+    /// The fields that the core reads.
     pub pod: Pod,
+    /// The pod's state.
     pub state: PodState,
-    /// Of all its containers.
+    /// The number of restarts of all containers.
     pub restarts: u32,
-    /// From its creation until it was ready; unknown if a container has restarted since, or it is not.
+    /// The time from the pod's creation until it was ready. `None` if the pod is not ready, or a
+    /// container has restarted since.
     pub start_up: Option<Duration>,
+    /// The resources and host ports that the pod requests.
     pub usage: Usage,
 }
 
-/// What a pod is doing, as one thing: what matters most.
+/// The state of a pod as a whole: of several states that its containers are in, the most important.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodState {
-    /// No node yet. The scheduler's words, if it has said any.
+    /// The pod has no node yet.
     Unscheduled {
+        /// The scheduler's message; empty if it has not tried yet.
         message: String,
     },
-    /// A container does not run: it is being made, or can't be.
-    Waiting(Container),
-    /// All containers run, and not all are ready.
+    /// A container does not run: it is starting, or it can't start.
+    Waiting(WaitingContainer),
+    /// All containers run, but some are not ready.
     NotReady {
+        /// The names of the containers that are not ready.
         containers: Vec<String>,
     },
+    /// The pod is ready.
     Ready,
-    /// It is being deleted.
+    /// The pod is being deleted.
     Terminating,
+    /// The pod's phase is `Failed`.
     Failed {
+        /// `status.reason`, such as `Evicted`.
         reason: String,
+        /// `status.message`.
         message: String,
     },
+    /// The pod's phase is `Succeeded`.
     Succeeded,
-    /// Its kubelet is not heard of.
+    /// The pod's phase is `Unknown`: its kubelet does not report.
     Unknown,
 }
 
+/// A container that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Container {
+pub struct WaitingContainer {
+    /// The container's name.
     pub name: String,
     /// `CrashLoopBackOff`, `ImagePullBackOff`, `ContainerCreating` …
     pub reason: String,
+    /// The kubelet's message.
     pub message: String,
-    /// How it ended the last time.
-    pub last_exit: Option<Exit>,
+    /// How the container ended the last time.
+    pub last_exit: Option<ContainerExit>,
 }
 
+/// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Exit {
+pub struct ContainerExit {
     /// `Error`, `OOMKilled` …
     pub reason: String,
+    /// The exit code of the container's process.
     pub exit_code: i32,
 }
 
+impl PodDetail {
+    /// Whether the pod counts as available at `now` under the DaemonSet's `minReadySeconds`.
+    pub fn is_available(&self, daemon_set: &DaemonSet, now: Timestamp) -> bool {
+        self.pod.readiness.is_available(Some(now), daemon_set.min_ready_seconds, now)
+    }
+}
+
 impl PodState {
-    /// Whether it won't get better just by waiting a moment.
+    /// Whether the pod does not recover without intervention.
     pub fn is_failing(&self) -> bool {
         match self {
             Self::Unscheduled { message } => !message.is_empty(),
@@ -77,15 +100,28 @@ impl PodState {
             Self::NotReady { .. } | Self::Ready | Self::Terminating | Self::Succeeded => false,
         }
     }
+
+    /// Whether the state of its node no longer matters: the pod is ready, or it has ended.
+    pub(crate) const fn is_settled(&self) -> bool {
+        match self {
+            Self::Ready | Self::Failed { .. } | Self::Succeeded => true,
+            Self::Unscheduled { .. }
+            | Self::Waiting(_)
+            | Self::NotReady { .. }
+            | Self::Terminating
+            | Self::Unknown => false,
+        }
+    }
 }
 
-impl Container {
+impl WaitingContainer {
     fn is_starting(&self) -> bool {
         matches!(self.reason.as_str(), "ContainerCreating" | "PodInitializing" | "")
     }
 }
 
-/// Only what is asked of it is taken apart: a plan reads the pods of all namespaces.
+/// `status` is parsed on demand: `plan` reads the pods of all namespaces, and needs the phase only
+/// of most of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WirePod<'a> {
@@ -151,7 +187,7 @@ struct WireTerminated {
 }
 
 impl PodDetail {
-    /// `json` is what `pod` was read from; a part of it that does not parse counts as not there.
+    /// `json` is the source of `pod`. A part of it that can't be parsed counts as absent.
     pub(super) fn new(pod: Pod, json: &[u8]) -> Self {
         let wire: WirePod = serde_json::from_slice(json).unwrap_or_default();
         let status: WireStatus = wire.status();
@@ -171,7 +207,7 @@ impl PodDetail {
     }
 }
 
-/// On which node a pod takes up how much; none if it is on none, or has ended.
+/// The node and the resource usage of a pod; `None` if it has no node, or has ended.
 pub(super) fn usage_on_node(json: &[u8], interner: &mut Interner) -> Option<(NodeName, Usage)> {
     let pod: WirePod = serde_json::from_slice(json).ok()?;
     let node = pod.spec["nodeName"].as_str().filter(|name| !name.is_empty())?;
@@ -207,15 +243,15 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
     let not_ready: Vec<String> =
         main.iter().filter(|container| !container.ready).map(|c| c.name.clone()).collect();
     let has_containers = !main.is_empty();
-    let mut waiting: Vec<Container> =
+    let mut waiting: Vec<WaitingContainer> =
         initial.into_iter().chain(main).filter_map(WireContainer::waiting).collect();
-    // One that fails says more than those that wait for it.
-    waiting.sort_by_key(Container::is_starting);
+    // A container that fails is the cause for those that wait for it.
+    waiting.sort_by_key(WaitingContainer::is_starting);
     match waiting.into_iter().next() {
         Some(container) => PodState::Waiting(container),
         None if pod.readiness.is_ready() => PodState::Ready,
         None if has_containers => PodState::NotReady { containers: not_ready },
-        None => PodState::Waiting(Container {
+        None => PodState::Waiting(WaitingContainer {
             name: String::new(),
             reason: "ContainerCreating".to_owned(),
             message: String::new(),
@@ -225,14 +261,14 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
 }
 
 impl WireContainer {
-    /// Why it does not run, if it does not and should.
-    fn waiting(self) -> Option<Container> {
+    /// Why the container does not run; `None` if it runs, or has completed.
+    fn waiting(self) -> Option<WaitingContainer> {
         let state = self.state.unwrap_or_default();
         let last_exit = self.last_state.and_then(|last| last.terminated).map(|t| t.exit());
         let (reason, message, last_exit) = match state {
             WireState { waiting: Some(waiting), .. } => {
                 let reason = waiting.reason.unwrap_or_default();
-                // Of another reason to wait an earlier exit is not the cause.
+                // For other reasons the earlier exit is not the cause.
                 let last_exit = last_exit.filter(|_| reason == "CrashLoopBackOff");
                 (reason, waiting.message, last_exit)
             }
@@ -242,14 +278,19 @@ impl WireContainer {
             }
             WireState { running: Some(_), .. } | WireState { .. } => return None,
         };
-        Some(Container { name: self.name, reason, message: message.unwrap_or_default(), last_exit })
+        Some(WaitingContainer {
+            name: self.name,
+            reason,
+            message: message.unwrap_or_default(),
+            last_exit,
+        })
     }
 }
 
 impl WireTerminated {
-    fn exit(&self) -> Exit {
+    fn exit(&self) -> ContainerExit {
         let reason = self.reason.clone().unwrap_or_else(|| "Error".to_owned());
-        Exit { reason, exit_code: self.exit_code }
+        ContainerExit { reason, exit_code: self.exit_code }
     }
 }
 
@@ -257,24 +298,24 @@ impl fmt::Display for PodState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unscheduled { message } if message.is_empty() => {
-                f.write_str("waits for the scheduler")
+                f.write_str("waiting for the scheduler")
             }
             Self::Unscheduled { .. } => f.write_str("can't be scheduled"),
             Self::Waiting(container) => container.fmt(f),
             Self::NotReady { containers } => {
-                write!(f, "runs, not ready ({})", containers.join(", "))
+                write!(f, "running, not ready ({})", containers.join(", "))
             }
             Self::Ready => f.write_str("ready"),
             Self::Terminating => f.write_str("terminating"),
             Self::Failed { reason, .. } if reason.is_empty() => f.write_str("failed"),
             Self::Failed { reason, .. } => write!(f, "failed: {reason}"),
-            Self::Succeeded => f.write_str("ended"),
-            Self::Unknown => f.write_str("unknown: its kubelet is not heard of"),
+            Self::Succeeded => f.write_str("succeeded"),
+            Self::Unknown => f.write_str("unknown: its kubelet does not report"),
         }
     }
 }
 
-impl fmt::Display for Container {
+impl fmt::Display for WaitingContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.reason.is_empty() { "waiting" } else { &self.reason })?;
         if !self.is_starting() {
@@ -290,7 +331,7 @@ impl fmt::Display for Container {
     }
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ContainerExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, exit code {}", self.reason, self.exit_code)
     }
@@ -304,7 +345,8 @@ mod tests {
 
     fn detail(node: Option<&str>, status: Value) -> PodDetail {
         let json = json!({
-            "metadata": { "name": "p", "namespace": "ns", "creationTimestamp": "2026-01-01T00:00:00Z" },
+            "metadata": { "name": "p", "namespace": "ns",
+                "creationTimestamp": "2026-01-01T00:00:00Z" },
             "spec": { "nodeName": node, "containers": [] },
             "status": status,
         })
@@ -316,11 +358,12 @@ mod tests {
     }
 
     fn container(name: &str, ready: bool, state: Value, last: Value) -> Value {
-        json!({ "name": name, "ready": ready, "restartCount": 2, "state": state, "lastState": last })
+        json!({ "name": name, "ready": ready, "restartCount": 2, "state": state,
+            "lastState": last })
     }
 
     #[test]
-    fn a_pod_is_told_by_what_matters_most() {
+    fn a_pod_has_its_most_important_state() {
         let creating = json!({ "waiting": { "reason": "PodInitializing" } });
         let crash =
             json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 40s" } });
@@ -329,24 +372,27 @@ mod tests {
         let done = json!({ "terminated": { "reason": "Completed", "exitCode": 0 } });
         let none = json!({});
         for (node, status, expected) in [
-            (None, json!({ "phase": "Pending" }), "waits for the scheduler"),
+            (None, json!({ "phase": "Pending" }), "waiting for the scheduler"),
             (
                 None,
                 json!({ "phase": "Pending", "conditions": [
-                    { "type": "PodScheduled", "status": "False", "message": "0/3 nodes are available" }] }),
+                    { "type": "PodScheduled", "status": "False",
+                        "message": "0/3 nodes are available" }] }),
                 "can't be scheduled",
             ),
             (Some("n"), json!({ "phase": "Pending" }), "ContainerCreating"),
             (
                 Some("n"),
                 json!({ "phase": "Pending",
-                    "initContainerStatuses": [container("init", false, crash.clone(), killed.clone())],
+                    "initContainerStatuses": [
+                        container("init", false, crash.clone(), killed.clone())],
                     "containerStatuses": [container("c", false, creating, none.clone())] }),
                 "CrashLoopBackOff of container init (OOMKilled, exit code 137)",
             ),
             (
                 Some("n"),
-                json!({ "phase": "Running", "containerStatuses": [container("c", false, killed, none.clone())] }),
+                json!({ "phase": "Running",
+                    "containerStatuses": [container("c", false, killed, none.clone())] }),
                 "OOMKilled of container c (exit code 137)",
             ),
             (
@@ -355,21 +401,23 @@ mod tests {
                     "initContainerStatuses": [container("init", true, done, none.clone())],
                     "containerStatuses": [container("c", false, running.clone(), none.clone()),
                         container("d", true, running, none)] }),
-                "runs, not ready (c)",
+                "running, not ready (c)",
             ),
             (Some("n"), json!({ "phase": "Failed", "reason": "Evicted" }), "failed: Evicted"),
-            (Some("n"), json!({ "phase": "Mystery" }), "unknown: its kubelet is not heard of"),
+            (Some("n"), json!({ "phase": "Mystery" }), "unknown: its kubelet does not report"),
         ] {
             assert_eq!(detail(node, status.clone()).state.to_string(), expected, "{status}");
         }
     }
 
     #[test]
-    fn the_time_to_start_up_is_known_of_pods_that_never_restarted() {
+    fn the_start_up_time_is_known_for_pods_that_never_restarted() {
         let ready = |restarts: u32| {
             json!({ "phase": "Running",
-                "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:08Z" }],
-                "containerStatuses": [{ "name": "c", "ready": true, "restartCount": restarts, "state": { "running": {} } }] })
+                "conditions": [{ "type": "Ready", "status": "True",
+                    "lastTransitionTime": "2026-01-01T00:00:08Z" }],
+                "containerStatuses": [{ "name": "c", "ready": true, "restartCount": restarts,
+                    "state": { "running": {} } }] })
         };
         let fresh = detail(Some("n"), ready(0));
         assert_eq!((fresh.state, fresh.start_up), (PodState::Ready, Some(Duration::from_secs(8))));

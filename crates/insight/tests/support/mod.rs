@@ -1,8 +1,8 @@
-//! Snapshots in few words.
+//! Builds snapshots for tests.
 #![allow(dead_code)]
 
 use everynode_core::api::{DaemonSetKey, Timestamp};
-use everynode_insight::snapshot::{Kind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::{Value, json};
 
 /// 2026-01-01T01:00:00Z, an hour after everything was created.
@@ -18,26 +18,26 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// So many healthy nodes, and no DaemonSet.
+    /// Healthy nodes, and no DaemonSet.
     pub fn with_nodes(count: usize) -> Self {
         let mut fixture = Self { snapshot: Snapshot::default() };
         for number in 1..=count {
-            fixture.add(Kind::Node, &node(&name_of_node(number)));
+            fixture.add(ObjectKind::Node, &node(&name_of_node(number)));
         }
         fixture
     }
 
-    pub fn add(&mut self, kind: Kind, object: &Value) {
+    pub fn add(&mut self, kind: ObjectKind, object: &Value) {
         self.snapshot.add(kind, object.to_string().as_bytes());
         assert_eq!(self.snapshot.problems, [""; 0]);
     }
 
-    /// A DaemonSet whose pods of that image are ready on these nodes since an hour.
+    /// Adds a DaemonSet whose pods have been ready on these nodes for an hour.
     pub fn run(&mut self, daemon_set: &Value, nodes: impl IntoIterator<Item = usize>) {
-        self.add(Kind::DaemonSet, daemon_set);
-        self.add(Kind::ControllerRevision, &revision(daemon_set, "old", 1));
+        self.add(ObjectKind::DaemonSet, daemon_set);
+        self.add(ObjectKind::ControllerRevision, &revision(daemon_set, "old", 1));
         for number in nodes {
-            self.add(Kind::Pod, &ready_pod(&name_of_node(number), "old"));
+            self.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), "old"));
         }
     }
 }
@@ -63,13 +63,15 @@ pub fn with(mut object: Value, change: impl FnOnce(&mut Value)) -> Value {
 
 pub fn daemon_set(image: &str) -> Value {
     json!({
-        "metadata": { "name": "agent", "namespace": "infra", "uid": "ds", "generation": 1, "resourceVersion": "10" },
+        "metadata": { "name": "agent", "namespace": "infra", "uid": "ds", "generation": 1,
+            "resourceVersion": "10" },
         "spec": {
             "selector": { "matchLabels": { "app": "agent" } },
             "template": {
                 "metadata": { "labels": { "app": "agent" } },
                 "spec": {
-                    "containers": [{ "name": "agent", "image": image, "readinessProbe": { "tcpSocket": { "port": 1 } } }],
+                    "containers": [{ "name": "agent", "image": image,
+                        "readinessProbe": { "tcpSocket": { "port": 1 } } }],
                     "priorityClassName": "system-node-critical",
                 },
             },
@@ -81,9 +83,11 @@ pub fn daemon_set(image: &str) -> Value {
 
 fn owned(name: &str, hash: &str) -> Value {
     json!({
-        "name": name, "namespace": "infra", "uid": name, "creationTimestamp": CREATED, "resourceVersion": "9",
+        "name": name, "namespace": "infra", "uid": name, "creationTimestamp": CREATED,
+        "resourceVersion": "9",
         "labels": { "app": "agent", "controller-revision-hash": hash },
-        "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "ds", "controller": true }],
+        "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
+            "uid": "ds", "controller": true }],
     })
 }
 
@@ -94,9 +98,10 @@ pub fn revision(daemon_set: &Value, hash: &str, number: i64) -> Value {
         "data": { "spec": { "template": template } } })
 }
 
-/// One that took eight seconds to be ready.
+/// A pod that became ready after eight seconds.
 pub fn ready_pod(node: &str, hash: &str) -> Value {
-    let conditions = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:08Z" }]);
+    let ready_at = "2026-01-01T00:00:08Z";
+    let conditions = json!([{ "type": "Ready", "status": "True", "lastTransitionTime": ready_at }]);
     pod(
         node,
         hash,

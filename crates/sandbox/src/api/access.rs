@@ -1,39 +1,50 @@
-//! What a request asks for in the words of RBAC, and its refusal in upstream's.
+//! The RBAC attributes of a request, and the check that its user has the right to make it.
 
 use http::Method;
 
+use super::call::AuthorizedCall;
 use super::query::Parameters;
 use super::route::{ResourcePath, Route};
-use super::shared::Shared;
-use crate::authorization::{self, Decision, Request, Target, User};
-use crate::store::{Details, Reason, Status};
+use super::shared::SharedCluster;
+use crate::authorization::{self, Attributes, Decision, RequestTarget, User};
+use crate::status::{Details, Reason, Status};
 
-/// Refuses what no role of the user's allows. What is asked and whether it is allowed is logged (at level `debug`), so that
-/// the rights that a program uses can be told.
-pub fn check(shared: &Shared, user: &User, request: &Request<'_>) -> Result<(), Status> {
-    // Masters ask most: without the lock that all requests share.
+/// Refuses a request that no role of the user allows. Logs the request and the decision at level
+/// `debug`, which shows the rights that a program uses.
+pub(crate) fn check(
+    shared: &SharedCluster,
+    user: &User,
+    attributes: &Attributes<'_>,
+) -> Result<(), Status> {
+    // Masters make most requests: decide them without the lock that all requests share.
     let decision = if user.is_master() {
         Decision::Allowed { reason: String::new() }
     } else {
-        shared.read(|store| authorization::authorize(store, user, request))
+        shared.read(|store| authorization::authorize(store, user, attributes))
     };
-    log(user, request, &decision);
+    log(user, attributes, &decision);
     match decision {
         Decision::Allowed { .. } => Ok(()),
-        Decision::Refused { reason } => Err(forbidden(user, request, &reason)),
+        Decision::Refused { reason } => Err(forbidden(user, attributes, &reason)),
     }
 }
 
-/// What a request to a route asks for.
-pub fn asked<'a>(
+/// The attributes of an authorized request.
+pub(crate) fn attributes_of(request: &AuthorizedCall) -> Attributes<'_> {
+    let call = &request.call;
+    attributes(&request.route, &request.path, &call.method, &call.parameters)
+}
+
+/// The attributes of a request to a route.
+pub(crate) fn attributes<'a>(
     route: &'a Route,
     path: &'a str,
     method: &Method,
     parameters: &'a Parameters,
-) -> Request<'a> {
+) -> Attributes<'a> {
     match route {
         Route::Resource(resource) => on_resource(resource, method, parameters),
-        _ => Request { verb: verb_of_path(method), target: Target::Path(path) },
+        _ => Attributes { verb: verb_of_path(method), target: RequestTarget::Path(path) },
     }
 }
 
@@ -41,7 +52,7 @@ fn on_resource<'a>(
     path: &'a ResourcePath,
     method: &Method,
     parameters: &'a Parameters,
-) -> Request<'a> {
+) -> Attributes<'a> {
     let named = path.name.as_deref();
     let verb = match (method, named) {
         (&Method::GET | &Method::HEAD, Some(_)) => "get",
@@ -59,11 +70,11 @@ fn on_resource<'a>(
         _ => None,
     };
     let name = named.or_else(selected).unwrap_or_default();
-    // A namespace is in itself.
+    // As upstream: the namespace of a namespace is its own name.
     let itself = (path.group.is_empty() && path.plural == "namespaces").then_some(named).flatten();
-    Request {
+    Attributes {
         verb,
-        target: Target::Resource {
+        target: RequestTarget::Resource {
             group: &path.group,
             resource: &path.plural,
             subresource: path.subresource.as_deref().unwrap_or_default(),
@@ -73,7 +84,7 @@ fn on_resource<'a>(
     }
 }
 
-/// Who may list one object by its name alone does so with a field selector.
+/// The name in a field selector: a user who may list one object by name needs such a selector.
 fn selected_name(field_selector: &str) -> Option<&str> {
     field_selector.split(',').find_map(|requirement| {
         let value = requirement.trim().strip_prefix("metadata.name=")?;
@@ -93,11 +104,11 @@ fn verb_of_path(method: &Method) -> &'static str {
     }
 }
 
-fn log(user: &User, request: &Request<'_>, decision: &Decision) {
+fn log(user: &User, attributes: &Attributes<'_>, decision: &Decision) {
     let allowed = matches!(decision, Decision::Allowed { .. });
-    let (user, verb) = (user.name.as_str(), request.verb);
-    match request.target {
-        Target::Resource { group, resource, subresource, namespace, name } => {
+    let (user, verb) = (user.name.as_str(), attributes.verb);
+    match attributes.target {
+        RequestTarget::Resource { group, resource, subresource, namespace, name } => {
             tracing::debug!(
                 user,
                 verb,
@@ -110,28 +121,29 @@ fn log(user: &User, request: &Request<'_>, decision: &Decision) {
                 "request"
             );
         }
-        Target::Path(path) => tracing::debug!(user, verb, path, allowed, "request"),
+        RequestTarget::Path(path) => tracing::debug!(user, verb, path, allowed, "request"),
     }
 }
 
-/// The refusal, in upstream's words.
-pub fn forbidden(user: &User, request: &Request<'_>, reason: &str) -> Status {
-    let (name, verb) = (&user.name, request.verb);
+/// 403 with upstream's message.
+pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
+    let (name, verb) = (&user.name, attributes.verb);
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    let (object, cause, details) = match request.target {
-        Target::Path(path) => {
+    let (object, cause, details) = match attributes.target {
+        RequestTarget::Path(path) => {
             let cause = format!("User {name:?} cannot {verb} path {path:?}");
             (String::new(), cause, Details::default())
         }
-        Target::Resource { group, resource, subresource, namespace, name: object } => {
+        RequestTarget::Resource { group, resource, subresource, namespace, name: object } => {
             let part =
                 if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
-            let place = match namespace {
+            let scope = match namespace {
                 "" => "at the cluster scope".to_owned(),
                 namespace => format!("in the namespace {namespace:?}"),
             };
             let cause = format!(
-                "User {name:?} cannot {verb} resource \"{resource}{part}\" in API group {group:?} {place}"
+                "User {name:?} cannot {verb} resource \"{resource}{part}\" in API group {group:?} \
+                 {scope}"
             );
             let qualified =
                 if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
@@ -161,7 +173,8 @@ mod tests {
     use super::*;
     use crate::api::{query, route};
 
-    /// S4, S12: each request is asked of RBAC as on a real server, and refused in its words.
+    /// S4, S12: requests have the attributes that they have on a real server, and are refused with
+    /// the same messages.
     #[test]
     fn requests_are_refused_in_upstreams_words() {
         let user = User { name: "bob".to_owned(), ..User::default() };
@@ -169,40 +182,46 @@ mod tests {
             (
                 Method::GET,
                 "/api/v1/namespaces/a/pods/p",
-                "pods \"p\" is forbidden: User \"bob\" cannot get resource \"pods\" in API group \"\" in the namespace \"a\"",
+                "pods \"p\" is forbidden: User \"bob\" cannot get resource \"pods\" in API group \
+                 \"\" in the namespace \"a\"",
             ),
             (
                 Method::GET,
                 "/apis/apps/v1/daemonsets?watch=1",
-                "daemonsets.apps is forbidden: User \"bob\" cannot watch resource \"daemonsets\" in API group \"apps\" at the cluster scope",
+                "daemonsets.apps is forbidden: User \"bob\" cannot watch resource \"daemonsets\" \
+                 in API group \"apps\" at the cluster scope",
             ),
             (
                 Method::GET,
                 "/api/v1/namespaces/a/secrets?fieldSelector=metadata.name%3Ds",
-                "secrets \"s\" is forbidden: User \"bob\" cannot list resource \"secrets\" in API group \"\" in the namespace \"a\"",
+                "secrets \"s\" is forbidden: User \"bob\" cannot list resource \"secrets\" in API \
+                 group \"\" in the namespace \"a\"",
             ),
             (
                 Method::PATCH,
                 "/apis/apps/v1/namespaces/a/daemonsets/d/status",
-                "daemonsets.apps \"d\" is forbidden: User \"bob\" cannot patch resource \"daemonsets/status\" in API group \"apps\" in the namespace \"a\"",
+                "daemonsets.apps \"d\" is forbidden: User \"bob\" cannot patch resource \
+                 \"daemonsets/status\" in API group \"apps\" in the namespace \"a\"",
             ),
             (
                 Method::GET,
                 "/api/v1/namespaces/a",
-                "namespaces \"a\" is forbidden: User \"bob\" cannot get resource \"namespaces\" in API group \"\" in the namespace \"a\"",
+                "namespaces \"a\" is forbidden: User \"bob\" cannot get resource \"namespaces\" in \
+                 API group \"\" in the namespace \"a\"",
             ),
             (
                 Method::DELETE,
                 "/api/v1/namespaces/a/pods",
-                "pods is forbidden: User \"bob\" cannot deletecollection resource \"pods\" in API group \"\" in the namespace \"a\"",
+                "pods is forbidden: User \"bob\" cannot deletecollection resource \"pods\" in API \
+                 group \"\" in the namespace \"a\"",
             ),
             (Method::POST, "/apis", "forbidden: User \"bob\" cannot post path \"/apis\""),
         ] {
             let (path, query) = url.split_once('?').unwrap_or((url, ""));
             let route = route::parse(path).expect("a path");
             let parameters = query::parse(query).expect("a query");
-            let request = asked(&route, path, &method, &parameters);
-            assert_eq!(forbidden(&user, &request, "").message, expected);
+            let attributes = attributes(&route, path, &method, &parameters);
+            assert_eq!(forbidden(&user, &attributes, "").message, expected);
         }
     }
 }

@@ -1,45 +1,53 @@
-//! Who asks: the one token of the kubeconfig, tokens of service accounts, and whom a request is made in the name of.
+//! Authentication: by the token in the kubeconfig or by the token of a service account, with
+//! impersonation.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
 use super::access;
-use super::server::unauthorized;
-use super::shared::Shared;
+use super::respond::unauthorized;
+use super::shared::SharedCluster;
 use super::token::Tokens;
-use crate::authorization::{AUTHENTICATED, MASTERS, Request, Target, User};
+use crate::authorization::{AUTHENTICATED, Attributes, MASTERS, RequestTarget, User};
 use crate::kind::SERVICE_ACCOUNT;
-use crate::store::Status;
+use crate::status::Status;
 
-/// Knows whom each token belongs to.
-pub struct Authenticator {
+/// Finds the user that a token belongs to.
+pub(crate) struct Authenticator {
     admin_token: String,
     pub tokens: Tokens,
 }
 
 impl Authenticator {
-    pub fn new(admin_token: String) -> Authenticator {
-        Authenticator { admin_token, tokens: Tokens::default() }
+    pub(crate) fn new(admin_token: String) -> Self {
+        Self { admin_token, tokens: Tokens::default() }
     }
 
-    /// None if the request says nothing of who makes it; what it says must be true.
-    pub fn identify(&self, shared: &Shared, headers: &HeaderMap) -> Result<Option<User>, Status> {
+    /// The user of a request; `None` for a request without credentials. Invalid credentials are an
+    /// error.
+    pub(crate) fn identify(
+        &self,
+        shared: &SharedCluster,
+        headers: &HeaderMap,
+    ) -> Result<Option<User>, Status> {
         let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
         let sent = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        let user = sent.and_then(|token| self.owner(shared, token)).ok_or_else(unauthorized)?;
-        act_as(shared, user, headers).map(Some)
+        let user =
+            sent.and_then(|token| self.user_of_token(shared, token)).ok_or_else(unauthorized)?;
+        impersonate(shared, user, headers).map(Some)
     }
 
-    fn owner(&self, shared: &Shared, token: &str) -> Option<User> {
+    fn user_of_token(&self, shared: &SharedCluster, token: &str) -> Option<User> {
         if bool::from(token.as_bytes().ct_eq(self.admin_token.as_bytes())) {
             return Some(admin());
         }
         let account = self.tokens.find(token)?;
-        // A token ends with its account: one of the same name has tokens of its own.
+        // A token is valid as long as its account exists: an account that was created again under
+        // the same name has another UID.
         let uid = shared.read(|store| {
             let found = store.find(&SERVICE_ACCOUNT, &account.namespace, &account.name)?;
             Some(found.uid().to_owned())
@@ -57,8 +65,9 @@ fn admin() -> User {
     }
 }
 
-/// Impersonation: whoever may be somebody else is, for this request.
-fn act_as(shared: &Shared, user: User, headers: &HeaderMap) -> Result<User, Status> {
+/// Applies the impersonation headers to a user who may impersonate the user, groups and UIDs in
+/// them.
+fn impersonate(shared: &SharedCluster, user: User, headers: &HeaderMap) -> Result<User, Status> {
     let all = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
         values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
@@ -71,8 +80,8 @@ fn act_as(shared: &Shared, user: User, headers: &HeaderMap) -> Result<User, Stat
         return Err(Status::bad_request("a group or uid is impersonated without a user"));
     };
     let may = |resource, group, namespace, name| {
-        let target = Target::Resource { group, resource, subresource: "", namespace, name };
-        access::check(shared, &user, &Request { verb: "impersonate", target })
+        let target = RequestTarget::Resource { group, resource, subresource: "", namespace, name };
+        access::check(shared, &user, &Attributes { verb: "impersonate", target })
     };
     let account = service_account(&name);
     match account {
@@ -98,7 +107,7 @@ fn act_as(shared: &Shared, user: User, headers: &HeaderMap) -> Result<User, Stat
     Ok(impersonated)
 }
 
-/// The namespace and name in `system:serviceaccount:NAMESPACE:NAME`.
+/// The namespace and the name in `system:serviceaccount:NAMESPACE:NAME`.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))

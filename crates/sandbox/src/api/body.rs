@@ -1,4 +1,4 @@
-//! Reads request bodies, within their bounds of size and time.
+//! Reads request bodies within limits of size and time.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -7,11 +7,15 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use super::serve::Limits;
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 
-/// The whole body. 413 as soon as it is known to be too large, 408's sense as a 504 if it does not
-/// come.
-pub async fn read(headers: &HeaderMap, body: Incoming, limits: &Limits) -> Result<Bytes, Status> {
+/// The whole body. Fails with 413 once the body is known to be too large, and with 504 if it does
+/// not arrive in time.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Incoming,
+    limits: &Limits,
+) -> Result<Bytes, Status> {
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())

@@ -1,5 +1,5 @@
-//! Request bodies into JSON trees, with every field that was named twice. Depth is bounded by the
-//! parsers: an endless nest of brackets is an error, not a stack overflow.
+//! Decodes request bodies into JSON trees and finds duplicate fields. The parsers limit the depth,
+//! so that a deeply nested body is an error and not a stack overflow.
 
 use std::fmt;
 
@@ -9,16 +9,17 @@ use serde_json::{Map, Value};
 use super::negotiate::Syntax;
 use super::protobuf;
 
-/// A body, and what a strict reader would say about it.
+/// A decoded body and the findings of strict decoding.
 #[derive(Debug, PartialEq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     pub value: Value,
-    /// `duplicate field "spec.selector"`: in upstream's words, in the order of the body.
+    /// Duplicate fields in the order of the body, in upstream's words:
+    /// `duplicate field "spec.selector"`.
     pub duplicates: Vec<String>,
 }
 
-/// Reads a body. The error is the parser's, with the place that it stopped at.
-pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
+/// Decodes a body. The error is that of the parser, with its position.
+pub(crate) fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
     let mut duplicates = Vec::new();
     let value = match syntax {
         Syntax::Json => json(bytes, &mut duplicates)?,
@@ -31,14 +32,14 @@ pub fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
 fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = Seed { path: &mut String::new(), duplicates };
-    let value = seed.deserialize(&mut deserializer).map_err(|error| words(bytes, &error))?;
-    deserializer.end().map_err(|error| words(bytes, &error))?;
+    let value = seed.deserialize(&mut deserializer).map_err(|error| go_message(bytes, &error))?;
+    deserializer.end().map_err(|error| go_message(bytes, &error))?;
     Ok(value)
 }
 
-/// What Go's reader says of it: the character that it stopped at, and where it stood. For the rest, such as bad numbers
-/// and escapes, the parser's own words.
-fn words(bytes: &[u8], error: &serde_json::Error) -> String {
+/// The message of Go's decoder for a syntax error: the unexpected character and its context. For
+/// other errors, such as bad numbers and escapes, the message of our parser.
+fn go_message(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }
@@ -48,7 +49,7 @@ fn words(bytes: &[u8], error: &serde_json::Error) -> String {
     let Some(stopped_at) = stopped_at.filter(|byte| byte.is_ascii_graphic()) else {
         return message;
     };
-    let place = match message.split(" at line ").next().unwrap_or_default() {
+    let position = match message.split(" at line ").next().unwrap_or_default() {
         "expected value" => "looking for beginning of value",
         "expected `,` or `]`" => "after array element",
         "expected `,` or `}`" => "after object key:value pair",
@@ -63,16 +64,16 @@ fn words(bytes: &[u8], error: &serde_json::Error) -> String {
         b'\'' => "\\'".to_owned(),
         other => char::from(*other).to_string(),
     };
-    format!("invalid character '{quoted}' {place}")
+    format!("invalid character '{quoted}' {position}")
 }
 
-/// YAML's parser refuses duplicate keys itself, as upstream's strict one does.
+/// The YAML parser itself refuses duplicate keys, as upstream's strict decoder does.
 fn yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     crate::yaml::document(text).map_err(|error| error.to_string())
 }
 
-/// More findings than anyone reads; the rest of them is not kept.
+/// Maximum number of duplicate fields that are reported.
 const DUPLICATES_MAX: usize = 100;
 
 struct Seed<'a> {
@@ -165,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// S4: a field named twice is found wherever it is; the last one counts.
+    /// S4: a duplicate field is found at any depth; the last value counts.
     #[test]
     fn duplicate_fields_are_found_with_their_path() {
         let body = br#"{"a":1,"b":[{"c":1,"c":2}],"a":3,"d":{"e":null,"e":[]}}"#;
@@ -177,7 +178,7 @@ mod tests {
         );
     }
 
-    /// S12: bodies that nest without end, stop short or are no text are errors.
+    /// S12: bodies that are nested too deep, truncated or not text are errors.
     #[test]
     fn hostile_bodies_are_errors() {
         let deep_json = "[".repeat(100_000);
@@ -197,9 +198,9 @@ mod tests {
         }
     }
 
-    /// S8: what is no JSON is told in the words of Go's reader.
+    /// S8: syntax errors have the messages of Go's decoder.
     #[test]
-    fn bad_json_is_told_as_go_tells_it() {
+    fn json_errors_have_the_messages_of_go() {
         for (body, expected) in [
             ("{\"a\":", "unexpected end of JSON input"),
             ("a: 1", "invalid character 'a' looking for beginning of value"),
@@ -218,14 +219,14 @@ mod tests {
 
     /// S4: a body may be YAML.
     #[test]
-    fn yaml_reads_as_json_does() {
+    fn yaml_parses_as_json() {
         let decoded = decode(b"a: 1\nb:\n- c: \"2\"\n- true\n", Syntax::Yaml).expect("valid YAML");
         assert_eq!(decoded.value, json!({"a": 1, "b": [{"c": "2"}, true]}));
     }
 
     proptest! {
         #[test]
-        fn what_serde_json_reads_is_read_alike(text in "[\\[\\]{}:,\"a-c0-9. ]{0,60}") {
+        fn the_decoder_agrees_with_serde_json(text in "[\\[\\]{}:,\"a-c0-9. ]{0,60}") {
             let ours = decode(text.as_bytes(), Syntax::Json).ok().map(|decoded| decoded.value);
             let theirs: Option<Value> = serde_json::from_str(&text).ok();
             prop_assert_eq!(ours, theirs);

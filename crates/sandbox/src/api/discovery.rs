@@ -1,21 +1,22 @@
-//! Discovery documents, made from the kind table (S3).
+//! Discovery documents, generated from the table of kinds (S3).
 
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, Kinds, Subresource, Verb};
 
-/// What the server says it is: a Kubernetes version that clients parse, with our name behind it.
-pub const GIT_VERSION: &str = "v1.36.2+everynode";
+/// The version of the server: a Kubernetes version that clients can parse, with a suffix of our
+/// own.
+pub(crate) const GIT_VERSION: &str = "v1.36.2+everynode";
 
-/// A group and version with its resources, in the order of the table.
-pub struct GroupVersion {
+/// A group and version of the API.
+pub(crate) struct GroupVersion {
     pub group: String,
     pub version: String,
 }
 
 impl GroupVersion {
     /// `v1`, `apps/v1`.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
         } else {
@@ -28,8 +29,8 @@ impl GroupVersion {
     }
 }
 
-/// Resources that are answered without being stored: reviews of who may do what.
-pub struct Virtual {
+/// /// A resource that is never stored: a review of the user and its permissions.
+pub(crate) struct ReviewResource {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
@@ -38,8 +39,8 @@ pub struct Virtual {
     pub namespaced: bool,
 }
 
-pub static VIRTUAL: &[Virtual] = &[
-    Virtual {
+pub(crate) static REVIEWS: &[ReviewResource] = &[
+    ReviewResource {
         group: "authentication.k8s.io",
         version: "v1",
         kind: "SelfSubjectReview",
@@ -47,7 +48,7 @@ pub static VIRTUAL: &[Virtual] = &[
         singular: "selfsubjectreview",
         namespaced: false,
     },
-    Virtual {
+    ReviewResource {
         group: "authorization.k8s.io",
         version: "v1",
         kind: "SelfSubjectAccessReview",
@@ -55,7 +56,7 @@ pub static VIRTUAL: &[Virtual] = &[
         singular: "selfsubjectaccessreview",
         namespaced: false,
     },
-    Virtual {
+    ReviewResource {
         group: "authorization.k8s.io",
         version: "v1",
         kind: "SelfSubjectRulesReview",
@@ -65,25 +66,25 @@ pub static VIRTUAL: &[Virtual] = &[
     },
 ];
 
-/// A group of nothing but the body of `pods/eviction`: where it is missing, `kubectl drain` deletes
-/// pods instead of evicting them.
+/// The group of the body of `pods/eviction`. Without it in discovery, `kubectl drain` deletes pods
+/// instead of evicting them.
 const POLICY: (&str, &str) = ("policy", "v1");
 
-/// All groups and versions, the core group first, each once.
-pub fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
+/// All groups and versions without duplicates, the core group first.
+pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     let mut all: Vec<GroupVersion> = Vec::new();
     let rows = kinds.iter().map(|kind| (kind.group, kind.version));
-    let virtuals = VIRTUAL.iter().map(|row| (row.group, row.version));
-    for (group, version) in rows.chain(virtuals).chain([POLICY]) {
-        if !all.iter().any(|known| known.group == group && known.version == version) {
+    let reviews = REVIEWS.iter().map(|row| (row.group, row.version));
+    for (group, version) in rows.chain(reviews).chain([POLICY]) {
+        if !all.iter().any(|other| other.group == group && other.version == version) {
             all.push(GroupVersion { group: group.to_owned(), version: version.to_owned() });
         }
     }
     all
 }
 
-/// `/version`
-pub fn version() -> Value {
+/// The document at `/version`.
+pub(crate) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "36",
@@ -97,7 +98,7 @@ pub fn version() -> Value {
     })
 }
 
-/// The architecture as Go calls it.
+/// Go's name of the architecture.
 fn platform() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -106,12 +107,12 @@ fn platform() -> &'static str {
     }
 }
 
-/// `/api`
-pub fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
+/// The document at `/api`.
+pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
     let versions: Vec<String> = group_versions(kinds)
         .into_iter()
-        .filter(|known| known.group.is_empty())
-        .map(|known| known.version)
+        .filter(|group_version| group_version.group.is_empty())
+        .map(|group_version| group_version.version)
         .collect();
     json!({
         "kind": "APIVersions",
@@ -121,10 +122,11 @@ pub fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
     })
 }
 
-/// `/apis`
-pub fn groups(kinds: &Kinds) -> Value {
+/// The document at `/apis`.
+pub(crate) fn groups(kinds: &Kinds) -> Value {
     let all = group_versions(kinds);
-    let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
+    let mut names: Vec<&str> =
+        all.iter().map(|group_version| group_version.group.as_str()).collect();
     names.dedup();
     let groups: Vec<Value> = names
         .into_iter()
@@ -134,10 +136,10 @@ pub fn groups(kinds: &Kinds) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`; None if there is no such group.
-pub fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+/// The document at `/apis/GROUP`; `None` if there is no such group.
+pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     let all = group_versions(kinds);
-    if name.is_empty() || !all.iter().any(|known| known.group == name) {
+    if name.is_empty() || !all.iter().any(|group_version| group_version.group == name) {
         return None;
     }
     let mut entry = group_entry(&all, name);
@@ -149,23 +151,25 @@ pub fn group(kinds: &Kinds, name: &str) -> Option<Value> {
 fn group_entry(all: &[GroupVersion], name: &str) -> Value {
     let versions: Vec<Value> = all
         .iter()
-        .filter(|known| known.group == name)
-        .map(|known| json!({"groupVersion": known.name(), "version": known.version}))
+        .filter(|version| version.group == name)
+        .map(|version| json!({"groupVersion": version.name(), "version": version.version}))
         .collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions[0]})
 }
 
-/// `/api/v1`, `/apis/GROUP/VERSION`; None if there is no such version.
-pub fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+/// The document at `/api/v1` or `/apis/GROUP/VERSION`; `None` if there is no such version.
+pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
     let wanted = GroupVersion { group: group.to_owned(), version: version.to_owned() };
     let mut resources = Vec::new();
     for kind in kinds.iter().filter(|kind| wanted.is_of(kind)) {
         resources.push(resource(kind));
         resources.extend(kind.subresources.iter().map(|name| subresource(kind, *name)));
     }
-    let virtuals = VIRTUAL.iter().filter(|row| row.group == group && row.version == version);
-    resources.extend(virtuals.map(virtual_resource));
-    let is_known = |known: &GroupVersion| known.group == group && known.version == version;
+    let reviews = REVIEWS.iter().filter(|row| row.group == group && row.version == version);
+    resources.extend(reviews.map(review));
+    let is_known = |group_version: &GroupVersion| {
+        group_version.group == group && group_version.version == version
+    };
     if !group_versions(kinds).iter().any(is_known) {
         return None;
     }
@@ -199,27 +203,29 @@ fn verbs(kind: &Kind) -> Vec<&'static str> {
     kind.verbs.iter().copied().map(Verb::name).collect()
 }
 
-/// A subresource, and the kind that its bodies are of.
-struct Part {
+/// The type of a subresource's bodies, and its verbs.
+struct SubresourceType {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
     verbs: &'static [&'static str],
 }
 
-fn part(kind: &'static str, subresource: Subresource) -> Part {
+fn subresource_type(kind: &'static str, subresource: Subresource) -> SubresourceType {
     match subresource {
         Subresource::Status => {
-            Part { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
+            SubresourceType { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
         }
-        Subresource::Finalize => Part { group: "", version: "", kind, verbs: &["update"] },
+        Subresource::Finalize => {
+            SubresourceType { group: "", version: "", kind, verbs: &["update"] }
+        }
         Subresource::Binding => {
-            Part { group: "", version: "", kind: "Binding", verbs: &["create"] }
+            SubresourceType { group: "", version: "", kind: "Binding", verbs: &["create"] }
         }
         Subresource::Eviction => {
-            Part { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
+            SubresourceType { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
         }
-        Subresource::Token => Part {
+        Subresource::Token => SubresourceType {
             group: "authentication.k8s.io",
             version: "v1",
             kind: "TokenRequest",
@@ -229,22 +235,22 @@ fn part(kind: &'static str, subresource: Subresource) -> Part {
 }
 
 fn subresource(kind: &'static Kind, subresource: Subresource) -> Value {
-    let part = part(kind.kind, subresource);
+    let body_type = subresource_type(kind.kind, subresource);
     let mut entry = json!({
         "name": format!("{}/{}", kind.plural, subresource.name()),
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": part.kind,
-        "verbs": part.verbs,
+        "kind": body_type.kind,
+        "verbs": body_type.verbs,
     });
-    if !part.version.is_empty() {
-        entry["group"] = part.group.into();
-        entry["version"] = part.version.into();
+    if !body_type.version.is_empty() {
+        entry["group"] = body_type.group.into();
+        entry["version"] = body_type.version.into();
     }
     entry
 }
 
-fn virtual_resource(row: &Virtual) -> Value {
+fn review(row: &ReviewResource) -> Value {
     json!({
         "name": row.plural,
         "singularName": row.singular,
@@ -254,11 +260,12 @@ fn virtual_resource(row: &Virtual) -> Value {
     })
 }
 
-/// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one
-/// document, of `apidiscovery.k8s.io/VERSION`.
-pub fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
+/// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one document
+/// of `apidiscovery.k8s.io/VERSION`.
+pub(crate) fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
     let all = group_versions(kinds);
-    let mut names: Vec<&str> = all.iter().map(|known| known.group.as_str()).collect();
+    let mut names: Vec<&str> =
+        all.iter().map(|group_version| group_version.group.as_str()).collect();
     names.dedup();
     let items: Vec<Value> = names
         .into_iter()
@@ -276,33 +283,36 @@ pub fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
 fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
     let versions: Vec<Value> = all
         .iter()
-        .filter(|known| known.group == name)
-        .map(|known| {
-            let mut resources: Vec<Value> =
-                kinds.iter().filter(|kind| known.is_of(kind)).map(aggregated_resource).collect();
-            let virtuals =
-                VIRTUAL.iter().filter(|row| row.group == name && row.version == known.version);
-            resources.extend(virtuals.map(aggregated_virtual));
-            json!({"version": known.version, "freshness": "Current", "resources": resources})
+        .filter(|group_version| group_version.group == name)
+        .map(|group_version| {
+            let version = &group_version.version;
+            let kinds = kinds.iter().filter(|kind| group_version.is_of(kind));
+            let mut resources: Vec<Value> = kinds.map(aggregated_resource).collect();
+            let reviews = REVIEWS.iter().filter(|row| row.group == name && row.version == *version);
+            resources.extend(reviews.map(aggregated_review));
+            json!({"version": version, "freshness": "Current", "resources": resources})
         })
         .collect();
-    // The core group has no name, and then no metadata.name either.
+    // The core group has neither a name nor a `metadata.name`.
     let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };
     json!({"metadata": metadata, "versions": versions})
 }
 
 fn aggregated_resource(kind: &'static Kind) -> Value {
-    let response_kind =
-        |part: &Part| json!({"group": part.group, "version": part.version, "kind": part.kind});
+    let response_kind = |body_type: &SubresourceType| {
+        json!({
+            "group": body_type.group, "version": body_type.version, "kind": body_type.kind,
+        })
+    };
     let subresources: Vec<Value> = kind
         .subresources
         .iter()
         .map(|subresource| {
-            let part = part(kind.kind, *subresource);
+            let body_type = subresource_type(kind.kind, *subresource);
             json!({
                 "subresource": subresource.name(),
-                "responseKind": response_kind(&part),
-                "verbs": part.verbs,
+                "responseKind": response_kind(&body_type),
+                "verbs": body_type.verbs,
             })
         })
         .collect();
@@ -324,7 +334,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
     entry
 }
 
-fn aggregated_virtual(row: &Virtual) -> Value {
+fn aggregated_review(row: &ReviewResource) -> Value {
     json!({
         "resource": row.plural,
         "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
@@ -338,8 +348,8 @@ fn scope(namespaced: bool) -> &'static str {
     if namespaced { "Namespaced" } else { "Cluster" }
 }
 
-/// Eight bytes of FNV-1a over `text`, in base64: a storage version hash that never changes.
-pub fn hash(text: &str) -> String {
+/// A storage version hash that never changes: the FNV-1a hash of `text` in base64.
+pub(crate) fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

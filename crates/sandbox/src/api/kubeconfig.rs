@@ -1,13 +1,13 @@
-//! The kubeconfig that lets clients in (S1).
+//! The kubeconfig of the sandbox (S1).
 
 use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
 
-/// A kubeconfig for one cluster, one user, one context, all called `everynode-sandbox`. It is
-/// JSON, which is YAML: every client reads it.
-pub fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
+/// A kubeconfig with one cluster, one user and one context, all named `everynode-sandbox`. It is
+/// JSON, which every YAML parser reads.
+pub(crate) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
     let name = "everynode-sandbox";
     let document = json!({
         "apiVersion": "v1",
@@ -25,9 +25,9 @@ pub fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
     format!("{document:#}\n")
 }
 
-/// Writes `text` to `path` in one step, readable by its owner alone: a reader sees the old file
-/// or the new one, never a part. What is no file, such as `/dev/stdout`, is written to as it is.
-pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
+/// Writes `text` to `path` atomically, readable by the owner only. If the path is not a regular
+/// file, such as `/dev/stdout`, the text is written to it directly.
+pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
     }
@@ -35,7 +35,7 @@ pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // A temporary file is made with mode 0600.
+    // NamedTempFile creates files with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -46,7 +46,7 @@ pub fn write(path: &Path, text: &str) -> std::io::Result<()> {
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Standard base64 with padding.
-pub fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let word = chunk

@@ -1,38 +1,38 @@
-//! Which form of an answer a client asks for, and which form of body it sends.
+//! Content negotiation: the form of the response and the syntax of the request's body.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 
-/// The shape of a JSON answer (S4).
+/// The form of a JSON response (S4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// The object or list itself.
     Object,
     Table(MetaVersion),
     PartialObjectMetadata(MetaVersion),
 }
 
-/// Versions of `meta.k8s.io` that tables and partial objects come in.
+/// The versions of `meta.k8s.io` for tables and partial objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetaVersion {
+pub(crate) enum MetaVersion {
     V1,
     V1Beta1,
 }
 
 impl MetaVersion {
-    pub fn api_version(self) -> &'static str {
+    pub(crate) fn api_version(self) -> &'static str {
         match self {
-            MetaVersion::V1 => "meta.k8s.io/v1",
-            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
         }
     }
 
-    fn parse(version: &str) -> Option<MetaVersion> {
+    fn parse(version: &str) -> Option<Self> {
         match version {
-            "v1" => Some(MetaVersion::V1),
-            "v1beta1" => Some(MetaVersion::V1Beta1),
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1Beta1),
             _ => None,
         }
     }
@@ -40,15 +40,15 @@ impl MetaVersion {
 
 /// One entry of an Accept header.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MediaRange {
-    /// `application/json`, in lower case, without parameters.
+pub(crate) struct MediaRange {
+    /// `application/json`, in lower case and without parameters.
     pub essence: String,
     parameters: Vec<(String, String)>,
     quality: f32,
 }
 
 impl MediaRange {
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
@@ -60,11 +60,11 @@ impl MediaRange {
     }
 }
 
-/// More entries than any client sends.
+/// Maximum number of entries that are read from the Accept header.
 const RANGES_MAX: usize = 64;
 
-/// The entries of the Accept header, best first; `*/*` if there is none.
-pub fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
+/// The entries of the Accept header, the preferred ones first; `*/*` if there is no such header.
+pub(crate) fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
     let mut ranges: Vec<MediaRange> = headers
         .get_all(ACCEPT)
         .iter()
@@ -78,7 +78,7 @@ pub fn accepted(headers: &HeaderMap) -> Vec<MediaRange> {
     if !headers.contains_key(ACCEPT) {
         ranges.push(range("*/*"));
     }
-    // Stable: among equals the client's order counts.
+    // A stable sort: entries of the same quality keep the client's order.
     ranges.sort_by(|a, b| b.quality.total_cmp(&a.quality));
     ranges
 }
@@ -98,9 +98,9 @@ fn range(entry: &str) -> MediaRange {
     MediaRange { essence, parameters, quality }
 }
 
-/// The form of an answer about resources, of what the sandbox offers: JSON, as object, table or
-/// partial metadata.
-pub fn form(headers: &HeaderMap) -> Result<Form, Status> {
+/// The form of a response with objects: the first entry of the Accept header that the sandbox
+/// supports.
+pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
     accepted(headers).iter().find_map(offer).ok_or_else(not_acceptable)
 }
 
@@ -122,13 +122,13 @@ fn offer(range: &MediaRange) -> Option<Form> {
     }
 }
 
-/// Refuses a client that does not take plain JSON.
-pub fn require_json(headers: &HeaderMap) -> Result<(), Status> {
+/// Refuses a client that does not accept plain JSON.
+pub(crate) fn require_json(headers: &HeaderMap) -> Result<(), Status> {
     let is_plain = |range: &MediaRange| range.is("application/json");
     if accepted(headers).iter().any(is_plain) { Ok(()) } else { Err(not_acceptable()) }
 }
 
-pub fn not_acceptable() -> Status {
+pub(crate) fn not_acceptable() -> Status {
     Status::new(
         Reason::NotAcceptable,
         "only the following media types are accepted: application/json, \
@@ -137,16 +137,16 @@ pub fn not_acceptable() -> Status {
     )
 }
 
-/// How a request's body is written.
+/// The syntax of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syntax {
+pub(crate) enum Syntax {
     Json,
     Yaml,
     Protobuf,
 }
 
-/// The syntax of the body of a create, update or delete. An absent content type is JSON.
-pub fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
+/// The syntax of the body of a create, update or delete. Without a content type it is JSON.
+pub(crate) fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
     match content_type(headers).as_str() {
         "" | "application/json" => Ok(Syntax::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(Syntax::Yaml),
@@ -158,8 +158,8 @@ pub fn body_syntax(headers: &HeaderMap) -> Result<Syntax, Status> {
     }
 }
 
-/// The essence of the Content-Type header, in lower case; empty if there is none.
-pub fn content_type(headers: &HeaderMap) -> String {
+/// The media type in the Content-Type header, in lower case; empty if there is none.
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
@@ -174,9 +174,10 @@ mod tests {
         form(&headers).map_err(|status| status.code())
     }
 
-    /// S4: the first form that a client likes best, of those there are; 406 if there is none.
+    /// S4: the response has the client's most preferred form that the sandbox supports; without any
+    /// it is 406.
     #[test]
-    fn the_best_form_on_offer_is_taken() {
+    fn the_preferred_supported_media_type_is_selected() {
         use Form::{Object, PartialObjectMetadata, Table};
         let cases = [
             ("application/json", Ok(Object)),
@@ -186,11 +187,13 @@ mod tests {
             ("application/vnd.kubernetes.protobuf", Err(406)),
             ("text/html", Err(406)),
             (
-                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                "application/json;as=Table;v=v1;g=meta.k8s.io,\
+                 application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
                 Ok(Table(MetaVersion::V1)),
             ),
             (
-                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+                "application/json;as=Table;v=v9;g=meta.k8s.io,\
+                 application/json;as=Table;v=v1beta1;g=meta.k8s.io",
                 Ok(Table(MetaVersion::V1Beta1)),
             ),
             ("application/json;as=Table;v=v1;g=else", Err(406)),

@@ -1,5 +1,6 @@
-//! OpenAPI documents, as far as clients ask for them: schemas to explain and validate by, and
-//! paths to learn what the server can do (S3). Made at the first request, then kept.
+//! OpenAPI documents: schemas for `kubectl explain` and for validation by clients, and paths from
+//! which clients learn the supported operations (S3). Each document is generated on the first
+//! request for it.
 
 mod document;
 mod gnostic;
@@ -14,9 +15,9 @@ use serde_json::{Value, json};
 use super::discovery::{self, GIT_VERSION, GroupVersion};
 use crate::kind::Kinds;
 
-/// All documents, each made when it is first asked for.
+/// All documents, each generated on first use.
 #[derive(Default)]
-pub struct OpenApi {
+pub(crate) struct OpenApi {
     v2: OnceLock<Value>,
     v2_json: OnceLock<Bytes>,
     v2_protobuf: OnceLock<Bytes>,
@@ -24,11 +25,11 @@ pub struct OpenApi {
 }
 
 impl OpenApi {
-    pub fn v2_json(&self, kinds: &Kinds) -> Bytes {
+    pub(crate) fn v2_json(&self, kinds: &Kinds) -> Bytes {
         self.v2_json.get_or_init(|| Bytes::from(self.v2(kinds).to_string())).clone()
     }
 
-    pub fn v2_protobuf(&self, kinds: &Kinds) -> Bytes {
+    pub(crate) fn v2_protobuf(&self, kinds: &Kinds) -> Bytes {
         self.v2_protobuf.get_or_init(|| gnostic::encode(self.v2(kinds)).into()).clone()
     }
 
@@ -36,13 +37,14 @@ impl OpenApi {
         self.v2.get_or_init(|| document::v2(kinds))
     }
 
-    /// `/openapi/v3`: where the documents are, with a hash that changes with their content.
-    pub fn v3_index(&self, kinds: &Kinds) -> Value {
+    /// The document at `/openapi/v3`: the URLs of the other documents, with a hash that changes
+    /// with their content.
+    pub(crate) fn v3_index(&self, kinds: &Kinds) -> Value {
         let paths: serde_json::Map<String, Value> = discovery::group_versions(kinds)
             .iter()
             .map(|group_version| {
                 let path = v3_path(group_version);
-                // The schemas are those of this build: its version tells them apart.
+                // The schemas are part of this build, so the version identifies their content.
                 let hash = discovery::hash(&format!("{GIT_VERSION} {path}")).replace('=', "");
                 let hash: String = hash.bytes().map(|byte| format!("{byte:02X}")).collect();
                 let url = format!("/openapi/v3/{path}?hash={hash}");
@@ -52,8 +54,8 @@ impl OpenApi {
         json!({"paths": paths})
     }
 
-    /// `/openapi/v3/PATH`; None if there is no such group and version.
-    pub fn v3_document(&self, kinds: &Kinds, path: &str) -> Option<Bytes> {
+    /// The document at `/openapi/v3/PATH`; `None` if there is no such group and version.
+    pub(crate) fn v3_document(&self, kinds: &Kinds, path: &str) -> Option<Bytes> {
         let documents = self.v3.get_or_init(|| {
             let schemas = schemas::definitions();
             discovery::group_versions(kinds)
@@ -68,7 +70,7 @@ impl OpenApi {
     }
 }
 
-/// `api/v1`, `apis/apps/v1`
+/// `api/v1`, `apis/apps/v1`.
 fn v3_path(group_version: &GroupVersion) -> String {
     let prefix = if group_version.group.is_empty() { "api" } else { "apis" };
     format!("{prefix}/{}", group_version.name())
@@ -83,9 +85,9 @@ mod tests {
         serde_json::from_slice(&bytes).expect("JSON")
     }
 
-    /// S3: `kubectl explain daemonset.spec.updateStrategy` finds its way through either document.
+    /// S3: `kubectl explain daemonset.spec.updateStrategy` finds its fields in both documents.
     #[test]
-    fn schemas_carry_what_explain_shows() {
+    fn schemas_contain_what_kubectl_explain_shows() {
         let document = v3("apis/apps/v1");
         let schemas = &document["components"]["schemas"];
         let daemon_set = &schemas["io.k8s.api.apps.v1.DaemonSet"];
@@ -104,9 +106,9 @@ mod tests {
         assert_eq!(strategy["$ref"], "#/definitions/io.k8s.api.apps.v1.DaemonSetUpdateStrategy");
     }
 
-    /// S3: every reference of every document leads somewhere in the same document.
+    /// S3: every reference in a document resolves within the document.
     #[test]
-    fn references_lead_somewhere() {
+    fn schema_references_resolve() {
         let kinds = Kinds::default();
         let mut documents = vec![document::v2(&kinds)];
         documents.extend(discovery::group_versions(&kinds).iter().map(|gv| v3(&v3_path(gv))));
@@ -131,9 +133,9 @@ mod tests {
         }
     }
 
-    /// S3, S4: clients learn from a kind's PATCH that dryRun and fieldValidation may be asked for.
+    /// S3, S4: the PATCH operation of a kind lists the parameters dryRun and fieldValidation.
     #[test]
-    fn patch_operations_name_their_parameters() {
+    fn patch_operations_list_their_parameters() {
         let document = v3("apis/apps/v1");
         let patch =
             &document["paths"]["/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}"]["patch"];

@@ -1,8 +1,8 @@
-//! Percent-decoding that refuses what it can't read, instead of guessing.
+//! Percent-decoding that fails on invalid input.
 
-/// Decodes `%XX`, and `+` as a blank if this is part of a query. None: a broken escape, no UTF-8,
-/// or a NUL.
-pub fn decode(text: &str, is_query: bool) -> Option<String> {
+/// Decodes `%XX`, and in a query `+` as a space. `None` for an invalid escape, for text that is not
+/// UTF-8, and for a NUL character.
+pub(crate) fn decode(text: &str, is_query: bool) -> Option<String> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+' | 0)) {
         return Some(text.to_owned());
     }
@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC*") {
+        fn arbitrary_text_does_not_panic(text in "\\PC*") {
             let _ = decode(&text, true);
             let _ = decode(&text, false);
         }

@@ -1,6 +1,5 @@
-//! Kubernetes' protobuf form of objects, read into the JSON that they are in otherwise. kubectl
-//! since 1.32 creates in this form, and so do Kubernetes' own components. It is read only: answers
-//! are JSON, which all of them take.
+//! Decodes Kubernetes' protobuf encoding of objects into JSON. kubectl since 1.32 and Kubernetes'
+//! own components send it. Responses are always JSON, which all of these clients accept.
 
 mod wire;
 
@@ -11,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use wire::{Field, Reader};
 
-/// What every body starts with.
+/// The first bytes of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// No type nests this deep.
+/// Maximum nesting; all types of the API are shallower.
 const DEPTH_MAX: u32 = 64;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Type {
     Text,
@@ -26,20 +25,20 @@ enum Type {
     Integer,
     Time,
     MicroTime,
-    /// A message of one string.
+    /// A message with one string.
     Quantity,
     IntOrString,
-    /// JSON as it is.
+    /// A JSON document.
     Raw,
     Message(String),
-    List(Box<Type>),
-    Map(Box<Type>),
+    List(Box<Self>),
+    Map(Box<Self>),
 }
 
 #[derive(Debug)]
 struct FieldType {
     name: String,
-    /// Go's `omitempty`: on the wire an empty value can't be told from none.
+    /// Go's `omitempty`: the wire format does not distinguish an empty value from an absent one.
     omits_empty: bool,
     of: Type,
 }
@@ -77,7 +76,7 @@ fn type_of(text: &str) -> Type {
         "quantity" => Type::Quantity,
         "intorstring" => Type::IntOrString,
         "raw" => Type::Raw,
-        // A named list, which JSON shows as the list that it is.
+        // These are named list types, which are plain lists in JSON.
         "authentication.v1.ExtraValue" | "authorization.v1.ExtraValue" => {
             Type::Message(text.to_owned())
         }
@@ -89,11 +88,12 @@ fn type_of(text: &str) -> Type {
     }
 }
 
-/// Reads an object, with its apiVersion and kind. The error says what is wrong with the bytes, or
-/// which kind is not known in this form.
-pub fn decode(bytes: &[u8]) -> Result<Value, String> {
-    let body =
-        bytes.strip_prefix(MAGIC).ok_or("the body does not start as Kubernetes' protobuf")?;
+/// Decodes an object with its apiVersion and kind. The error describes the malformed bytes, or
+/// names a kind without a protobuf schema.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
+    let body = bytes
+        .strip_prefix(MAGIC)
+        .ok_or("the body lacks the prefix of Kubernetes' protobuf encoding")?;
     let mut type_meta = (String::new(), String::new());
     let mut raw: &[u8] = &[];
     let mut reader = Reader::new(body);
@@ -145,44 +145,44 @@ fn read_message(name: &str, bytes: &[u8], depth: u32) -> Result<Map<String, Valu
     let mut object = Map::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, field)) = reader.next()? {
-        // A field of a newer client, which the schema could not name either.
-        let Some(known) = message.get(&number) else { continue };
-        add(&mut object, known, field, depth)?;
+        // Fields of newer clients are skipped: the schema has no name for them.
+        let Some(field_type) = message.get(&number) else { continue };
+        add(&mut object, field_type, field, depth)?;
     }
     Ok(object)
 }
 
 fn add(
     object: &mut Map<String, Value>,
-    known: &FieldType,
+    field_type: &FieldType,
     field: Field<'_>,
     depth: u32,
 ) -> Result<(), String> {
-    match &known.of {
+    match &field_type.of {
         Type::List(item) => {
             let item = read(item, field, depth)?;
-            let list = object.entry(known.name.clone()).or_insert_with(|| json!([]));
-            list.as_array_mut().ok_or("a list is no list")?.push(item);
+            let list = object.entry(field_type.name.clone()).or_insert_with(|| json!([]));
+            list.as_array_mut().ok_or("a list has another type")?.push(item);
         }
         Type::Map(item) => {
             let (key, value) = read_entry(item, field, depth)?;
-            let map = object.entry(known.name.clone()).or_insert_with(|| json!({}));
-            map.as_object_mut().ok_or("a map is no map")?.insert(key, value);
+            let map = object.entry(field_type.name.clone()).or_insert_with(|| json!({}));
+            map.as_object_mut().ok_or("a map has another type")?.insert(key, value);
         }
-        Type::Message(name) if known.name == "-" => {
+        Type::Message(name) if field_type.name == "-" => {
             object.extend(read_message(name, field.bytes()?, depth)?);
         }
         other => {
             let value = read(other, field, depth)?;
-            if !(known.omits_empty && is_empty(&value)) {
-                object.insert(known.name.clone(), value);
+            if !(field_type.omits_empty && is_empty(&value)) {
+                object.insert(field_type.name.clone(), value);
             }
         }
     }
     Ok(())
 }
 
-/// What Go's encoder leaves out; a struct it never does.
+/// Whether Go's encoder omits the value. It never omits a struct.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -197,7 +197,7 @@ fn read(of: &Type, field: Field<'_>, depth: u32) -> Result<Value, String> {
         Type::Text => text(field.bytes()?)?.into(),
         Type::Bytes => super::kubeconfig::base64(field.bytes()?).into(),
         Type::Boolean => (field.number()? != 0).into(),
-        // Negative numbers are sent as their two's complement.
+        // Negative numbers are encoded in two's complement.
         Type::Integer => field.number()?.cast_signed().into(),
         Type::Time => read_time(field.bytes()?, 0)?,
         Type::MicroTime => read_time(field.bytes()?, 6)?,
@@ -219,7 +219,7 @@ fn read(of: &Type, field: Field<'_>, depth: u32) -> Result<Value, String> {
                 object.into()
             }
         }
-        Type::List(_) | Type::Map(_) => return Err("a list in a list".to_owned()),
+        Type::List(_) | Type::Map(_) => return Err("a list directly within a list".to_owned()),
     })
 }
 
@@ -240,7 +240,8 @@ fn read_entry(of: &Type, field: Field<'_>, depth: u32) -> Result<(String, Value)
     Ok((key, value))
 }
 
-/// Seconds and nanoseconds; none of either is Go's zero time, null in JSON.
+/// A time in seconds and nanoseconds. If both are absent it is Go's zero time, which is null in
+/// JSON.
 fn read_time(bytes: &[u8], digits: u8) -> Result<Value, String> {
     let (mut seconds, mut nanoseconds) = (None, 0);
     let mut reader = Reader::new(bytes);
@@ -308,9 +309,9 @@ mod tests {
         [MAGIC.to_vec(), field(1, &type_meta), field(2, raw), field(3, b""), field(4, b"")].concat()
     }
 
-    /// S4: an object in protobuf is the object that it is in JSON.
+    /// S4: an object has the same JSON tree whether it is sent as protobuf or as JSON.
     #[test]
-    fn an_object_reads_as_it_does_in_json() {
+    fn an_object_has_the_same_tree_in_protobuf_and_json() {
         let entry = field(2, &[field(1, b"a"), field(2, b"b")].concat());
         let metadata = [field(1, b"c"), field(2, b""), field(8, b"")].concat();
         let raw = [field(1, &metadata), entry].concat();
@@ -323,9 +324,9 @@ mod tests {
         );
     }
 
-    /// S4: structs that Go embeds, lists, numbers and times land where JSON has them.
+    /// S4: embedded structs, lists, numbers and times are decoded to their JSON fields.
     #[test]
-    fn embedded_structs_lists_and_numbers_land_in_place() {
+    fn embedded_structs_lists_and_numbers_are_decoded() {
         let path = field(1, &field(1, b"/var/log"));
         let volume = field(1, &[field(1, b"log"), field(2, &path)].concat());
         let grace = vec![4 << 3, 30];
@@ -345,16 +346,16 @@ mod tests {
         );
     }
 
-    /// S4, S12: what is no object of a known kind is refused by name.
+    /// S4, S12: a body that is not an object of a known kind is refused by name.
     #[test]
-    fn what_is_not_known_is_refused_by_name() {
+    fn unknown_kinds_are_refused_by_name() {
         let refused = decode(&object("apps/v1", "Deployment", b""));
         assert_eq!(refused, Err("Deployment of apps/v1 is not known in protobuf".to_owned()));
         assert!(decode(b"{}").is_err());
         assert!(decode(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").is_err());
     }
 
-    /// S4: every message that a field names is there.
+    /// S4: every message type that a field refers to is defined.
     #[test]
     fn every_named_message_is_known() {
         for message in MESSAGES.values() {
@@ -373,7 +374,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn arbitrary_bytes_do_not_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
             let _ = decode(&object("v1", "Pod", &raw));
             let _ = decode(&[MAGIC, &raw].concat());
         }

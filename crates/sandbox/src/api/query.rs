@@ -1,12 +1,12 @@
-//! Query parameters: read once, typed, and refused as upstream refuses them.
+//! Query parameters, parsed once and refused with upstream's messages.
 
-use crate::store::Status;
+use crate::status::Status;
 
 use super::percent;
 
-/// All parameters that a request may carry; what is absent is None or false.
+/// All parameters of a request; an absent one is `None`, false or the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parameters {
+pub(crate) struct Parameters {
     pub label_selector: String,
     pub field_selector: String,
     pub limit: Option<u64>,
@@ -23,34 +23,34 @@ pub struct Parameters {
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
     pub include_object: IncludeObject,
-    /// Of the health endpoints: there is the parameter, whatever its value.
+    /// Whether a health check has the parameter `verbose`, with any value.
     pub verbose: bool,
 }
 
-/// What to do about fields that the schema does not know, and about those named twice.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     #[default]
     Warn,
     Strict,
 }
 
-/// How much of each object a table row carries.
+/// The part of each object that a table row contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     None,
     #[default]
     Metadata,
     Object,
 }
 
-/// More parameters than any client sends.
+/// Maximum number of parameters; clients send far fewer.
 const PARAMETERS_MAX: usize = 64;
 
-/// Reads a query string. The last of several values of one name counts as the only one, except
-/// for `dryRun`, of which all must be `All`.
-pub fn parse(query: &str) -> Result<Parameters, Status> {
+/// Parses a query string. If a parameter is repeated, the last value counts, except that each
+/// `dryRun` must be `All`.
+pub(crate) fn parse(query: &str) -> Result<Parameters, Status> {
     let mut parameters = Parameters::default();
     for (index, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
         if index == PARAMETERS_MAX {
@@ -85,13 +85,14 @@ fn set(parameters: &mut Parameters, name: &str, value: String) -> Result<(), Sta
         "orphanDependents" => parameters.orphan_dependents = Some(flag(&value)),
         "includeObject" => parameters.include_object = include_object(&value)?,
         "verbose" => parameters.verbose = true,
-        // A real server ignores what it does not know, too.
+        // As upstream: unknown parameters are ignored.
         _ => {}
     }
     Ok(())
 }
 
-/// As upstream converts a query's boolean: absent, `false` and `0` are false, all else is true.
+/// Upstream's conversion of a boolean parameter: `false` and `0` are false, any other value is
+/// true.
 fn flag(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }
@@ -135,7 +136,8 @@ fn field_validation(value: &str) -> Result<FieldValidation, Status> {
         "" | "Warn" => Ok(FieldValidation::Warn),
         "Strict" => Ok(FieldValidation::Strict),
         other => Err(Status::bad_request(format!(
-            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Warn\", \"Strict\""
+            "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \
+             \"Warn\", \"Strict\""
         ))),
     }
 }
@@ -175,9 +177,9 @@ mod tests {
         assert_eq!(parameters.field_validation, FieldValidation::Strict);
     }
 
-    /// S4, S12: what can't be read is refused by name.
+    /// S4, S12: an invalid parameter is refused by name.
     #[test]
-    fn what_cannot_be_read_is_refused_by_name() {
+    fn invalid_parameters_are_refused_by_name() {
         assert_eq!(message("limit=x"), "strconv.ParseInt: parsing \"x\": invalid syntax");
         assert_eq!(
             message("limit=99999999999999999999"),
@@ -197,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_query_makes_it_panic(query in "\\PC*") {
+        fn arbitrary_queries_do_not_panic(query in "\\PC*") {
             let _ = parse(&query);
         }
     }

@@ -1,4 +1,4 @@
-//! Objects and lists in the form that the client asked for (S4).
+//! Renders objects and lists in the form that the client negotiated (S4).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use everynode_core::api::Timestamp;
@@ -10,10 +10,11 @@ use super::query::IncludeObject;
 use super::respond::{self, Body};
 use super::shared::now;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::printer;
-use crate::store::{List, Object};
+use crate::store::List;
 
-pub fn object(
+pub(crate) fn object(
     kind: &Kind,
     object: &Object,
     form: Form,
@@ -25,13 +26,13 @@ pub fn object(
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
-            respond::json(code, &table(kind, version, metadata, rows, Header::Shown))
+            respond::json(code, &table(kind, version, metadata, rows, ColumnHeaders::Included))
         }
         Form::PartialObjectMetadata(version) => respond::json(code, &partial(object, version)),
     }
 }
 
-pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Response<Body> {
+pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Response<Body> {
     let metadata = list_metadata(list);
     match form {
         Form::Object => {
@@ -41,7 +42,7 @@ pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Res
         Form::Table(version) => {
             let now = now();
             let rows = list.items.iter().map(|item| row(kind, item, version, include, now));
-            let table = table(kind, version, metadata, rows.collect(), Header::Shown);
+            let table = table(kind, version, metadata, rows.collect(), ColumnHeaders::Included);
             respond::json(StatusCode::OK, &table)
         }
         Form::PartialObjectMetadata(version) => {
@@ -57,34 +58,39 @@ pub fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject) -> Res
     }
 }
 
-/// Whether a table says what its columns are: a watch says it once.
+/// Whether a table includes its column definitions: a watch sends them with the first event only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
-    Shown,
-    Left,
+pub(crate) enum ColumnHeaders {
+    Included,
+    Omitted,
 }
 
-/// One object as a watch event carries it.
-pub fn event_object(
+/// An object in a watch event.
+pub(crate) fn event_object(
     kind: &Kind,
     object: &Object,
     form: Form,
     include: IncludeObject,
-    header: Header,
+    headers: ColumnHeaders,
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
-            table(kind, version, metadata, rows, header).to_string().into()
+            table(kind, version, metadata, rows, headers).to_string().into()
         }
         Form::PartialObjectMetadata(version) => partial(object, version).to_string().into(),
     }
 }
 
-/// A bookmark's object: nothing but where the watch is.
-pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bool) -> Value {
+/// The object of a bookmark, which has a resourceVersion only.
+pub(crate) fn bookmark(
+    kind: &Kind,
+    form: Form,
+    resource_version: u64,
+    ends_initial: bool,
+) -> Value {
     let mut metadata = json!({"resourceVersion": resource_version.to_string()});
     if ends_initial {
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -94,7 +100,8 @@ pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bo
             json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
         }
         Form::Table(version) => {
-            // The row carries the annotation: a table's own metadata has no room for it.
+            // The annotation is on the row's object, because the metadata of a table has no
+            // annotations.
             let object = json!({
                 "kind": "PartialObjectMetadata",
                 "apiVersion": version.api_version(),
@@ -102,7 +109,7 @@ pub fn bookmark(kind: &Kind, form: Form, resource_version: u64, ends_initial: bo
             });
             let rows = vec![json!({"cells": [], "object": object})];
             let metadata = json!({"resourceVersion": resource_version.to_string()});
-            table(kind, version, metadata, rows, Header::Left)
+            table(kind, version, metadata, rows, ColumnHeaders::Omitted)
         }
         Form::PartialObjectMetadata(version) => json!({
             "kind": "PartialObjectMetadata",
@@ -123,7 +130,7 @@ fn list_metadata(list: &List) -> Value {
     metadata
 }
 
-/// Strings the objects' own bytes together: they are serialised once, not per list.
+/// Concatenates the serialised objects, which are shared by all lists.
 fn whole_list(kind: &Kind, list: &List, metadata: &Value) -> Bytes {
     let items: Vec<Bytes> = list.items.iter().map(|item| item.json()).collect();
     let size: usize = items.iter().map(|item| item.len() + 1).sum();
@@ -148,11 +155,13 @@ fn table(
     version: MetaVersion,
     metadata: Value,
     rows: Vec<Value>,
-    header: Header,
+    headers: ColumnHeaders,
 ) -> Value {
-    let columns: Value = match header {
-        Header::Shown => printer::columns(kind).iter().map(printer::Column::to_json).collect(),
-        Header::Left => Value::Null,
+    let columns: Value = match headers {
+        ColumnHeaders::Included => {
+            printer::columns(kind).iter().map(printer::Column::to_json).collect()
+        }
+        ColumnHeaders::Omitted => Value::Null,
     };
     json!({
         "kind": "Table",

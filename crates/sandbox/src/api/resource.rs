@@ -1,4 +1,4 @@
-//! Requests about stored objects: one way for every kind, by the kind table (S2, S4).
+//! Requests for stored objects, the same for every kind in the table of kinds (S2, S4).
 
 mod read;
 mod write;
@@ -7,31 +7,30 @@ use std::sync::Arc;
 
 use http::{Method, Response};
 
-use super::respond::Body;
+use super::call::Call;
+use super::respond::{Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
-use super::server::{Call, method_not_allowed, not_served};
-use super::shared::Shared;
+use super::shared::SharedCluster;
 use crate::kind::{Kind, Subresource, Verb};
-use crate::store::Status;
-pub(super) use read::list_behind;
+use crate::status::Status;
 
-/// What a request is about.
-pub(super) struct Target<'a> {
+/// The kind, namespace and name of a request.
+pub(super) struct ResourceTarget<'a> {
     pub kind: &'static Kind,
-    /// Empty if the kind is cluster-scoped; None for all namespaces.
+    /// Empty for a cluster-scoped kind; `None` for all namespaces.
     pub namespace: Option<&'a str>,
     pub name: Option<&'a str>,
 }
 
-impl Target<'_> {
-    /// The namespace of one object.
+impl ResourceTarget<'_> {
+    /// The namespace of a single object.
     fn namespace(&self) -> &str {
         self.namespace.unwrap_or_default()
     }
 }
 
-pub fn answer(
-    shared: &Arc<Shared>,
+pub(crate) fn handle(
+    shared: &Arc<SharedCluster>,
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -48,7 +47,10 @@ pub fn answer(
     }
 }
 
-fn target<'a>(shared: &Shared, path: &'a ResourcePath) -> Result<Target<'a>, Status> {
+fn target<'a>(
+    shared: &SharedCluster,
+    path: &'a ResourcePath,
+) -> Result<ResourceTarget<'a>, Status> {
     let kind = shared
         .read(|store| store.kinds().by_resource(&path.group, &path.version, &path.plural))
         .ok_or_else(|| not_served(&resource_name(path)))?;
@@ -62,7 +64,7 @@ fn target<'a>(shared: &Shared, path: &'a ResourcePath) -> Result<Target<'a>, Sta
     if kind.namespaced && namespace.is_none() && path.name.is_some() {
         return Err(not_served(&format!("one of {} without its namespace", kind.group_resource())));
     }
-    Ok(Target { kind, namespace, name: path.name.as_deref() })
+    Ok(ResourceTarget { kind, namespace, name: path.name.as_deref() })
 }
 
 fn resource_name(path: &ResourcePath) -> String {
@@ -75,7 +77,7 @@ fn resource_name(path: &ResourcePath) -> String {
     }
 }
 
-/// Subresources that real clusters have and this one lacks say why (S12).
+/// 404 for a subresource that the sandbox lacks, with the reason if real clusters have it (S12).
 fn no_subresource(kind: &Kind, name: &str) -> Status {
     let resource = format!("{}/{name}", kind.plural);
     match name {
@@ -87,8 +89,8 @@ fn no_subresource(kind: &Kind, name: &str) -> Status {
 }
 
 fn on_collection(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let verb = match call.method {
@@ -104,7 +106,7 @@ fn on_collection(
     match verb {
         Verb::Watch => read::watch(shared, target, call),
         Verb::List => read::list(shared, target, call),
-        // Of all namespaces at once one may only read.
+        // Writes need a namespace; only reads work on all namespaces.
         _ if target.namespace.is_none() => Err(method_not_allowed()),
         Verb::Create => write::create(shared, target, call),
         _ => write::delete_collection(shared, target, call),
@@ -112,8 +114,8 @@ fn on_collection(
 }
 
 fn on_object(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -129,15 +131,15 @@ fn on_object(
     }
     match verb {
         Verb::Get => read::get(shared, target, name, call),
-        Verb::Update => write::update(shared, target, name, write::Part::Main, call),
-        Verb::Patch => write::patch(shared, target, name, write::Part::Main, call),
+        Verb::Update => write::update(shared, target, name, write::WriteEndpoint::Main, call),
+        Verb::Patch => write::patch(shared, target, name, write::WriteEndpoint::Main, call),
         _ => write::delete(shared, target, name, call),
     }
 }
 
 fn on_subresource(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     subresource: Subresource,
     call: &Call,
@@ -145,13 +147,13 @@ fn on_subresource(
     match (subresource, &call.method) {
         (Subresource::Status, &Method::GET) => read::get(shared, target, name, call),
         (Subresource::Status, &Method::PUT) => {
-            write::update(shared, target, name, write::Part::Status, call)
+            write::update(shared, target, name, write::WriteEndpoint::Status, call)
         }
         (Subresource::Status, &Method::PATCH) => {
-            write::patch(shared, target, name, write::Part::Status, call)
+            write::patch(shared, target, name, write::WriteEndpoint::Status, call)
         }
         (Subresource::Finalize, &Method::PUT) => {
-            write::update(shared, target, name, write::Part::Finalize, call)
+            write::update(shared, target, name, write::WriteEndpoint::Finalize, call)
         }
         (Subresource::Binding, &Method::POST) => write::bind(shared, target, name, call),
         (Subresource::Eviction, &Method::POST) => write::evict(shared, target, name, call),

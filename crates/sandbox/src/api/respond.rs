@@ -1,4 +1,4 @@
-//! Responses: bodies and the few shapes that all answers have.
+//! Responses: their bodies, and the errors that several endpoints share.
 
 use std::convert::Infallible;
 
@@ -7,14 +7,18 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
-use crate::store::Status;
+use crate::status::{Details, Reason, Status};
 
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-pub const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
-/// A whole body, sent with its length.
-pub fn full(status: StatusCode, content_type: &str, bytes: impl Into<Bytes>) -> Response<Body> {
+/// A response with a body of known length.
+pub(crate) fn full(
+    status: StatusCode,
+    content_type: &str,
+    bytes: impl Into<Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
     *response.status_mut() = status;
     let content_type = HeaderValue::from_str(content_type)
@@ -23,19 +27,19 @@ pub fn full(status: StatusCode, content_type: &str, bytes: impl Into<Bytes>) -> 
     response
 }
 
-/// `value` as JSON, with the new line that Go's encoder ends its documents with.
-pub fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
-    let mut bytes = serde_json::to_vec(value).expect("our documents have string keys only");
+/// A response with `value` as JSON and the final newline that Go's encoder writes.
+pub(crate) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
+    let mut bytes = serde_json::to_vec(value).expect("documents have only string keys");
     bytes.push(b'\n');
     full(status, JSON, bytes)
 }
 
-pub fn text(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response<Body> {
     full(status, "text/plain; charset=utf-8", text.into())
 }
 
-/// A refusal, as a `Status` document.
-pub fn status(status: &Status) -> Response<Body> {
+/// A response with an error as a `Status` document.
+pub(crate) fn status(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, &status.to_value());
     let retry = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -45,9 +49,9 @@ pub fn status(status: &Status) -> Response<Body> {
     response
 }
 
-/// Adds a `Warning` header for each text (RFC 7234's form, as Kubernetes' clients print it).
-pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    /// Clients read no more than a few kilobytes of headers.
+/// Adds a `Warning` header for each text, in the form of RFC 7234, which Kubernetes' clients print.
+pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    /// Clients limit the size of all headers to a few kilobytes.
     const WARNINGS_MAX: usize = 20;
     for warning in warnings.iter().take(WARNINGS_MAX) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
@@ -55,4 +59,24 @@ pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
             response.headers_mut().append(WARNING, value);
         }
     }
+}
+
+/// 401 for a request without valid credentials.
+pub(crate) fn unauthorized() -> Status {
+    Status::new(Reason::Unauthorized, "Unauthorized")
+}
+
+/// 405 for a method that the resource does not support.
+pub(crate) fn method_not_allowed() -> Status {
+    Status::new(
+        Reason::MethodNotAllowed,
+        "the server does not allow this method on the requested resource",
+    )
+}
+
+/// 404 for a resource or path that the sandbox lacks, named in the message (S12).
+pub(crate) fn not_served(what: &str) -> Status {
+    // Clients assume that a 404 has details.
+    Status::new(Reason::NotFound, format!("the sandbox does not serve {what}"))
+        .with_details(Details::default())
 }

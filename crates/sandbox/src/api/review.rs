@@ -1,22 +1,22 @@
-//! Reviews: who am I, and what may I do. Nothing is stored.
+//! Self-subject reviews: the user's identity and rights. Nothing is stored.
 
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::call::Call;
 use super::decode;
-use super::discovery::{VIRTUAL, Virtual};
+use super::discovery::{REVIEWS, ReviewResource};
 use super::negotiate;
-use super::respond::{self, Body};
+use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
-use super::server::{Call, method_not_allowed};
-use super::shared::Shared;
-use crate::authorization::{self, Decision, Request, Rule, Target, User};
-use crate::store::Status;
+use super::shared::SharedCluster;
+use crate::authorization::{self, Attributes, Decision, PolicyRule, RequestTarget, User};
+use crate::status::Status;
 use crate::value::{is_set, string};
 
-/// The review that a path names.
-pub fn find(path: &ResourcePath) -> Option<&'static Virtual> {
-    VIRTUAL.iter().find(|row| {
+/// The review resource that a path names.
+pub(crate) fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
+    REVIEWS.iter().find(|row| {
         row.group == path.group
             && row.version == path.version
             && row.plural == path.plural
@@ -25,9 +25,9 @@ pub fn find(path: &ResourcePath) -> Option<&'static Virtual> {
     })
 }
 
-pub fn answer(
-    review: &Virtual,
-    shared: &Shared,
+pub(crate) fn handle(
+    review: &ReviewResource,
+    shared: &SharedCluster,
     user: &User,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -47,7 +47,7 @@ pub fn answer(
     Ok(respond::json(StatusCode::CREATED, &document))
 }
 
-fn status(kind: &str, spec: &Value, shared: &Shared, user: &User) -> Result<Value, Status> {
+fn status(kind: &str, spec: &Value, shared: &SharedCluster, user: &User) -> Result<Value, Status> {
     Ok(match kind {
         "SelfSubjectAccessReview" => {
             let request = request(spec)?;
@@ -59,9 +59,11 @@ fn status(kind: &str, spec: &Value, shared: &Shared, user: &User) -> Result<Valu
         "SelfSubjectRulesReview" => {
             let namespace = string(spec, "/namespace");
             let rules = shared.read(|store| authorization::rules(store, user, namespace));
-            let (of_paths, of_resources): (Vec<&Rule>, Vec<&Rule>) =
+            let (of_paths, of_resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
                 rules.iter().partition(|rule| !rule.paths.is_empty());
-            let list = |rules: Vec<&Rule>| rules.into_iter().map(Rule::to_json).collect::<Value>();
+            let list = |rules: Vec<&PolicyRule>| {
+                rules.into_iter().map(PolicyRule::to_json).collect::<Value>()
+            };
             json!({
                 "resourceRules": list(of_resources),
                 "nonResourceRules": list(of_paths),
@@ -86,13 +88,13 @@ fn reviewed(allowed: bool, reason: &str) -> Value {
     status
 }
 
-fn request(spec: &Value) -> Result<Request<'_>, Status> {
+fn request(spec: &Value) -> Result<Attributes<'_>, Status> {
     let resource = &spec["resourceAttributes"];
     let path = &spec["nonResourceAttributes"];
     match (is_set(spec, "/resourceAttributes"), is_set(spec, "/nonResourceAttributes")) {
-        (true, false) => Ok(Request {
+        (true, false) => Ok(Attributes {
             verb: string(resource, "/verb"),
-            target: Target::Resource {
+            target: RequestTarget::Resource {
                 group: string(resource, "/group"),
                 resource: string(resource, "/resource"),
                 subresource: string(resource, "/subresource"),
@@ -100,9 +102,10 @@ fn request(spec: &Value) -> Result<Request<'_>, Status> {
                 name: string(resource, "/name"),
             },
         }),
-        (false, true) => {
-            Ok(Request { verb: string(path, "/verb"), target: Target::Path(string(path, "/path")) })
-        }
+        (false, true) => Ok(Attributes {
+            verb: string(path, "/verb"),
+            target: RequestTarget::Path(string(path, "/path")),
+        }),
         _ => Err(Status::bad_request(
             "exactly one of nonResourceAttributes or resourceAttributes must be specified",
         )),

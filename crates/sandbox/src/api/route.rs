@@ -1,54 +1,55 @@
-//! What a path names. Pure: whether the thing exists is asked of the kind table later.
+//! Parses the path of a request. Whether the resource exists is decided later, with the table of
+//! kinds.
 
 use super::percent;
 
-/// Everything that the server can be asked for.
+/// All paths that the server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// `/`: the paths there are.
+pub(crate) enum Route {
+    /// `/`: the list of paths.
     Root,
-    /// `/healthz`, `/livez`, `/readyz`, and the one check that they consist of: `/livez/ping`.
+    /// `/healthz`, `/livez`, `/readyz` and their only check: `/livez/ping`.
     Health,
     Version,
-    /// `/api`
+    /// `/api`.
     CoreVersions,
-    /// `/apis`
+    /// `/apis`.
     Groups,
-    /// `/apis/apps`
+    /// `/apis/apps`.
     Group(String),
-    /// `/api/v1`, `/apis/apps/v1`
+    /// `/api/v1`, `/apis/apps/v1`.
     GroupVersion {
         group: String,
         version: String,
     },
-    /// `/debug/faults`: the rules by which requests go wrong.
+    /// `/debug/faults`: the fault rules.
     Faults,
     OpenApiV2,
     OpenApiV3,
-    /// `/openapi/v3/api/v1`, `/openapi/v3/apis/apps/v1`
+    /// `/openapi/v3/api/v1`, `/openapi/v3/apis/apps/v1`.
     OpenApiV3Document(String),
     Resource(ResourcePath),
     Unknown,
 }
 
-/// `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL[/NAME[/SUBRESOURCE]]`
+/// `/apis/GROUP/VERSION[/namespaces/NAMESPACE]/PLURAL[/NAME[/SUBRESOURCE]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourcePath {
+pub(crate) struct ResourcePath {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
-    /// None: cluster-scoped, or all namespaces.
+    /// `None` for a cluster-scoped resource and for all namespaces.
     pub namespace: Option<String>,
     pub plural: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
 }
 
-/// More segments than any path of the API has; a longer one is not looked at.
+/// Maximum number of segments; every path of the API has fewer.
 const SEGMENTS_MAX: usize = 16;
 
-/// Reads a path as it stands in the request line. None: its escapes are no UTF-8 text.
-pub fn parse(path: &str) -> Option<Route> {
+/// Parses the path of a request line. `None` if its escapes are not valid UTF-8.
+pub(crate) fn parse(path: &str) -> Option<Route> {
     let mut segments = Vec::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         if segments.len() == SEGMENTS_MAX {
@@ -81,7 +82,7 @@ fn in_group(group: &str, version: &str, rest: &[&str]) -> Route {
         let (name, subresource) = match rest {
             [] => (None, None),
             [name] => (Some(name), None),
-            // What follows a proxy's subresource is the proxied path.
+            // The segments after the subresource `proxy` are the proxied path.
             [name, subresource, ..] => (Some(name), Some(subresource)),
         };
         Route::Resource(ResourcePath {
@@ -95,7 +96,8 @@ fn in_group(group: &str, version: &str, rest: &[&str]) -> Route {
     };
     match rest {
         [] => Route::GroupVersion { group: group.to_owned(), version: version.to_owned() },
-        // A namespace's own subresources; anything else below it is a resource in it.
+        // The subresources of a namespace; every other third segment is a resource in the
+        // namespace.
         ["namespaces", _, "status" | "finalize"] => path(None, "namespaces", &rest[1..]),
         ["namespaces", namespace, plural, rest @ ..] => path(Some(namespace), plural, rest),
         [plural, rest @ ..] => path(None, plural, rest),
@@ -120,9 +122,9 @@ mod tests {
         })
     }
 
-    /// S3, S4: each path names what it names on a real server.
+    /// S3, S4: each path has the meaning that it has on a real server.
     #[test]
-    fn paths_name_what_they_name_upstream() {
+    fn paths_parse_as_upstream() {
         let cases = [
             ("/", Route::Root),
             ("/healthz", Route::Health),
@@ -151,7 +153,7 @@ mod tests {
         }
     }
 
-    /// S12: a path that is no text, or endless, is refused without being followed.
+    /// S12: a path that is not text is refused, and one with too many segments is unknown.
     #[test]
     fn absurd_paths_are_refused() {
         assert_eq!(parse("/api/v1/nodes/%ff"), None);

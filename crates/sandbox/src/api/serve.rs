@@ -1,5 +1,5 @@
-//! The door: accepts connections, shakes hands, and hands requests to a handler. Knows limits and
-//! deadlines, and nothing of Kubernetes.
+//! Accepts connections, does the TLS handshake and passes requests to a handler, within limits and
+//! deadlines.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -17,30 +17,36 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::link::{Link, State};
+use super::connection::{Connection, ConnectionState};
 use super::respond::Body;
 use super::stall::StallGuard;
 
-/// What a client may cost. Every wait has an end, every buffer a size.
+/// Limits on what a client can consume.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections beyond these wait in the kernel's backlog.
+    /// Maximum number of connections; further ones wait in the kernel's backlog.
     pub connections: usize,
+    /// Maximum duration of a TLS handshake.
     pub tls_handshake: Duration,
-    /// From the end of one request to the end of the next one's head. Longer than the 90 s that
-    /// HTTP clients commonly pool an idle connection for, so that theirs, not ours, closes it.
+    /// Maximum time from the end of one request to the end of the next one's head. It exceeds the
+    /// 90 s for which HTTP clients commonly keep an idle connection, so that the client closes it
+    /// first.
     pub request_head: Duration,
+    /// Maximum time for the arrival of a request's body.
     pub request_body: Duration,
+    /// Maximum size of a request's body in bytes.
     pub request_body_bytes: usize,
+    /// Maximum size of a request's head in bytes.
     pub request_head_bytes: u32,
+    /// Maximum number of concurrent HTTP/2 streams per connection.
     pub concurrent_streams: u32,
-    /// How long a client may read nothing of what is written to it.
+    /// Maximum time without progress while data is written to a client.
     pub stalled_write: Duration,
 }
 
 impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+    fn default() -> Self {
+        Self {
             connections: 16_384,
             tls_handshake: Duration::from_secs(10),
             request_head: Duration::from_secs(100),
@@ -53,14 +59,14 @@ impl Default for Limits {
     }
 }
 
-/// A connection that carries nothing any more is let go then.
-const FROZEN: Duration = Duration::from_secs(15 * 60);
+/// Time after which a frozen connection is closed.
+const FROZEN_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Serves until `shutdown`, then lets requests that are under way end for a moment.
+/// Serves until `shutdown`, then gives running requests a moment to end.
 ///
-/// `handle` answers every request, errors included. Each new value of `outages` closes all connections at once, and
-/// refuses new ones until then.
-pub async fn serve<H, F>(
+/// `handle` responds to every request, with an error if need be. Each new value of `outages` closes
+/// all connections at once and refuses new ones until that time.
+pub(crate) async fn serve<H, F>(
     mut listener: TcpListener,
     tls: TlsAcceptor,
     limits: Limits,
@@ -73,25 +79,27 @@ pub async fn serve<H, F>(
 {
     let slots = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
-    let mut ends = Ends { shutdown, outage: CancellationToken::new() };
+    let mut signals = StopSignals { shutdown, outage: CancellationToken::new() };
     loop {
         let accepted = tokio::select! {
-            () = ends.shutdown.cancelled() => break,
+            () = signals.shutdown.cancelled() => break,
             // The sender lives as long as the handler.
             Ok(()) = outages.changed() => {
-                ends.outage.cancel();
+                signals.outage.cancel();
                 let until = outages.borrow_and_update().unwrap_or_else(Instant::now);
-                let Some(reopened) = reopen(listener, until, &ends.shutdown).await else { break };
-                listener = reopened;
-                ends.outage = CancellationToken::new();
+                match reopen(listener, until, &signals.shutdown).await {
+                    Some(reopened) => listener = reopened,
+                    None => break,
+                }
+                signals.outage = CancellationToken::new();
                 continue;
             }
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
-        let (tls, handle, ends) = (tls.clone(), handle.clone(), ends.clone());
+        let (tls, handle, signals) = (tls.clone(), handle.clone(), signals.clone());
         connections.spawn(async move {
-            if let Err(error) = connection(stream, tls, limits, handle, ends).await {
+            if let Err(error) = connection(stream, tls, limits, handle, signals).await {
                 tracing::debug!(error, "connection ended");
             }
             drop(slot);
@@ -101,16 +109,17 @@ pub async fn serve<H, F>(
     let _ = tokio::time::timeout(Duration::from_secs(1), connections.wait()).await;
 }
 
-/// What ends a connection from our side.
+/// Signals that end a connection.
 #[derive(Clone)]
-struct Ends {
-    /// Requests that are under way may end.
+struct StopSignals {
+    /// Running requests may end first.
     shutdown: CancellationToken,
-    /// At once, as if the process had been killed.
+    /// The connection closes at once, as if the process had been killed.
     outage: CancellationToken,
 }
 
-/// Closes the listener, and opens one at the same address at that moment. None: it is not wanted any more.
+/// Closes the listener and opens another one with the same address at the time `at`. `None` if the
+/// server is shut down meanwhile.
 async fn reopen(
     listener: TcpListener,
     at: Instant,
@@ -131,13 +140,13 @@ async fn reopen(
         };
         match opened {
             Ok(listener) => return Some(listener),
-            Err(error) => tracing::warn!(error, "listen again"),
+            Err(error) => tracing::warn!(error, "cannot listen again after a restart fault"),
         }
         wake_at = Instant::now() + PAUSE;
     }
 }
 
-/// The next connection, and the slot that it holds for as long as it lives.
+/// Accepts the next connection, with the permit that it has until it closes.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
@@ -146,8 +155,9 @@ async fn accept(
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, slot)),
         Err(error) => {
-            // Out of file descriptors, or a peer gone already: neither may spin nor stop us.
-            tracing::warn!(%error, "accept connection");
+            // The process has no file descriptors left, or the peer is gone already: retry after a
+            // pause.
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             None
         }
@@ -159,42 +169,42 @@ async fn connection<H, F>(
     tls: TlsAcceptor,
     limits: Limits,
     handle: H,
-    ends: Ends,
+    signals: StopSignals,
 ) -> Result<(), String>
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    // Small frames must not wait for an acknowledgement: watches consist of them.
+    // Send small frames without waiting for an acknowledgement, because watches consist of them.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let handshake = tokio::time::timeout(limits.tls_handshake, tls.accept(stream));
     let stream = tokio::select! {
         stream = handshake => stream,
-        () = ends.outage.cancelled() => return Ok(()),
+        () = signals.outage.cancelled() => return Ok(()),
     };
     let stream = stream
         .map_err(|_| "TLS handshake timed out".to_owned())?
         .map_err(|error| format!("TLS handshake: {error}"))?;
     let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.request_head));
-    let link = Link::default();
-    let of_requests = link.clone();
+    let client = Connection::default();
+    let of_requests = client.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(of_requests.clone());
-        let answer = handle(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let response = handle(request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     let builder = builder(&limits);
     let mut connection = std::pin::pin!(builder.serve_connection(io, service));
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        () = ends.shutdown.cancelled() => {
+        () = signals.shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = ends.outage.cancelled() => return Ok(()),
-        state = link.broken() => {
-            if state == State::Frozen {
-                frozen(&link, &ends).await;
+        () = signals.outage.cancelled() => return Ok(()),
+        state = client.interrupted() => {
+            if state == ConnectionState::Frozen {
+                frozen(&client, &signals).await;
             }
             return Ok(());
         }
@@ -202,13 +212,13 @@ where
     result.map_err(|error| error.to_string())
 }
 
-/// For as long as this lasts nobody works on the connection, and it stays open.
-async fn frozen(link: &Link, ends: &Ends) {
+/// Keeps a frozen connection open without reading from it or writing to it.
+async fn frozen(client: &Connection, signals: &StopSignals) {
     tokio::select! {
-        () = ends.shutdown.cancelled() => {}
-        () = ends.outage.cancelled() => {}
-        () = link.closed() => {}
-        () = tokio::time::sleep(FROZEN) => {}
+        () = signals.shutdown.cancelled() => {}
+        () = signals.outage.cancelled() => {}
+        () = client.closed() => {}
+        () = tokio::time::sleep(FROZEN_MAX) => {}
     }
 }
 

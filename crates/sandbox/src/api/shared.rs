@@ -1,4 +1,4 @@
-//! The cluster behind its one lock, and who is told when it changed.
+//! The cluster behind a lock, and the notification of watchers after a change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::kind::Kind;
+use crate::registry::Registry;
 use crate::store::Store;
 
-/// One lock around everything: requests hold it for one call of the store, the actors for one
-/// bounded step. Nothing waits while it is held, and nothing is serialised under it. Who waits longest gets it next:
-/// actors that have much to do would else take it again and again.
-pub struct Shared {
+/// The cluster behind one lock. A request has the lock for one call of the store or registry, the
+/// components for one bounded step; nothing waits or serialises while it has the lock. The lock is
+/// fair, because components with much work would otherwise take it again and again.
+pub(crate) struct SharedCluster {
     state: FairMutex<State>,
-    /// Whether a request has wanted the lock since this was last asked.
-    wanted: AtomicBool,
-    /// Wakes the actors after a request's write.
+    /// Whether a request has requested the lock since the last call of `was_requested`.
+    requested: AtomicBool,
+    /// Wakes the components after a write of a request.
     pub written: Notify,
     /// Ends watches when the server stops.
     pub stop: CancellationToken,
@@ -28,94 +29,94 @@ pub struct Shared {
 struct State {
     cluster: Cluster,
     /// By the group and kind of the stored form.
-    feeds: BTreeMap<(&'static str, &'static str), Feed>,
-    /// The resourceVersion up to which watchers have been told.
-    told: u64,
+    notifiers: BTreeMap<(&'static str, &'static str), KindNotifier>,
+    /// The resourceVersion up to which watchers have been notified.
+    notified: u64,
 }
 
-struct Feed {
+struct KindNotifier {
     kind: &'static Kind,
     newest: watch::Sender<u64>,
 }
 
-impl Shared {
-    pub fn new(cluster: Cluster, stop: CancellationToken) -> Shared {
-        let told = cluster.store().resource_version();
-        let state = State { cluster, feeds: BTreeMap::new(), told };
-        Shared {
+impl SharedCluster {
+    pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
+        let notified = cluster.store().resource_version();
+        let state = State { cluster, notifiers: BTreeMap::new(), notified };
+        Self {
             state: FairMutex::new(state),
-            wanted: AtomicBool::new(false),
+            requested: AtomicBool::new(false),
             written: Notify::new(),
             stop,
         }
     }
 
     /// Reads the store.
-    pub fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
         read(self.lock().cluster.store())
     }
 
-    /// Writes to the store, and tells watchers and actors if something came of it.
-    pub fn write<T>(&self, write: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
+    /// Writes to the registry, and notifies watchers and components if the store changed.
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
         let mut state = self.lock();
-        let result = write(state.cluster.store_mut(), now());
-        if state.tell() {
+        let result = write(state.cluster.registry_mut(), now());
+        if state.notify_watchers() {
             self.written.notify_one();
         }
         result
     }
 
-    /// Lets the actors do a part of what is due; returns when to call again.
-    pub fn step(&self) -> Option<Timestamp> {
+    /// Lets the components do a part of the due work; returns the time of the next step.
+    pub(crate) fn step(&self) -> Option<Timestamp> {
         let mut state = self.state.lock();
         let next = state.cluster.step(now());
-        state.tell();
+        state.notify_watchers();
         next
     }
 
-    /// Whether a request has wanted the lock since this was last asked.
-    pub fn was_wanted(&self) -> bool {
-        self.wanted.swap(false, Ordering::Relaxed)
+    /// Whether a request has requested the lock since the last call.
+    pub(crate) fn was_requested(&self) -> bool {
+        self.requested.swap(false, Ordering::Relaxed)
     }
 
-    /// A receiver that wakes at each write to `kind`.
-    pub fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
+    /// A receiver that is notified of each write to `kind`.
+    pub(crate) fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
         let kind = kind.storage();
         let mut state = self.lock();
-        let told = state.told;
-        let feed = state
-            .feeds
+        let notified = state.notified;
+        let notifier = state
+            .notifiers
             .entry((kind.group, kind.kind))
-            .or_insert_with(|| Feed { kind, newest: watch::Sender::new(told) });
-        feed.newest.subscribe()
+            .or_insert_with(|| KindNotifier { kind, newest: watch::Sender::new(notified) });
+        notifier.newest.subscribe()
     }
 
     fn lock(&self) -> FairMutexGuard<'_, State> {
-        self.wanted.store(true, Ordering::Relaxed);
+        self.requested.store(true, Ordering::Relaxed);
         self.state.lock()
     }
 }
 
 impl State {
-    /// Wakes the watchers of each kind that was written to; false if there was no write.
-    fn tell(&mut self) -> bool {
+    /// Notifies the watchers of each kind that changed; returns whether there was a write.
+    fn notify_watchers(&mut self) -> bool {
         let store = self.cluster.store();
         let newest = store.resource_version();
-        if newest == self.told {
+        if newest == self.notified {
             return false;
         }
-        for feed in self.feeds.values() {
+        for notifier in self.notifiers.values() {
             let has_news = |changes: Vec<_>| !changes.is_empty();
-            if store.changes_since(feed.kind, self.told, 1).map_or(true, has_news) {
-                feed.newest.send_replace(newest);
+            if store.changes_since(notifier.kind, self.notified, 1).map_or(true, has_news) {
+                notifier.newest.send_replace(newest);
             }
         }
-        self.told = newest;
+        self.notified = newest;
         true
     }
 }
 
-/// The one clock of the sandbox.
-pub fn now() -> Timestamp {
+/// The current time: the sandbox's only clock.
+pub(crate) fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -1,4 +1,4 @@
-//! A connection that gives up on a peer that never starts to speak, or stops reading.
+//! Closes a connection whose peer does not start to send, or stops reading.
 
 use std::future::Future;
 use std::io;
@@ -9,26 +9,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Fails with `TimedOut` once a write or flush has made no progress for `limit`. A client that is
-/// closed or frozen then frees what it holds, however long its request was to last. It fails too
-/// if the peer does not say within `greeting` which version of HTTP it speaks: hyper-util waits
-/// for that without an end.
-pub struct StallGuard<S> {
+/// Fails with `TimedOut` once a write or flush has made no progress for `limit`, so that a closed
+/// or frozen client does not keep its resources. It also fails if the peer does not send enough to
+/// identify its HTTP version within `preface`, for which hyper-util waits forever.
+pub(crate) struct StallGuard<S> {
     inner: S,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Until enough has been read to tell.
-    greeting: Option<Pin<Box<Sleep>>>,
+    /// Until enough bytes have been read.
+    preface: Option<Pin<Box<Sleep>>>,
     read: usize,
 }
 
-/// The length of HTTP/2's preface; no request of HTTP/1 is much shorter.
-const GREETING_BYTES: usize = 24;
+/// The length of the HTTP/2 preface; few HTTP/1 requests are shorter.
+const PREFACE_BYTES: usize = 24;
 
 impl<S> StallGuard<S> {
-    pub fn new(inner: S, limit: Duration, greeting: Duration) -> StallGuard<S> {
-        let greeting = Some(Box::pin(tokio::time::sleep(greeting)));
-        StallGuard { inner, limit, stalled: None, greeting, read: 0 }
+    pub(crate) fn new(inner: S, limit: Duration, preface: Duration) -> Self {
+        let preface = Some(Box::pin(tokio::time::sleep(preface)));
+        Self { inner, limit, stalled: None, preface, read: 0 }
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -52,14 +51,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let poll = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        let Some(greeting) = &mut self.greeting else { return poll };
+        let Some(preface) = &mut self.preface else { return poll };
         if poll.is_pending() {
-            ready!(greeting.as_mut().poll(cx));
+            ready!(preface.as_mut().poll(cx));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         self.read += buffer.filled().len() - before;
-        if self.read >= GREETING_BYTES {
-            self.greeting = None;
+        if self.read >= PREFACE_BYTES {
+            self.preface = None;
         }
         poll
     }

@@ -1,5 +1,5 @@
-//! The sandbox's identity: a certificate authority and a server certificate, made anew at each
-//! start and kept in memory only (S1).
+//! The certificate authority and the server certificate (S1). Both are generated at each start and
+//! kept in memory only.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What the server proves itself with, and what clients are told to trust.
-pub struct Identity {
-    /// The certificate authority, PEM.
+/// The server's TLS configuration and the certificate authority for its clients.
+pub(crate) struct ServerIdentity {
+    /// The certificate authority in PEM.
     pub ca_pem: String,
     pub server_config: Arc<rustls::ServerConfig>,
 }
@@ -27,9 +27,9 @@ pub enum Error {
     Random,
 }
 
-/// Makes an authority and a server certificate for `localhost`, the usual in-cluster names and
-/// each address of `addresses`. HTTP/2 is offered before HTTP/1.1.
-pub fn identity(addresses: &[IpAddr]) -> Result<Identity, Error> {
+/// Generates an authority and a server certificate for `localhost`, the usual in-cluster names and
+/// all `addresses`. HTTP/2 is preferred to HTTP/1.1.
+pub(crate) fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
     let (ca_pem, ca_der, issuer) = authority()?;
     let (server_der, server_key) = server_certificate(addresses, &issuer)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -38,11 +38,11 @@ pub fn identity(addresses: &[IpAddr]) -> Result<Identity, Error> {
         .with_no_client_auth()
         .with_single_cert(vec![server_der, ca_der], server_key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Identity { ca_pem, server_config: Arc::new(config) })
+    Ok(ServerIdentity { ca_pem, server_config: Arc::new(config) })
 }
 
 /// A bearer token of 256 random bits, in hexadecimal.
-pub fn random_token() -> Result<String, Error> {
+pub(crate) fn random_token() -> Result<String, Error> {
     let mut bytes = [0u8; 32];
     let provider = rustls::crypto::ring::default_provider();
     provider.secure_random.fill(&mut bytes).map_err(|_| Error::Random)?;
@@ -84,7 +84,7 @@ fn server_certificate(
     params.distinguished_name.push(DnType::CommonName, "everynode-sandbox");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // Python 3.13 and later refuse a chain without it.
+    // Python 3.13 and later refuse a chain without this extension.
     params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, issuer)?;

@@ -1,5 +1,5 @@
-//! Tokens of service accounts: `serviceaccounts/token`, which `kubectl create token` asks for. They are no JWTs but random
-//! numbers that this server remembers until they expire; they end with it.
+//! Tokens of service accounts, which `kubectl create token` requests from `serviceaccounts/token`.
+//! They are random numbers instead of JWTs, and the server keeps them in memory until they expire.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,28 +9,28 @@ use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
+use super::call::Call;
 use super::decode;
 use super::negotiate;
-use super::respond::{self, Body};
+use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
-use super::server::{Call, method_not_allowed};
-use super::shared::{Shared, now};
+use super::shared::{SharedCluster, now};
 use super::tls;
 use crate::clock::rfc3339;
 use crate::kind::SERVICE_ACCOUNT;
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};
 
-/// What tokens are for, unless asked otherwise: this server.
+/// The default audience of a token: this server.
 const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 const SECONDS_DEFAULT: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
-/// Whom a token belongs to.
+/// The account that a token belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub(crate) struct TokenAccount {
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -38,32 +38,33 @@ pub struct Account {
 
 /// The tokens that have not expired.
 #[derive(Default)]
-pub struct Tokens(Mutex<Issued>);
+pub(crate) struct Tokens(Mutex<IssuedTokens>);
 
 #[derive(Default)]
-struct Issued {
+struct IssuedTokens {
     last_number: u64,
     by_number: BTreeMap<u64, Token>,
 }
 
 struct Token {
     secret: String,
-    account: Account,
+    account: TokenAccount,
     expires: Timestamp,
 }
 
 impl Tokens {
-    /// Whom a token belongs to; none if it is not one of ours, or has expired.
-    pub fn find(&self, token: &str) -> Option<Account> {
-        // The number finds it, the secret proves it: no comparison tells by its time how much was right.
+    /// The account of a token; `None` if the token is unknown or expired.
+    pub(crate) fn find(&self, token: &str) -> Option<TokenAccount> {
+        // The number selects the token, and the secret is compared in constant time, so that the
+        // duration of the search reveals nothing about the secret.
         let (number, secret) = token.split_once('.')?;
         let issued = self.lock();
-        let known = issued.by_number.get(&number.parse().ok()?)?;
-        let is_right = bool::from(known.secret.as_bytes().ct_eq(secret.as_bytes()));
-        (is_right && now() < known.expires).then(|| known.account.clone())
+        let token_record = issued.by_number.get(&number.parse().ok()?)?;
+        let is_right = bool::from(token_record.secret.as_bytes().ct_eq(secret.as_bytes()));
+        (is_right && now() < token_record.expires).then(|| token_record.account.clone())
     }
 
-    fn issue(&self, account: Account, expires: Timestamp) -> Result<String, Status> {
+    fn issue(&self, account: TokenAccount, expires: Timestamp) -> Result<String, Status> {
         let secret = tls::random_token()
             .map_err(|error| Status::new(Reason::InternalError, error.to_string()))?;
         let mut issued = self.lock();
@@ -76,13 +77,13 @@ impl Tokens {
         Ok(text)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Issued> {
+    fn lock(&self) -> MutexGuard<'_, IssuedTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a path asks for a token.
-pub fn is_request(path: &ResourcePath) -> bool {
+/// Whether a path requests a token.
+pub(crate) fn is_request(path: &ResourcePath) -> bool {
     path.group == SERVICE_ACCOUNT.group
         && path.version == SERVICE_ACCOUNT.version
         && path.plural == SERVICE_ACCOUNT.plural
@@ -90,9 +91,9 @@ pub fn is_request(path: &ResourcePath) -> bool {
         && path.namespace.is_some()
 }
 
-pub fn answer(
+pub(crate) fn handle(
     tokens: &Tokens,
-    shared: &Shared,
+    shared: &SharedCluster,
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -108,7 +109,7 @@ pub fn answer(
     let namespace = path.namespace.as_deref().unwrap_or_default();
     let name = path.name.as_deref().unwrap_or_default();
     let account = shared.read(|store| store.get(&SERVICE_ACCOUNT, namespace, name))?;
-    let account = Account {
+    let account = TokenAccount {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: account.uid().to_owned(),
@@ -117,7 +118,8 @@ pub fn answer(
     let expires = Timestamp::from_seconds(issued_at.as_millis().div_euclid(1000) + seconds);
     let audiences = audiences(&request);
     let is_for_us = audiences.iter().any(|audience| audience == AUDIENCE);
-    // One for others, who could not ask this server about it, opens nothing from the start.
+    // A token for other audiences is expired from the start, because these can't have it reviewed
+    // by this server.
     let token = tokens.issue(account, if is_for_us { expires } else { issued_at })?;
     let document = json!({
         "kind": "TokenRequest",
@@ -144,7 +146,7 @@ fn seconds(request: &Value) -> Result<i64, Status> {
 }
 
 fn audiences(request: &Value) -> Vec<String> {
-    let asked = array(request, "/spec/audiences").iter().filter_map(Value::as_str);
-    let asked: Vec<String> = asked.map(str::to_owned).collect();
-    if asked.is_empty() { vec![AUDIENCE.to_owned()] } else { asked }
+    let audiences = array(request, "/spec/audiences").iter().filter_map(Value::as_str);
+    let audiences: Vec<String> = audiences.map(str::to_owned).collect();
+    if audiences.is_empty() { vec![AUDIENCE.to_owned()] } else { audiences }
 }

@@ -1,8 +1,7 @@
-//! Watches: streams of changes over the store's shared log (S7).
+//! //! Watches: streams of changes from the store's log (S7).
 //!
-//! A watcher is a position in the log and nothing more: no buffer fills up behind a slow one. It
-//! reads on when its client has taken what it was sent; one that the log's window has passed is
-//! told so (410) and cut off.
+//! A watcher is a position in the log without a buffer. It reads the next changes when its client
+//! has received the earlier ones. A watcher whose position is older than the log gets 410 and ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,55 +14,56 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
 
+use super::call::ReadFaults;
 use super::negotiate::Form;
 use super::query::{IncludeObject, Parameters};
-use super::render::{self, Header};
-use super::resource::list_behind;
+use super::render::{self, ColumnHeaders};
 use super::respond::{self, Body};
-use super::server::Reading;
-use super::shared::Shared;
+use super::shared::SharedCluster;
+use super::stale_read;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::selector::Selector;
-use crate::store::{
-    Action, Details, ListOptions, Object, Reason, Status, StatusCause, watch_event,
-};
+use crate::status::{Details, Reason, Status, StatusCause};
+use crate::store::{Action, ListOptions, watch_event};
 
-/// A watch as it was asked for.
-pub struct Request {
+/// The parameters of a watch.
+pub(crate) struct WatchRequest {
     pub kind: &'static Kind,
     pub selector: Selector,
     pub form: Form,
     pub include_object: IncludeObject,
-    pub start: Start,
+    pub start: WatchStart,
     pub bookmarks: bool,
     pub timeout_seconds: Option<u64>,
-    pub reading: Reading,
+    pub read_faults: ReadFaults,
 }
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub(crate) enum WatchStart {
     /// After this resourceVersion.
     After(u64),
-    /// With what there is, as ADDED events; then, if `marked`, a bookmark that says so.
-    Everything { marked: bool },
-    /// With the next write.
+    /// From the current objects, as ADDED events, and a bookmark after them if `with_bookmark` is
+    /// set.
+    InitialEvents { with_bookmark: bool },
+    /// From the next write.
     Now,
 }
 
-/// A watch that says nothing about it ends after this, as upstream's do after half an hour or more.
+/// Default duration of a watch. Upstream's is random, at least half an hour.
 const TIMEOUT_SECONDS: u64 = 45 * 60;
-/// Longer than anyone waits, and short enough to add to an instant.
+/// Maximum duration; it can be added to an instant without overflow.
 const TIMEOUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// What one read of the log takes.
+/// Maximum number of changes that one read of the log returns.
 const CHANGES_PER_READ: usize = 256;
-/// A chunk is sent off when it has grown to this.
+/// Size at which a chunk is sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Where the parameters say that the watch begins.
-pub fn start(parameters: &Parameters) -> Result<Start, Status> {
-    let asked = match parameters.resource_version.as_str() {
+/// The start of a watch with these parameters.
+pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
+    let requested = match parameters.resource_version.as_str() {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
             invalid_options(&format!(
@@ -74,25 +74,30 @@ pub fn start(parameters: &Parameters) -> Result<Start, Status> {
     let matching = parameters.resource_version_match.as_str();
     match parameters.send_initial_events {
         None if !matching.is_empty() => Err(invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless \
+             sendInitialEvents is provided",
         )),
-        None => Ok(match asked {
-            None | Some(0) => Start::Everything { marked: false },
-            Some(asked) => Start::After(asked),
+        None => Ok(match requested {
+            None | Some(0) => WatchStart::InitialEvents { with_bookmark: false },
+            Some(requested) => WatchStart::After(requested),
         }),
         Some(_) if matching.is_empty() => Err(invalid_options(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
+             resourceVersionMatch to NotOlderThan",
         )),
         Some(_) if matching != "NotOlderThan" => Err(invalid_options(&format!(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, not {matching:?}"
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
+             resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
-        Some(true) => Ok(Start::Everything { marked: true }),
-        Some(false) => Ok(asked.filter(|asked| *asked > 0).map_or(Start::Now, Start::After)),
+        Some(true) => Ok(WatchStart::InitialEvents { with_bookmark: true }),
+        Some(false) => Ok(requested
+            .filter(|requested| *requested > 0)
+            .map_or(WatchStart::Now, WatchStart::After)),
     }
 }
 
-/// 422 about the options of a list or watch; the cause is `FIELD: MESSAGE`.
-pub fn invalid_options(cause: &str) -> Status {
+/// 422 for invalid options of a list or watch; the cause is `FIELD: MESSAGE`.
+pub(crate) fn invalid_options(cause: &str) -> Status {
     let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
     let reason = match message.split_once(':').map_or(message, |(word, _)| word) {
         "Forbidden" => "FieldValueForbidden",
@@ -112,8 +117,11 @@ pub fn invalid_options(cause: &str) -> Status {
     })
 }
 
-/// The stream that answers a watch.
-pub fn response(shared: &Arc<Shared>, request: Request) -> Result<Response<Body>, Status> {
+/// The streaming response of a watch.
+pub(crate) fn response(
+    shared: &Arc<SharedCluster>,
+    request: WatchRequest,
+) -> Result<Response<Body>, Status> {
     let watcher = Watcher::new(shared, request)?;
     let chunks = stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;
@@ -124,50 +132,51 @@ pub fn response(shared: &Arc<Shared>, request: Request) -> Result<Response<Body>
     Ok(response)
 }
 
-/// One client's watch.
-pub struct Watcher {
-    shared: Arc<Shared>,
-    request: Request,
-    news: tokio::sync::watch::Receiver<u64>,
-    /// What there was at the start and has not been sent yet.
+/// The watch of one client.
+pub(crate) struct Watcher {
+    shared: Arc<SharedCluster>,
+    request: WatchRequest,
+    updates: tokio::sync::watch::Receiver<u64>,
+    /// Initial objects that have not been sent yet.
     initial: VecDeque<Arc<Object>>,
-    /// When the bookmark after the initial events is to be sent, if it is still to be.
-    mark_at: Option<Instant>,
-    /// Everything up to this resourceVersion has been seen.
+    /// The time of the bookmark after the initial events, until it is sent.
+    initial_end_at: Option<Instant>,
+    /// The resourceVersion up to which all changes have been read.
     position: u64,
-    header: Header,
+    headers: ColumnHeaders,
     deadline: Instant,
     next_bookmark: Instant,
     finished: bool,
 }
 
 impl Watcher {
-    pub fn new(shared: &Arc<Shared>, request: Request) -> Result<Watcher, Status> {
-        // Before the position is read, so that no write falls in between.
-        let news = shared.subscribe(request.kind);
+    pub(crate) fn new(shared: &Arc<SharedCluster>, request: WatchRequest) -> Result<Self, Status> {
+        // Subscribe before reading the position, so that no write is missed.
+        let updates = shared.subscribe(request.kind);
         let (position, initial) = match request.start {
-            Start::After(position) => (position, VecDeque::new()),
-            Start::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
-            Start::Everything { .. } => {
+            WatchStart::After(position) => (position, VecDeque::new()),
+            WatchStart::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
+            WatchStart::InitialEvents { .. } => {
                 let options =
                     ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
-                let behind = request.reading.writes_behind;
+                let behind = request.read_faults.writes_behind;
                 let list =
-                    shared.read(|store| list_behind(store, request.kind, &options, behind))?;
+                    shared.read(|store| stale_read::list(store, request.kind, &options, behind))?;
                 (list.resource_version, list.items.into())
             }
         };
         let seconds = request.timeout_seconds.filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or(TIMEOUT_SECONDS).min(TIMEOUT_SECONDS_MAX);
         let now = Instant::now();
-        Ok(Watcher {
+        Ok(Self {
             shared: Arc::clone(shared),
-            news,
+            updates,
             initial,
-            mark_at: (request.start == Start::Everything { marked: true } && request.bookmarks)
-                .then(|| now + request.reading.bookmark_after.unwrap_or_default()),
+            initial_end_at: (request.start == WatchStart::InitialEvents { with_bookmark: true }
+                && request.bookmarks)
+                .then(|| now + request.read_faults.bookmark_after.unwrap_or_default()),
             position,
-            header: Header::Shown,
+            headers: ColumnHeaders::Included,
             deadline: now + Duration::from_secs(seconds),
             next_bookmark: now + BOOKMARK_INTERVAL,
             finished: false,
@@ -175,24 +184,26 @@ impl Watcher {
         })
     }
 
-    /// The next piece of the stream; None when the watch is over.
-    pub async fn next(&mut self) -> Option<Bytes> {
+    /// The next chunk of the stream; `None` when the watch ends.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         loop {
             if self.finished || self.shared.stop.is_cancelled() {
                 return None;
             }
-            self.news.borrow_and_update();
+            self.updates.borrow_and_update();
             if self.fill(&mut chunk) || !chunk.is_empty() {
                 return Some(chunk.freeze());
             }
             let shared = Arc::clone(&self.shared);
+            let initial_end_at = self.initial_end_at;
             tokio::select! {
-                // The sender lives as long as the server: an error means that it stops.
-                changed = self.news.changed() => changed.ok()?,
+                // The sender lives as long as the server: an error means that the server stops.
+                changed = self.updates.changed() => changed.ok()?,
                 () = shared.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(self.mark_at.unwrap_or(self.deadline)), if self.mark_at.is_some() => {}
+                () = tokio::time::sleep_until(initial_end_at.unwrap_or(self.deadline)),
+                    if initial_end_at.is_some() => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.request.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
                     self.bookmark(&mut chunk, false);
@@ -201,7 +212,7 @@ impl Watcher {
         }
     }
 
-    /// Writes what there is to send; true once the chunk should go.
+    /// Appends pending events to the chunk; returns true if the chunk should be sent at once.
     fn fill(&mut self, chunk: &mut BytesMut) -> bool {
         while let Some(object) = self.initial.pop_front() {
             self.event(chunk, Action::Added, &object);
@@ -209,7 +220,7 @@ impl Watcher {
                 return true;
             }
         }
-        if self.mark_at.take_if(|at| *at <= Instant::now()).is_some() {
+        if self.initial_end_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.bookmark(chunk, true);
         }
         loop {
@@ -245,9 +256,9 @@ impl Watcher {
     }
 
     fn event(&mut self, chunk: &mut BytesMut, action: Action, object: &Object) {
-        let Request { kind, form, include_object, .. } = &self.request;
-        let bytes = render::event_object(kind, object, *form, *include_object, self.header);
-        self.header = Header::Left;
+        let WatchRequest { kind, form, include_object, .. } = &self.request;
+        let bytes = render::event_object(kind, object, *form, *include_object, self.headers);
+        self.headers = ColumnHeaders::Omitted;
         let name = match action {
             Action::Added => "ADDED",
             Action::Modified => "MODIFIED",
@@ -257,7 +268,7 @@ impl Watcher {
     }
 
     fn bookmark(&mut self, chunk: &mut BytesMut, ends_initial: bool) {
-        let Request { kind, form, .. } = &self.request;
+        let WatchRequest { kind, form, .. } = &self.request;
         let object = render::bookmark(kind, *form, self.position, ends_initial);
         event_frame(chunk, "BOOKMARK", object.to_string().as_bytes());
     }

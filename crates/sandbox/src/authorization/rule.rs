@@ -1,21 +1,21 @@
-//! One rule of a role, and whether it allows a request.
+//! A policy rule of a role.
 
 use serde_json::{Value, json};
 
 use crate::value::array;
 
-/// What somebody wants to do.
+/// The attributes of a request that rules match, as upstream's `authorizer.Attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
-    /// `get`, `list`, `impersonate` …; of a path the HTTP method in small letters.
+pub(crate) struct Attributes<'a> {
+    /// `get`, `list`, `impersonate` …; for a path the HTTP method in lower case.
     pub verb: &'a str,
-    pub target: Target<'a>,
+    pub target: RequestTarget<'a>,
 }
 
-/// What it is to be done to.
+/// The resource or path of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'a> {
-    /// Parts that are absent are empty.
+pub(crate) enum RequestTarget<'a> {
+    /// Absent parts are empty.
     Resource {
         group: &'a str,
         resource: &'a str,
@@ -23,13 +23,13 @@ pub enum Target<'a> {
         namespace: &'a str,
         name: &'a str,
     },
-    /// Anything that is no resource: `/version`.
+    /// A path that is not a resource: `/version`.
     Path(&'a str),
 }
 
 /// `rbac.authorization.k8s.io/v1` PolicyRule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rule {
+pub(crate) struct PolicyRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
     pub resources: Vec<String>,
@@ -37,23 +37,23 @@ pub struct Rule {
     pub paths: Vec<String>,
 }
 
-impl<'a> Target<'a> {
-    /// Empty for what is in none.
-    pub fn namespace(&self) -> &'a str {
+impl<'a> RequestTarget<'a> {
+    /// Empty for a cluster-scoped resource and for a path.
+    pub(crate) fn namespace(&self) -> &'a str {
         match self {
-            Target::Resource { namespace, .. } => namespace,
-            Target::Path(_) => "",
+            RequestTarget::Resource { namespace, .. } => namespace,
+            RequestTarget::Path(_) => "",
         }
     }
 }
 
-impl Rule {
-    /// What cannot be read is left out, and so allows nothing.
-    pub fn of_json(rule: &Value) -> Rule {
+impl PolicyRule {
+    /// Reads a rule. Malformed entries are left out, and so allow nothing.
+    pub(crate) fn of_json(rule: &Value) -> Self {
         let list = |path: &str| -> Vec<String> {
             array(rule, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        Rule {
+        Self {
             verbs: list("/verbs"),
             groups: list("/apiGroups"),
             resources: list("/resources"),
@@ -62,37 +62,39 @@ impl Rule {
         }
     }
 
-    pub fn any_resource() -> Rule {
+    pub(crate) fn any_resource() -> Self {
         let any = || vec!["*".to_owned()];
-        Rule { verbs: any(), groups: any(), resources: any(), ..Rule::default() }
+        Self { verbs: any(), groups: any(), resources: any(), ..Self::default() }
     }
 
-    pub fn any_path() -> Rule {
+    pub(crate) fn any_path() -> Self {
         let any = || vec!["*".to_owned()];
-        Rule { verbs: any(), paths: any(), ..Rule::default() }
+        Self { verbs: any(), paths: any(), ..Self::default() }
     }
 
-    pub fn allows(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &Attributes<'_>) -> bool {
         if !has(&self.verbs, request.verb) {
             return false;
         }
         match request.target {
-            Target::Resource { group, resource, subresource, name, namespace: _ } => {
+            RequestTarget::Resource { group, resource, subresource, name, namespace: _ } => {
                 has(&self.groups, group)
                     && self.has_resource(resource, subresource)
-                    && (self.names.is_empty() || self.names.iter().any(|known| known == name))
+                    && (self.names.is_empty() || self.names.iter().any(|allowed| allowed == name))
             }
-            Target::Path(path) => self.paths.iter().any(|known| is_path(known, path)),
+            RequestTarget::Path(path) => {
+                self.paths.iter().any(|allowed| path_matches(allowed, path))
+            }
         }
     }
 
     fn has_resource(&self, resource: &str, subresource: &str) -> bool {
-        self.resources.iter().any(|known| {
-            if known == "*" {
+        self.resources.iter().any(|allowed| {
+            if allowed == "*" {
                 return true;
             }
-            match known.split_once('/') {
-                None => subresource.is_empty() && known == resource,
+            match allowed.split_once('/') {
+                None => subresource.is_empty() && allowed == resource,
                 Some((of, part)) => {
                     !subresource.is_empty() && part == subresource && (of == resource || of == "*")
                 }
@@ -100,8 +102,8 @@ impl Rule {
         })
     }
 
-    /// As a SelfSubjectRulesReview lists it.
-    pub fn to_json(&self) -> Value {
+    /// The rule as a SelfSubjectRulesReview lists it.
+    pub(crate) fn to_json(&self) -> Value {
         let mut rule = json!({"verbs": self.verbs});
         for (field, list) in [
             ("apiGroups", &self.groups),
@@ -117,14 +119,14 @@ impl Rule {
     }
 }
 
-fn has(known: &[String], wanted: &str) -> bool {
-    known.iter().any(|known| known == "*" || known == wanted)
+fn has(allowed: &[String], wanted: &str) -> bool {
+    allowed.iter().any(|entry| entry == "*" || entry == wanted)
 }
 
-/// A star stands for any rest.
-fn is_path(known: &str, path: &str) -> bool {
-    match known.strip_suffix('*') {
+/// Whether a path matches; a trailing `*` matches any suffix.
+fn path_matches(allowed: &str, path: &str) -> bool {
+    match allowed.strip_suffix('*') {
         Some(start) => path.starts_with(start),
-        None => known == path,
+        None => allowed == path,
     }
 }

@@ -1,10 +1,13 @@
-//! A table of who may do what, over the roles that every cluster has and a few more.
+//! A table of authorization decisions, for the default roles and a few more.
 
 use everynode_core::api::Timestamp;
 use serde_json::Value;
 
-use super::{AUTHENTICATED, Decision, MASTERS, Request, Target, User, authorize, furnish, rules};
+use super::{
+    AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,
+};
 use crate::kind::Kinds;
+use crate::registry::Registry;
 use crate::store::{Options, Store, WriteOptions};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
@@ -17,22 +20,29 @@ const OBJECTS: &str = r#"
   {nonResourceURLs: [/metrics/*], verbs: [get]}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: readers},
-  roleRef: {kind: ClusterRole, name: reader}, subjects: [{kind: User, name: ann}, {kind: Group, name: readers}]}
+  roleRef: {kind: ClusterRole, name: reader},
+  subjects: [{kind: User, name: ann}, {kind: Group, name: readers}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: writer, namespace: default}, rules: [
-  {apiGroups: ["*"], resources: ["*"], verbs: [create]}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role,
+  metadata: {name: writer, namespace: default},
+  rules: [{apiGroups: ["*"], resources: ["*"], verbs: [create]}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: writers, namespace: default},
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: writers, namespace: default},
   roleRef: {kind: Role, name: writer}, subjects: [{kind: ServiceAccount, name: agent}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: viewers, namespace: kube-system},
-  roleRef: {kind: ClusterRole, name: admin}, subjects: [{kind: ServiceAccount, name: agent, namespace: default}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: viewers, namespace: kube-system},
+  roleRef: {kind: ClusterRole, name: admin},
+  subjects: [{kind: ServiceAccount, name: agent, namespace: default}]}
 ---
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: dangling, namespace: kube-public},
-  roleRef: {kind: Role, name: gone}, subjects: [{kind: Group, name: "system:serviceaccounts:default"}]}
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding,
+  metadata: {name: dangling, namespace: kube-public},
+  roleRef: {kind: Role, name: gone},
+  subjects: [{kind: Group, name: "system:serviceaccounts:default"}]}
 "#;
 
-/// Who, verb, resource as kubectl names it, namespace/name; and whether that is allowed.
+/// User, verb, resource as kubectl names it, `NAMESPACE/NAME`, and whether the request is allowed.
 type Case = (&'static str, &'static str, &'static str, &'static str, bool);
 
 const CASES: &[Case] = &[
@@ -59,30 +69,30 @@ const CASES: &[Case] = &[
     ("agent", "create", "daemonsets.apps", "kube-system/", true),
     ("agent", "create", "roles.rbac.authorization.k8s.io", "kube-system/", true),
     ("agent", "list", "nodes", "/", false),
-    // Everybody who is somebody.
+    // Every authenticated user.
     ("agent", "create", "selfsubjectaccessreviews.authorization.k8s.io", "/", true),
 ];
 
-/// `daemonsets.apps/status`, `default/d`
-fn target<'a>(resource: &'a str, place: &'a str) -> Target<'a> {
+/// `daemonsets.apps/status`, `default/d`.
+fn target<'a>(resource: &'a str, place: &'a str) -> RequestTarget<'a> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let (namespace, name) = place.split_once('/').unwrap_or((place, ""));
-    Target::Resource { group, resource, subresource, namespace, name }
+    RequestTarget::Resource { group, resource, subresource, namespace, name }
 }
 
-fn store() -> Store {
-    let mut store = Store::new(&Options::default(), NOW);
-    furnish(&mut store, NOW).expect("the roles of every cluster are valid");
+fn registry() -> Registry {
+    let mut registry = Registry::new(&Options::default(), NOW);
+    seed(&mut registry, NOW).expect("the roles of every cluster are valid");
     for document in crate::yaml::documents::<Value>(OBJECTS).expect("YAML") {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kinds = Kinds::default();
         let kind = kinds.by_api_version(&text(&document["apiVersion"]), &text(&document["kind"]));
         let namespace = text(&document["metadata"]["namespace"]);
         let kind = kind.expect("the kind is served");
-        store.create(kind, &namespace, document, &WriteOptions::at(NOW)).expect("it is valid");
+        registry.create(kind, &namespace, document, &WriteOptions::at(NOW)).expect("it is valid");
     }
-    store
+    registry
 }
 
 fn user(text: &str) -> User {
@@ -101,17 +111,17 @@ fn user(text: &str) -> User {
     }
 }
 
-fn decide(store: &Store, who: &str, verb: &str, target: Target<'_>) -> Decision {
-    authorize(store, &user(who), &Request { verb, target })
+fn decide(store: &Store, who: &str, verb: &str, target: RequestTarget<'_>) -> Decision {
+    authorize(store, &user(who), &Attributes { verb, target })
 }
 
-/// S4: roles and bindings allow what they allow upstream, and nothing else.
+/// S4: roles and bindings allow the same as upstream.
 #[test]
-fn rules_allow_what_they_say() {
-    let store = store();
+fn rules_allow_only_matching_requests() {
+    let registry = registry();
     for case in CASES {
         let (who, verb, resource, place, expected) = *case;
-        let decision = decide(&store, who, verb, target(resource, place));
+        let decision = decide(registry.store(), who, verb, target(resource, place));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{case:?} {decision:?}");
     }
     for (who, path, expected) in [
@@ -121,15 +131,15 @@ fn rules_allow_what_they_say() {
         ("bob", "/version", true),
         ("bob", "/logs", false),
     ] {
-        let decision = decide(&store, who, "get", Target::Path(path));
+        let decision = decide(registry.store(), who, "get", RequestTarget::Path(path));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{who} {path}");
     }
 }
 
-/// S4: a decision says which binding allowed it, or which role is missing, as upstream's does.
+/// S4: a decision names the binding that allows it or the missing role, as upstream's does.
 #[test]
 fn decisions_give_their_reasons() {
-    let store = store();
+    let registry = registry();
     let allowed = |reason: &str| Decision::Allowed { reason: reason.to_owned() };
     let refused = |reason: &str| Decision::Refused { reason: reason.to_owned() };
     for (who, verb, namespace, expected) in [
@@ -139,7 +149,8 @@ fn decisions_give_their_reasons() {
             "create",
             "default",
             allowed(
-                "RBAC: allowed by RoleBinding \"writers/default\" of Role \"writer\" to ServiceAccount \"agent/default\"",
+                "RBAC: allowed by RoleBinding \"writers/default\" of Role \"writer\" to \
+                 ServiceAccount \"agent/default\"",
             ),
         ),
         (
@@ -147,7 +158,8 @@ fn decisions_give_their_reasons() {
             "list",
             "kube-system",
             allowed(
-                "RBAC: allowed by RoleBinding \"viewers/kube-system\" of ClusterRole \"admin\" to ServiceAccount \"agent/default\"",
+                "RBAC: allowed by RoleBinding \"viewers/kube-system\" of ClusterRole \"admin\" to \
+                 ServiceAccount \"agent/default\"",
             ),
         ),
         ("agent", "list", "default", refused("")),
@@ -159,20 +171,20 @@ fn decisions_give_their_reasons() {
         ),
     ] {
         assert_eq!(
-            decide(&store, who, verb, target("pods", namespace)),
+            decide(registry.store(), who, verb, target("pods", namespace)),
             expected,
             "{who} in {namespace}"
         );
     }
 }
 
-/// S4: what is listed as allowed is what is allowed.
+/// S4: the listed rules are those that are applied.
 #[test]
-fn the_rules_of_a_user_are_those_that_decide() {
-    let store = store();
+fn the_listed_rules_of_a_user_match_the_decisions() {
+    let registry = registry();
     for (who, verb, resource, place, expected) in CASES {
-        let request = Request { verb, target: target(resource, place) };
-        let listed = rules(&store, &user(who), request.target.namespace());
+        let request = Attributes { verb, target: target(resource, place) };
+        let listed = rules(registry.store(), &user(who), request.target.namespace());
         assert_eq!(listed.iter().any(|rule| rule.allows(&request)), *expected, "{who} {request:?}");
     }
 }

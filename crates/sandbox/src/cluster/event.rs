@@ -1,6 +1,6 @@
-//! Events that the actors record, aggregated and bounded as client-go's recorder does it.
+//! Events of the components, aggregated and rate-limited as by client-go's recorder.
 //!
-//! Pure: makes Event objects; the [world](super::world) stores them.
+//! Pure: it makes Event objects, and the [component context](super::component_context) stores them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use crate::clock::{rfc3339, rfc3339_micro};
-use crate::store::Object;
+use crate::object::Object;
 
-/// Repetitions are counted up in one Event as long as it is among the last so many.
+/// Number of recent events whose repetitions are counted in the same Event.
 const REMEMBERED_MAX: usize = 4096;
-/// Normal events beyond this many at once, and this many a second, are not recorded: ten thousand nodes that all
-/// start a pod would bury everything else. Warnings always are.
+/// Limits on normal events, as a burst and a rate per second: ten thousand nodes that start a pod
+/// would hide all other events. Warnings are not limited.
 const NORMAL_BURST: i64 = 4000;
 const NORMAL_PER_SECOND: i64 = 200;
 
-/// What an event is about.
+/// The object that an event is about.
 #[derive(Clone, Debug)]
-pub struct About<'a> {
+pub(super) struct EventSubject<'a> {
     pub object: &'a Object,
     pub kind: &'static str,
     pub field_path: Option<String>,
 }
 
-impl<'a> About<'a> {
-    pub fn pod(pod: &'a Object) -> About<'a> {
-        About { object: pod, kind: "Pod", field_path: None }
+impl<'a> EventSubject<'a> {
+    pub(super) fn pod(pod: &'a Object) -> Self {
+        EventSubject { object: pod, kind: "Pod", field_path: None }
     }
 
-    pub fn node(node: &'a Object) -> About<'a> {
-        About { object: node, kind: "Node", field_path: None }
+    pub(super) fn node(node: &'a Object) -> Self {
+        EventSubject { object: node, kind: "Node", field_path: None }
     }
 
-    pub fn at(self, field_path: String) -> About<'a> {
-        About { field_path: Some(field_path), ..self }
+    pub(super) fn at(self, field_path: String) -> Self {
+        EventSubject { field_path: Some(field_path), ..self }
     }
 
-    /// Events of cluster-scoped objects are in `default`.
-    pub fn namespace(&self) -> &str {
+    /// The namespace of the event: `default` for cluster-scoped objects.
+    pub(super) fn namespace(&self) -> &str {
         match self.object.namespace() {
             "" => "default",
             namespace => namespace,
@@ -53,7 +53,7 @@ impl<'a> About<'a> {
             "apiVersion": "v1",
             "kind": self.kind,
             "name": object.name(),
-            // Upstream's node events carry the name here, and kubectl describe looks for it.
+            // Upstream's node events have the name here, and `kubectl describe` selects them by it.
             "uid": if self.kind == "Node" { object.name() } else { object.uid() },
         });
         if !object.namespace().is_empty() {
@@ -67,22 +67,22 @@ impl<'a> About<'a> {
     }
 }
 
-/// Who says it, and what.
+/// The reporter and the content of an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Says<'a> {
+pub(super) struct EventText<'a> {
     pub component: &'a str,
-    /// The node on which the component runs, empty if it is none of a node.
+    /// The node of a kubelet; empty for other components.
     pub host: &'a str,
-    pub warns: bool,
+    pub is_warning: bool,
     pub reason: &'a str,
     pub message: &'a str,
 }
 
-/// What to write.
+/// A write that records an event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Recording {
+pub(super) enum EventWrite {
     Create(Value),
-    /// The Event of this name happened again.
+    /// The Event with this name occurred again.
     Repeat {
         name: Arc<str>,
         count: u32,
@@ -90,16 +90,16 @@ pub enum Recording {
 }
 
 #[derive(Debug)]
-pub struct Recorder {
-    remembered: BTreeMap<Similar, Repeated>,
-    order: VecDeque<Similar>,
+pub(super) struct Recorder {
+    remembered: BTreeMap<EventKey, RepeatedEvent>,
+    order: VecDeque<EventKey>,
     tokens: i64,
     refilled: Timestamp,
     named: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Similar {
+struct EventKey {
     uid: Arc<str>,
     field_path: Arc<str>,
     reason: Arc<str>,
@@ -107,14 +107,14 @@ struct Similar {
 }
 
 #[derive(Debug)]
-struct Repeated {
+struct RepeatedEvent {
     name: Arc<str>,
     count: u32,
 }
 
 impl Default for Recorder {
-    fn default() -> Recorder {
-        Recorder {
+    fn default() -> Self {
+        Self {
             remembered: BTreeMap::new(),
             order: VecDeque::new(),
             tokens: NORMAL_BURST,
@@ -125,52 +125,58 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// What to write for this event; `None` if there are too many.
-    pub fn record(
+    /// The write that records an event; `None` if the rate limit is exceeded.
+    pub(super) fn record(
         &mut self,
-        about: &About<'_>,
-        says: Says<'_>,
+        subject: &EventSubject<'_>,
+        text: EventText<'_>,
         now: Timestamp,
-    ) -> Option<Recording> {
-        if !says.warns && !self.take_token(now) {
+    ) -> Option<EventWrite> {
+        if !text.is_warning && !self.take_token(now) {
             return None;
         }
-        let similar = Similar {
-            uid: about.object.uid().into(),
-            field_path: about.field_path.as_deref().unwrap_or_default().into(),
-            reason: says.reason.into(),
-            message: says.message.into(),
+        let similar = EventKey {
+            uid: subject.object.uid().into(),
+            field_path: subject.field_path.as_deref().unwrap_or_default().into(),
+            reason: text.reason.into(),
+            message: text.message.into(),
         };
         if let Some(repeated) = self.remembered.get_mut(&similar) {
             repeated.count += 1;
             let (name, count) = (repeated.name.clone(), repeated.count);
-            return Some(Recording::Repeat { name, count });
+            return Some(EventWrite::Repeat { name, count });
         }
         self.named += 1;
-        let name: Arc<str> = self.name(about, now).into();
-        self.remember(similar, name.clone());
-        Some(Recording::Create(event(about, says, &name, now)))
+        let name: Arc<str> = self.name(subject, now).into();
+        self.insert(similar, name.clone());
+        Some(EventWrite::Create(event(subject, text, &name, now)))
     }
 
-    /// The Event of a repetition whose Event someone has deleted.
-    pub fn create(about: &About<'_>, says: Says<'_>, name: &str, now: Timestamp) -> Value {
-        event(about, says, name, now)
+    /// A new Event for a repetition whose Event has been deleted.
+    pub(super) fn create(
+        subject: &EventSubject<'_>,
+        text: EventText<'_>,
+        name: &str,
+        now: Timestamp,
+    ) -> Value {
+        event(subject, text, name, now)
     }
 
-    /// client-go names events after the object and the time; the count keeps those of one instant apart.
-    fn name(&self, about: &About<'_>, now: Timestamp) -> String {
+    /// As in client-go, the name consists of the object's name and the time; the count
+    /// distinguishes events at the same time.
+    fn name(&self, subject: &EventSubject<'_>, now: Timestamp) -> String {
         let nanoseconds = i128::from(now.0) * 1_000_000 + i128::from(self.named % 1_000_000);
-        format!("{}.{nanoseconds:x}", about.object.name())
+        format!("{}.{nanoseconds:x}", subject.object.name())
     }
 
-    fn remember(&mut self, similar: Similar, name: Arc<str>) {
+    fn insert(&mut self, similar: EventKey, name: Arc<str>) {
         if self.order.len() == REMEMBERED_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.remembered.remove(&oldest);
         }
         self.order.push_back(similar.clone());
-        self.remembered.insert(similar, Repeated { name, count: 1 });
+        self.remembered.insert(similar, RepeatedEvent { name, count: 1 });
     }
 
     fn take_token(&mut self, now: Timestamp) -> bool {
@@ -185,31 +191,31 @@ impl Recorder {
     }
 }
 
-fn event(about: &About<'_>, says: Says<'_>, name: &str, now: Timestamp) -> Value {
+fn event(subject: &EventSubject<'_>, text: EventText<'_>, name: &str, now: Timestamp) -> Value {
     let mut event = json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": about.namespace()},
-        "involvedObject": about.reference(),
-        "reason": says.reason,
-        "message": says.message,
-        "type": if says.warns { "Warning" } else { "Normal" },
-        "source": {"component": says.component},
-        "reportingComponent": says.component,
-        "reportingInstance": says.host,
+        "metadata": {"name": name, "namespace": subject.namespace()},
+        "involvedObject": subject.reference(),
+        "reason": text.reason,
+        "message": text.message,
+        "type": if text.is_warning { "Warning" } else { "Normal" },
+        "source": {"component": text.component},
+        "reportingComponent": text.component,
+        "reportingInstance": text.host,
         "eventTime": null,
         "firstTimestamp": rfc3339(now),
         "lastTimestamp": rfc3339(now),
         "count": 1,
     });
-    if says.component == "default-scheduler" {
-        // The scheduler writes the newer form.
+    if text.component == "default-scheduler" {
+        // kube-scheduler records Events in the newer form.
         event["source"] = json!({});
         event["reportingInstance"] = json!("default-scheduler-sandbox");
         event["eventTime"] = json!(rfc3339_micro(now));
         event["firstTimestamp"] = Value::Null;
         event["lastTimestamp"] = Value::Null;
-        event["action"] = json!(match says.reason {
+        event["action"] = json!(match text.reason {
             "Scheduled" => "Binding",
             "Preempted" => "Preempting",
             _ => "Scheduling",
@@ -217,14 +223,14 @@ fn event(about: &About<'_>, says: Says<'_>, name: &str, now: Timestamp) -> Value
         if let Some(fields) = event.as_object_mut() {
             fields.remove("count");
         }
-    } else if !says.host.is_empty() {
-        event["source"]["host"] = json!(says.host);
+    } else if !text.host.is_empty() {
+        event["source"]["host"] = json!(text.host);
     }
     event
 }
 
-/// An Event that happened again.
-pub fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
+/// An Event with another occurrence.
+pub(super) fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
     let mut event = event.clone();
     if event["eventTime"].is_null() {
         event["count"] = json!(count);
@@ -245,22 +251,22 @@ mod tests {
         Object::new(json!({"metadata": metadata}))
     }
 
-    fn says(reason: &'static str, warns: bool) -> Says<'static> {
-        Says { component: "kubelet", host: "node-0001", warns, reason, message: "m" }
+    fn text(reason: &'static str, is_warning: bool) -> EventText<'static> {
+        EventText { component: "kubelet", host: "node-0001", is_warning, reason, message: "m" }
     }
 
-    /// S22: what happens again is counted in the same Event.
+    /// S22: repetitions are counted in the same Event.
     #[test]
-    fn what_happens_again_is_counted() {
+    fn repeated_events_are_counted() {
         let mut recorder = Recorder::default();
         let pod = pod("a");
         let now = Timestamp(1_000);
-        let first = recorder.record(&About::pod(&pod), says("BackOff", true), now);
-        let Some(Recording::Create(event)) = first else { panic!("{first:?}") };
+        let first = recorder.record(&EventSubject::pod(&pod), text("BackOff", true), now);
+        let Some(EventWrite::Create(event)) = first else { panic!("{first:?}") };
         assert_eq!(event["involvedObject"]["uid"], "a");
         assert_eq!(event["source"]["host"], "node-0001");
-        let again = recorder.record(&About::pod(&pod), says("BackOff", true), now);
-        assert!(matches!(again, Some(Recording::Repeat { count: 2, .. })), "{again:?}");
+        let again = recorder.record(&EventSubject::pod(&pod), text("BackOff", true), now);
+        assert!(matches!(again, Some(EventWrite::Repeat { count: 2, .. })), "{again:?}");
         let event = repeat(&event, 2, Timestamp(61_000));
         assert_eq!(
             (&event["count"], &event["lastTimestamp"]),
@@ -268,16 +274,19 @@ mod tests {
         );
     }
 
-    /// S22, S25: a flood of normal events is cut, warnings are not, and time lets more through.
+    /// S22, S25: a burst of normal events is limited, warnings are not, and the limit recovers with
+    /// time.
     #[test]
     fn a_flood_of_normal_events_is_cut() {
         let mut recorder = Recorder::default();
         let pods: Vec<Object> = (0..5000).map(|n| pod(&format!("p{n}"))).collect();
-        let mut count = |warns, now| {
+        let mut count = |is_warning, now| {
             let recorded = pods
                 .iter()
                 .filter(|pod| {
-                    recorder.record(&About::pod(pod), says("R", warns), Timestamp(now)).is_some()
+                    recorder
+                        .record(&EventSubject::pod(pod), text("R", is_warning), Timestamp(now))
+                        .is_some()
                 })
                 .count();
             i64::try_from(recorded).unwrap()

@@ -1,7 +1,8 @@
-//! The garbage collector and the namespace controller (S11): deletes what has lost its owners, works off the finalizers of
-//! foreground and orphan deletion, and empties namespaces that are being deleted.
+//! The garbage collector and the namespace controller (S11): deletes objects without owners,
+//! completes foreground and orphan deletion, and empties namespaces that are being deleted.
 //!
-//! It reads the change logs of all kinds and costs what changed. It never judges an owner whose kind is not served.
+//! It reads the change logs of all kinds, so that its work is proportional to the changes. It takes
+//! an owner of an unknown kind to exist.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,65 +11,69 @@ use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, NAMESPACE, Strategy};
+use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
-use crate::registry::{FOREGROUND, ORPHAN};
+use crate::registry::{FOREGROUND, ORPHAN, Patch, Registry};
+use crate::status::Status;
 use crate::store::{
-    Action, Change, DeleteOptions, Object, OwnerReference, Patch, Preconditions, PropagationPolicy,
-    Status, Store, WriteOptions,
+    Action, Change, DeleteOptions, Preconditions, PropagationPolicy, Store, WriteOptions,
 };
 
+/// The garbage collector and the namespace controller.
 #[derive(Debug, Default)]
 pub struct GarbageCollector {
-    /// All changes up to this resourceVersion have been looked at.
+    /// The resourceVersion up to which all changes have been read.
     seen: u64,
-    queue: VecDeque<Work>,
-    queued: BTreeSet<Work>,
-    /// UIDs of owners and namespaces whose dependents have all been queued: from then on only the last one matters.
-    emptying: BTreeSet<Box<str>>,
+    queue: VecDeque<WorkItem>,
+    queued: BTreeSet<WorkItem>,
+    /// UIDs of owners and namespaces all of whose dependents have been queued.
+    expanded: BTreeSet<Box<str>>,
 }
 
-/// What may have to be done about the object with this UID.
+/// An object to process, by its UID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Work {
+enum WorkItem {
     Examine(Box<str>),
     Delete(Box<str>),
 }
 
-/// What an owner reference leads to.
+/// The state of an owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    /// It is there, or it can't be told.
-    Solid,
+enum OwnerState {
+    /// The owner exists, or its kind is unknown.
+    Present,
     Absent,
-    /// It is being deleted in the foreground: after its dependents.
-    Waiting,
+    /// The owner is in foreground deletion, which waits for its dependents.
+    DeletingDependents,
 }
 
 impl GarbageCollector {
-    /// Looks at what changed, and does at most about `limit` writes. True if there is more to do at once; else there is
-    /// nothing to do before the next change.
-    pub fn step(&mut self, store: &mut Store, now: Timestamp, limit: usize) -> bool {
-        let mut writes = Writes { store, options: WriteOptions::at(now), left: limit };
+    /// Processes changes with about `limit` writes at most. Returns true if more work is due;
+    /// otherwise there is none before the next change.
+    pub fn step(&mut self, registry: &mut Registry, now: Timestamp, limit: usize) -> bool {
+        let mut writes = WriteBudget { registry, options: WriteOptions::at(now), remaining: limit };
         loop {
-            self.observe(writes.store);
+            self.observe(writes.store());
             let Some(work) = self.queue.pop_front() else { return false };
-            if writes.left == 0 {
+            if writes.remaining == 0 {
                 self.queue.push_front(work);
                 return true;
             }
             self.queued.remove(&work);
             let again = work.clone();
-            if let Err(status) = self.work(&mut writes, work) {
+            if let Err(status) = self.process(&mut writes, work) {
                 match status.code() {
                     404 => {}
                     409 => self.push(again),
-                    code => tracing::warn!(code, %status, "garbage collection is refused"),
+                    code => {
+                        tracing::warn!(code, %status, "a garbage collection write failed")
+                    }
                 }
             }
         }
     }
 
-    fn push(&mut self, work: Work) {
+    fn push(&mut self, work: WorkItem) {
         if self.queued.insert(work.clone()) {
             self.queue.push_back(work);
         }
@@ -93,13 +98,14 @@ impl GarbageCollector {
         self.seen = newest;
     }
 
-    /// The window of some kind has passed: every object is looked at. An owner that went unseen shows by its dependents.
+    /// Queues all objects, because changes were lost. Their owner references reveal owners that
+    /// have been deleted meanwhile.
     fn observe_all(&mut self, store: &Store) {
-        self.emptying.clear();
+        self.expanded.clear();
         let kinds = store.kinds().iter().filter(|kind| kind.stored_as.is_none());
         for object in kinds.flat_map(|kind| store.iter(kind, None)) {
             if object.is_terminating() || object.owner_references().next().is_some() {
-                self.push(Work::Examine(object.uid().into()));
+                self.push(WorkItem::Examine(object.uid().into()));
             }
         }
     }
@@ -108,50 +114,50 @@ impl GarbageCollector {
         let object = &change.object;
         match change.action {
             Action::Added | Action::Modified => {
-                if is_of_interest(change) {
-                    self.push(Work::Examine(object.uid().into()));
+                if needs_examination(change) {
+                    self.push(WorkItem::Examine(object.uid().into()));
                 }
             }
             Action::Deleted => {
-                self.emptying.remove(object.uid());
+                self.expanded.remove(object.uid());
                 for dependent in store.dependents(object.uid()) {
                     if let Some(found) =
                         store.find(dependent.kind, &dependent.namespace, &dependent.name)
                     {
-                        self.push(Work::Examine(found.uid().into()));
+                        self.push(WorkItem::Examine(found.uid().into()));
                     }
                 }
                 for owner in object.owner_references() {
-                    self.push(Work::Examine(owner.uid.into()));
+                    self.push(WorkItem::Examine(owner.uid.into()));
                 }
                 if kind.namespaced
                     && let Some(namespace) = store.find(&NAMESPACE, "", object.namespace())
                     && namespace.is_terminating()
                 {
-                    self.push(Work::Examine(namespace.uid().into()));
+                    self.push(WorkItem::Examine(namespace.uid().into()));
                 }
             }
         }
     }
 
-    fn work(&mut self, writes: &mut Writes, work: Work) -> Result<(), Status> {
-        let (Work::Examine(uid) | Work::Delete(uid)) = &work;
-        let Some(reference) = writes.store.by_uid(uid).cloned() else { return Ok(()) };
+    fn process(&mut self, writes: &mut WriteBudget, work: WorkItem) -> Result<(), Status> {
+        let (WorkItem::Examine(uid) | WorkItem::Delete(uid)) = &work;
+        let Some(reference) = writes.store().by_uid(uid).cloned() else { return Ok(()) };
         let kind = reference.kind;
-        let found = writes.store.find(kind, &reference.namespace, &reference.name);
+        let found = writes.store().find(kind, &reference.namespace, &reference.name);
         let Some(object) = found.cloned() else { return Ok(()) };
         match work {
-            Work::Delete(_) if object.is_terminating() => Ok(()),
-            Work::Delete(_) => writes.delete(kind, &object, None),
-            Work::Examine(_) if object.is_terminating() => self.finish(writes, kind, &object),
-            Work::Examine(_) => collect(writes, kind, &object),
+            WorkItem::Delete(_) if object.is_terminating() => Ok(()),
+            WorkItem::Delete(_) => writes.delete(kind, &object, None),
+            WorkItem::Examine(_) if object.is_terminating() => self.finish(writes, kind, &object),
+            WorkItem::Examine(_) => collect(writes, kind, &object),
         }
     }
 
-    /// Something that is being deleted and waits for us.
+    /// Processes an object that is being deleted.
     fn finish(
         &mut self,
-        writes: &mut Writes,
+        writes: &mut WriteBudget,
         kind: &'static Kind,
         object: &Arc<Object>,
     ) -> Result<(), Status> {
@@ -167,44 +173,46 @@ impl GarbageCollector {
         Ok(())
     }
 
-    /// Takes the owner out of its dependents' references, then lets it go.
+    /// Removes the owner from its dependents' references, then removes the finalizer.
     fn orphan(
         &mut self,
-        writes: &mut Writes,
+        writes: &mut WriteBudget,
         kind: &'static Kind,
         object: &Arc<Object>,
     ) -> Result<(), Status> {
         let dependents: Vec<_> =
-            writes.store.dependents(object.uid()).take(writes.left).cloned().collect();
+            writes.store().dependents(object.uid()).take(writes.remaining).cloned().collect();
         for reference in &dependents {
             let found =
-                writes.store.find(reference.kind, &reference.namespace, &reference.name).cloned();
+                writes.store().find(reference.kind, &reference.namespace, &reference.name).cloned();
             if let Some(dependent) = found {
-                writes.disown(reference.kind, &dependent, |owner| owner.uid == object.uid())?;
+                writes.remove_owner_references(reference.kind, &dependent, |owner| {
+                    owner.uid == object.uid()
+                })?;
             }
         }
-        if writes.store.dependents(object.uid()).next().is_some() {
-            self.push(Work::Examine(object.uid().into()));
+        if writes.store().dependents(object.uid()).next().is_some() {
+            self.push(WorkItem::Examine(object.uid().into()));
             return Ok(());
         }
         writes.remove_finalizer(kind, object, ORPHAN)
     }
 
-    /// Deletes the dependents of an owner, and lets it go once none blocks it.
+    /// Deletes the dependents of an owner, and removes the finalizer once none blocks the deletion.
     fn foreground(
         &mut self,
-        writes: &mut Writes,
+        writes: &mut WriteBudget,
         kind: &'static Kind,
         object: &Arc<Object>,
     ) -> Result<(), Status> {
-        let first_time = self.emptying.insert(object.uid().into());
+        let first_time = self.expanded.insert(object.uid().into());
         let mut blocked = false;
-        for reference in writes.store.dependents(object.uid()) {
-            let found = writes.store.find(reference.kind, &reference.namespace, &reference.name);
+        for reference in writes.store().dependents(object.uid()) {
+            let found = writes.store().find(reference.kind, &reference.namespace, &reference.name);
             let Some(dependent) = found else { continue };
             blocked |= blocks(dependent, object.uid());
             if first_time {
-                self.push(Work::Examine(dependent.uid().into()));
+                self.push(WorkItem::Examine(dependent.uid().into()));
             } else if blocked {
                 break;
             }
@@ -215,18 +223,18 @@ impl GarbageCollector {
         writes.remove_finalizer(kind, object, FOREGROUND)
     }
 
-    fn empty_namespace(&mut self, writes: &mut Writes, object: &Object) -> Result<(), Status> {
-        let first_time = self.emptying.insert(object.uid().into());
-        let kinds = writes.store.kinds().clone();
+    fn empty_namespace(&mut self, writes: &mut WriteBudget, object: &Object) -> Result<(), Status> {
+        let first_time = self.expanded.insert(object.uid().into());
+        let kinds = writes.store().kinds().clone();
         let kinds = kinds.iter().filter(|kind| kind.namespaced && kind.stored_as.is_none());
         let mut empty = true;
         for kind in kinds {
-            let content = writes.store.iter(kind, Some(object.name()));
+            let content = writes.store().iter(kind, Some(object.name()));
             let some = if first_time { usize::MAX } else { 1 };
             for content in content.take(some) {
                 empty = false;
                 if first_time {
-                    self.push(Work::Delete(content.uid().into()));
+                    self.push(WorkItem::Delete(content.uid().into()));
                 }
             }
         }
@@ -237,13 +245,13 @@ impl GarbageCollector {
         if let Some(finalizers) = finalized["spec"]["finalizers"].as_array_mut() {
             finalizers.retain(|finalizer| finalizer != "kubernetes");
         }
-        writes.left = writes.left.saturating_sub(1);
-        writes.store.finalize(object.name(), finalized, &writes.options).map(|_| ())
+        writes.remaining = writes.remaining.saturating_sub(1);
+        writes.registry.finalize(object.name(), finalized, &writes.options).map(|_| ())
     }
 }
 
-/// Whether a change can mean work: new owners, or a deletion that begins or loses a finalizer.
-fn is_of_interest(change: &Change) -> bool {
+/// Whether a change can require work: another owner, or progress of a deletion.
+fn needs_examination(change: &Change) -> bool {
     let object = &change.object;
     if object.is_terminating() {
         return true;
@@ -256,24 +264,30 @@ fn blocks(dependent: &Object, owner_uid: &str) -> bool {
     dependent.owner_references().any(|owner| owner.uid == owner_uid && owner.block_owner_deletion)
 }
 
-/// Deletes an object that has owners, none of which is left; or takes those out that are gone.
-fn collect(writes: &mut Writes, kind: &'static Kind, object: &Arc<Object>) -> Result<(), Status> {
-    let owners: Vec<Owner> =
-        object.owner_references().map(|owner| state(writes.store, object, owner)).collect();
-    if owners.is_empty() || owners.iter().all(|owner| *owner == Owner::Solid) {
+/// Deletes an object whose owners are all gone, or removes the references to owners that are gone.
+fn collect(
+    writes: &mut WriteBudget,
+    kind: &'static Kind,
+    object: &Arc<Object>,
+) -> Result<(), Status> {
+    let owners: Vec<OwnerState> =
+        object.owner_references().map(|owner| state(writes.store(), object, owner)).collect();
+    if owners.is_empty() || owners.iter().all(|owner| *owner == OwnerState::Present) {
         return Ok(());
     }
-    if owners.contains(&Owner::Solid) {
-        let store: &Store = writes.store;
+    if owners.contains(&OwnerState::Present) {
+        let store = writes.store();
         let gone: Vec<String> = object
             .owner_references()
-            .filter(|owner| state(store, object, *owner) != Owner::Solid)
+            .filter(|owner| state(store, object, *owner) != OwnerState::Present)
             .map(|owner| owner.uid.to_string())
             .collect();
-        return writes.disown(kind, object, |owner| gone.iter().any(|uid| uid == owner.uid));
+        return writes.remove_owner_references(kind, object, |owner| {
+            gone.iter().any(|uid| uid == owner.uid)
+        });
     }
-    let has_dependents = writes.store.dependents(object.uid()).next().is_some();
-    let policy = if owners.contains(&Owner::Waiting) && has_dependents {
+    let has_dependents = writes.store().dependents(object.uid()).next().is_some();
+    let policy = if owners.contains(&OwnerState::DeletingDependents) && has_dependents {
         Some(PropagationPolicy::Foreground)
     } else {
         None
@@ -281,29 +295,37 @@ fn collect(writes: &mut Writes, kind: &'static Kind, object: &Arc<Object>) -> Re
     writes.delete(kind, object, policy)
 }
 
-fn state(store: &Store, object: &Object, owner: OwnerReference<'_>) -> Owner {
+fn state(store: &Store, object: &Object, owner: OwnerReference<'_>) -> OwnerState {
     let Some(kind) = store.kinds().by_api_version(owner.api_version, owner.kind) else {
-        return Owner::Solid;
+        return OwnerState::Present;
     };
     let namespace = if kind.namespaced { object.namespace() } else { "" };
     match store.find(kind, namespace, owner.name) {
         Some(found) if found.uid() == owner.uid => {
             let foreground = found.finalizers().any(|finalizer| finalizer == FOREGROUND);
-            if found.is_terminating() && foreground { Owner::Waiting } else { Owner::Solid }
+            if found.is_terminating() && foreground {
+                OwnerState::DeletingDependents
+            } else {
+                OwnerState::Present
+            }
         }
-        Some(_) | None => Owner::Absent,
+        Some(_) | None => OwnerState::Absent,
     }
 }
 
-/// The store, with what is left of the step's writes.
-struct Writes<'a> {
-    store: &'a mut Store,
+/// The registry, with the remaining number of writes in this step.
+struct WriteBudget<'a> {
+    registry: &'a mut Registry,
     options: WriteOptions,
-    left: usize,
+    remaining: usize,
 }
 
-impl Writes<'_> {
-    /// Deletes the object that was looked at, no other of its name.
+impl WriteBudget<'_> {
+    fn store(&self) -> &Store {
+        self.registry.store()
+    }
+
+    /// Deletes the object with this UID, not another one with the same name.
     fn delete(
         &mut self,
         kind: &'static Kind,
@@ -318,8 +340,8 @@ impl Writes<'_> {
             },
             grace_period_seconds: None,
         };
-        self.left = self.left.saturating_sub(1);
-        self.store
+        self.remaining = self.remaining.saturating_sub(1);
+        self.registry
             .delete(kind, object.namespace(), object.name(), &delete, &self.options)
             .map(|_| ())
     }
@@ -334,19 +356,19 @@ impl Writes<'_> {
         self.patch(kind, object, "finalizers", json!(kept))
     }
 
-    /// Removes the owner references that `goes` picks.
-    fn disown(
+    /// Removes the owner references for which `is_removed` returns true.
+    fn remove_owner_references(
         &mut self,
         kind: &'static Kind,
         object: &Object,
-        goes: impl Fn(&OwnerReference<'_>) -> bool,
+        is_removed: impl Fn(&OwnerReference<'_>) -> bool,
     ) -> Result<(), Status> {
         let value = object.read();
         let references = &value["metadata"]["ownerReferences"];
         let kept: Vec<Value> = object
             .owner_references()
             .zip(references.as_array().into_iter().flatten())
-            .filter(|(owner, _)| !goes(owner))
+            .filter(|(owner, _)| !is_removed(owner))
             .map(|(_, reference)| reference.clone())
             .collect();
         self.patch(kind, object, "ownerReferences", Value::Array(kept))
@@ -363,13 +385,17 @@ impl Writes<'_> {
         let patch = Patch {
             patch_type: PatchType::Merge,
             body: json!({"metadata": {
-                "uid": object.uid(), "resourceVersion": object.resource_version().to_string(), field: list,
+                "uid": object.uid(),
+                "resourceVersion": object.resource_version().to_string(),
+                field: list,
             }}),
             status: false,
             strict: None,
         };
-        self.left = self.left.saturating_sub(1);
-        self.store.patch(kind, object.namespace(), object.name(), &patch, &self.options).map(|_| ())
+        self.remaining = self.remaining.saturating_sub(1);
+        self.registry
+            .patch(kind, object.namespace(), object.name(), &patch, &self.options)
+            .map(|_| ())
     }
 }
 

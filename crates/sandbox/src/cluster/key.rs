@@ -1,18 +1,18 @@
-//! Which pod.
+//! Identifies a pod.
 
 use std::sync::Arc;
 
-use crate::store::Object;
+use crate::object::Object;
 
 /// A pod's namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodKey {
+pub(super) struct PodKey {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
 }
 
 impl PodKey {
-    pub fn of(pod: &Object) -> PodKey {
-        PodKey { namespace: pod.namespace().into(), name: pod.name().into() }
+    pub(super) fn of(pod: &Object) -> Self {
+        Self { namespace: pod.namespace().into(), name: pod.name().into() }
     }
 }

@@ -1,14 +1,15 @@
-//! The kubelets of all simulated nodes (S22, S23): they register their node, renew its lease, admit the pods that are
-//! bound to it, live their lifecycles and report how they do.
+//! The kubelets of all simulated nodes (S22, S23): they register their nodes, renew leases, admit
+//! the pods that are bound to the nodes, simulate their lifecycles and report their status.
 //!
-//! Costs what changed: a pod that runs costs nothing until its next deadline. A node that is told to be down
-//! (annotation) does nothing at all; what it missed is done when it comes back.
+//! The work is proportional to the changes: a running pod costs nothing until its next deadline. A
+//! kubelet whose node has the down annotation does nothing, and catches up when the annotation is
+//! removed.
 
 mod admission;
-pub mod container;
+pub(super) mod container;
 mod event;
 mod machine;
-pub mod run;
+pub(super) mod run;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,94 +18,95 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::Value;
 
-use self::container::{Container, Happening, Host, RestartPolicy, Role};
+use self::container::{Container, ContainerEvent, ContainerRole, RestartPolicy, Runtime};
 use self::event::report_event;
 pub use self::machine::DOWN_ANNOTATION;
 use self::machine::{Machine, Machines};
-use self::run::{Note, PodRun};
+use self::run::{PodEvent, PodRun};
 use self::status::HostAddress;
-use super::event::About;
+use super::component_context::ComponentContext;
+use super::event::EventSubject;
 use super::key::PodKey;
-use super::lifecycle::{Admit, LIFECYCLE_ANNOTATION, Lifecycles};
+use super::lifecycle::{Admission, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::timer::Timer;
-use super::world::World;
-use crate::store::{Object, text};
+use crate::object::Object;
+use crate::value::text;
 use everynode_k8s::fit::Usage;
 
 /// All kubelets.
 #[derive(Debug)]
-pub struct Kubelets {
+pub(super) struct Kubelets {
     machines: Machines,
     /// The pods that are bound to any node, by UID.
-    pods: BTreeMap<Arc<str>, Pod>,
+    pods: BTreeMap<Arc<str>, PodRecord>,
     lifecycles: Lifecycles,
 }
 
 #[derive(Debug)]
-struct Pod {
+struct PodRecord {
     key: PodKey,
     node: Arc<str>,
     usage: Usage,
-    /// The annotation that chose the lifecycle.
+    /// The annotation that selected the lifecycle.
     annotation: Option<Box<str>>,
-    life: Life,
-    /// The one timer that counts.
+    stage: PodStage,
+    /// The time of the only valid timer.
     timer: Option<Timestamp>,
 }
 
-/// How far a kubelet is with a pod.
+/// The stage of a pod in its kubelet.
 #[derive(Debug)]
-enum Life {
-    /// Not looked at yet.
+enum PodStage {
+    /// Not processed yet.
     Bound,
     Running(PodRun),
     Stopping {
         run: PodRun,
         until: Timestamp,
     },
-    /// Turned away, or all its containers have exited.
+    /// Rejected, or all containers have exited.
     Finished,
 }
 
 impl Kubelets {
-    pub fn new(lifecycles: Lifecycles) -> Kubelets {
-        Kubelets { machines: Machines::default(), pods: BTreeMap::new(), lifecycles }
+    pub(super) fn new(lifecycles: Lifecycles) -> Self {
+        Self { machines: Machines::default(), pods: BTreeMap::new(), lifecycles }
     }
 
-    /// A node was added or has changed.
-    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
-        if self.machines.is_another(node) {
-            // The deletion of the one before went unseen.
-            self.delete_node(world, node.name());
+    /// Processes a node that was added or changed.
+    pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+        if self.machines.is_recreated(node) {
+            // A node was deleted and created again, and the deletion was not observed.
+            self.delete_node(context, node.name());
         }
-        if self.machines.apply(world, node) {
-            self.catch_up(world, node.name());
+        if self.machines.apply(context, node) {
+            self.sync_node(context, node.name());
         }
     }
 
-    /// The node is gone, and its kubelet with it: its pods are nobody's until pod GC removes them.
-    pub fn delete_node(&mut self, world: &World<'_>, name: &str) {
+    /// Removes the node's kubelet. Its pods stay until pod garbage collection removes them.
+    pub(super) fn delete_node(&mut self, context: &ComponentContext<'_>, name: &str) {
         self.machines.remove(name);
-        for uid in self.uids_on(world, name) {
+        for uid in self.uids_on(context, name) {
             if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.life = Life::Bound;
+                pod.stage = PodStage::Bound;
             }
         }
     }
 
-    /// A kubelet (re)starts: it looks at every pod of its node.
-    fn catch_up(&mut self, world: &mut World<'_>, node: &str) {
-        for uid in self.uids_on(world, node) {
-            self.act(world, &uid, true);
+    /// Processes every pod of a node whose kubelet starts.
+    fn sync_node(&mut self, context: &mut ComponentContext<'_>, node: &str) {
+        for uid in self.uids_on(context, node) {
+            self.sync_pod(context, &uid, true);
         }
     }
 
-    fn uids_on(&self, world: &World<'_>, node: &str) -> Vec<Arc<str>> {
-        world.pods_on(node).map(|pod| Arc::from(pod.uid())).collect()
+    fn uids_on(&self, context: &ComponentContext<'_>, node: &str) -> Vec<Arc<str>> {
+        context.pods_on(node).map(|pod| Arc::from(pod.uid())).collect()
     }
 
-    /// A pod was added or has changed.
-    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
+    /// Processes a pod that was added or changed.
+    pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         if pod.node_name().is_empty() {
             return;
         }
@@ -112,26 +114,26 @@ impl Kubelets {
         if let Some(known) = self.pods.get_mut(pod.uid()) {
             if known.annotation.as_deref() != annotation {
                 known.annotation = annotation.map(Into::into);
-                self.change_lifecycle(world, pod);
-            } else if pod.is_terminating() || known.has_other_images(pod) {
-                self.act(world, pod.uid(), false);
+                self.change_lifecycle(context, pod);
+            } else if pod.is_terminating() || known.images_changed(pod) {
+                self.sync_pod(context, pod.uid(), false);
             }
             return;
         }
-        let known = Pod {
+        let known = PodRecord {
             key: PodKey::of(pod),
             node: pod.node_name().into(),
             usage: Usage::of(pod.value()),
             annotation: annotation.map(Into::into),
-            life: Life::Bound,
+            stage: PodStage::Bound,
             timer: None,
         };
         self.pods.insert(pod.uid().into(), known);
-        self.act(world, pod.uid(), false);
+        self.sync_pod(context, pod.uid(), false);
     }
 
-    /// The pod is gone from the API server.
-    pub fn delete_pod(&mut self, uid: &str) {
+    /// Processes a pod that was removed from the API server.
+    pub(super) fn delete_pod(&mut self, uid: &str) {
         if let Some(pod) = self.pods.remove(uid)
             && let Some(machine) = self.machines.on(&pod.node)
         {
@@ -139,8 +141,8 @@ impl Kubelets {
         }
     }
 
-    /// Forgets all pods but these.
-    pub fn retain(&mut self, uids: &BTreeSet<&str>) {
+    /// Forgets all pods except these.
+    pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
         let gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
         for uid in gone {
@@ -148,149 +150,156 @@ impl Kubelets {
         }
     }
 
-    pub fn fire_pod(&mut self, world: &mut World<'_>, at: Timestamp, uid: &str) {
+    pub(super) fn fire_pod(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        at: Timestamp,
+        uid: &str,
+    ) {
         if let Some(pod) = self.pods.get_mut(uid)
             && pod.timer == Some(at)
         {
             pod.timer = None;
-            self.act(world, uid, false);
+            self.sync_pod(context, uid, false);
         }
     }
 
-    pub fn fire_heartbeat(&mut self, world: &mut World<'_>, slot: u32) {
-        for node in self.machines.heartbeat(world, slot) {
-            self.catch_up(world, &node);
+    pub(super) fn fire_heartbeat(&mut self, context: &mut ComponentContext<'_>, slot: u32) {
+        for node in self.machines.heartbeat(context, slot) {
+            self.sync_node(context, &node);
         }
     }
 
-    /// Does what is due for one pod. `report` writes the status even if nothing has happened.
-    fn act(&mut self, world: &mut World<'_>, uid: &str, report: bool) {
+    /// Does the due work for one pod. `report` writes the status even if nothing has changed.
+    fn sync_pod(&mut self, context: &mut ComponentContext<'_>, uid: &str, report: bool) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
             return;
         };
-        let Some(object) = world.pod(&pod.key).filter(|object| object.uid() == uid) else { return };
-        let mut kubelet = Kubelet { machine, world, lifecycles: &mut self.lifecycles };
-        kubelet.act(pod, &object, report);
-        let deadline = match &pod.life {
-            Life::Bound | Life::Finished => None,
-            Life::Running(run) => run.deadline(),
-            Life::Stopping { until, .. } => Some(*until),
+        let Some(object) = context.pod(&pod.key).filter(|object| object.uid() == uid) else {
+            return;
+        };
+        let mut kubelet = Kubelet { machine, context, lifecycles: &mut self.lifecycles };
+        kubelet.sync_pod(pod, &object, report);
+        let deadline = match &pod.stage {
+            PodStage::Bound | PodStage::Finished => None,
+            PodStage::Running(run) => run.deadline(),
+            PodStage::Stopping { until, .. } => Some(*until),
         };
         if let Some(deadline) = deadline
             && pod.timer.is_none_or(|timer| deadline < timer)
         {
             pod.timer = Some(deadline);
-            world.timers.set(deadline, Timer::Pod { uid: uid.into() });
+            context.timers.set(deadline, Timer::Pod { uid: uid.into() });
         }
     }
 
-    fn change_lifecycle(&mut self, world: &mut World<'_>, object: &Arc<Object>) {
+    fn change_lifecycle(&mut self, context: &mut ComponentContext<'_>, object: &Arc<Object>) {
         let uid = object.uid();
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if let Life::Running(run) = &mut pod.life
+        if let PodStage::Running(run) = &mut pod.stage
             && let Some(machine) = self.machines.on(&pod.node)
         {
-            let mut host = Host { images: &mut machine.images, rng: world.rng };
-            for container in run.containers.iter_mut().filter(|c| c.role != Role::Init) {
+            let mut runtime = Runtime { images: &mut machine.images, rng: context.rng };
+            for container in run.containers.iter_mut().filter(|c| c.role != ContainerRole::Init) {
                 let annotation = pod.annotation.as_deref();
                 let labels = &machine.room.node.labels;
                 if let Ok(to) = self.lifecycles.choose(annotation, &container.image, labels) {
-                    container.change_lifecycle(&to, world.now, &mut host);
+                    container.change_lifecycle(&to, context.now, &mut runtime);
                 }
             }
         }
-        self.act(world, uid, true);
+        self.sync_pod(context, uid, true);
     }
 }
 
-impl Pod {
-    fn has_other_images(&self, object: &Object) -> bool {
-        match &self.life {
-            Life::Running(run) => {
+impl PodRecord {
+    fn images_changed(&self, object: &Object) -> bool {
+        match &self.stage {
+            PodStage::Running(run) => {
                 run.containers.iter().any(|c| image_of(object, c).is_some_and(|i| i != &*c.image))
             }
-            Life::Bound | Life::Stopping { .. } | Life::Finished => false,
+            PodStage::Bound | PodStage::Stopping { .. } | PodStage::Finished => false,
         }
     }
 }
 
 fn image_of<'a>(pod: &'a Object, container: &Container) -> Option<&'a str> {
-    let field = if container.role == Role::Main { "containers" } else { "initContainers" };
+    let field = if container.role == ContainerRole::Main { "containers" } else { "initContainers" };
     let listed = pod.value()["spec"][field].as_array().into_iter().flatten();
     listed.into_iter().find(|c| c["name"] == *container.name)?["image"].as_str()
 }
 
-fn release(machine: &mut Machine, pod: &Pod) {
-    match &pod.life {
-        Life::Running(run) | Life::Stopping { run, .. } => {
+fn release(machine: &mut Machine, pod: &PodRecord) {
+    match &pod.stage {
+        PodStage::Running(run) | PodStage::Stopping { run, .. } => {
             machine.room.remove(&pod.usage);
             if let Some(ip) = &run.pod_ip {
                 machine.free_address(ip);
             }
         }
-        Life::Bound | Life::Finished => {}
+        PodStage::Bound | PodStage::Finished => {}
     }
 }
 
-/// One node's kubelet at work.
+/// The kubelet of one node, for one call.
 struct Kubelet<'a, 'w> {
     machine: &'a mut Machine,
-    world: &'a mut World<'w>,
+    context: &'a mut ComponentContext<'w>,
     lifecycles: &'a mut Lifecycles,
 }
 
 impl Kubelet<'_, '_> {
-    fn act(&mut self, pod: &mut Pod, object: &Arc<Object>, report: bool) {
-        match &mut pod.life {
-            Life::Bound => self.take(pod, object),
-            Life::Running(_) if object.is_terminating() => self.begin_stop(pod, object),
-            Life::Running(_) => {
+    fn sync_pod(&mut self, pod: &mut PodRecord, object: &Arc<Object>, report: bool) {
+        match &mut pod.stage {
+            PodStage::Bound => self.start_pod(pod, object),
+            PodStage::Running(_) if object.is_terminating() => self.begin_stop(pod, object),
+            PodStage::Running(_) => {
                 let changed = self.change_images(pod, object);
-                self.live(pod, object, report || changed);
+                self.advance(pod, object, report || changed);
             }
-            Life::Stopping { until, .. } => {
-                *until = (*until).min(self.grace_ends(object));
-                if *until <= self.world.now {
+            PodStage::Stopping { until, .. } => {
+                *until = (*until).min(self.grace_end(object));
+                if *until <= self.context.now {
                     self.finish_stop(pod, object);
                 }
             }
-            Life::Finished if object.is_terminating() => self.world.remove_pod(object),
-            Life::Finished => {}
+            PodStage::Finished if object.is_terminating() => self.context.remove_pod(object),
+            PodStage::Finished => {}
         }
     }
 
-    /// A pod that the kubelet sees for the first time.
-    fn take(&mut self, pod: &mut Pod, object: &Arc<Object>) {
+    /// Processes a pod for the first time.
+    fn start_pod(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
         if matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed") {
-            pod.life = Life::Finished;
-            return self.act(pod, object, false);
+            pod.stage = PodStage::Finished;
+            return self.sync_pod(pod, object, false);
         }
         if object.is_terminating() {
-            pod.life = Life::Finished;
-            return self.world.remove_pod(object);
+            pod.stage = PodStage::Finished;
+            return self.context.remove_pod(object);
         }
         match self.admit(pod, object) {
             Err((reason, message)) => self.reject(pod, object, &reason, &message),
             Ok(run) => {
                 self.machine.room.add(&pod.usage);
-                pod.life = Life::Running(run);
-                self.live(pod, object, true);
+                pod.stage = PodStage::Running(run);
+                self.advance(pod, object, true);
             }
         }
     }
 
-    /// The containers of a pod that fits, or the reason and the message for which it is turned away.
-    fn admit(&mut self, pod: &Pod, object: &Object) -> Result<PodRun, (String, String)> {
+    /// The containers of an admitted pod, or the reason and the message of its rejection.
+    fn admit(&mut self, pod: &PodRecord, object: &Object) -> Result<PodRun, (String, String)> {
         admission::check(self.machine, object.value(), &pod.usage)?;
         let run = self.new_run(pod, object)?;
         match run.containers.iter().map(|container| &container.lifecycle.admit).find(rejects) {
-            Some(Admit::Reject { reason, message }) => Err((reason.clone(), message.clone())),
-            Some(Admit::Admit) | None => Ok(run),
+            Some(Admission::Reject { reason, message }) => Err((reason.clone(), message.clone())),
+            Some(Admission::Admit) | None => Ok(run),
         }
     }
 
-    fn new_run(&mut self, pod: &Pod, object: &Object) -> Result<PodRun, (String, String)> {
+    fn new_run(&mut self, pod: &PodRecord, object: &Object) -> Result<PodRun, (String, String)> {
         let spec = &object.value()["spec"];
         let policy = match text(spec, &["restartPolicy"]) {
             "Never" => RestartPolicy::Never,
@@ -300,29 +309,32 @@ impl Kubelet<'_, '_> {
         let mut containers = Vec::new();
         for (field, initial) in [("initContainers", true), ("containers", false)] {
             for container in spec[field].as_array().into_iter().flatten() {
-                let role = match initial {
-                    true if container["restartPolicy"] == "Always" => Role::Sidecar,
-                    true => Role::Init,
-                    false => Role::Main,
+                let role = if !initial {
+                    ContainerRole::Main
+                } else if container["restartPolicy"] == "Always" {
+                    ContainerRole::Sidecar
+                } else {
+                    ContainerRole::Init
                 };
                 let mut container = self.container(pod, container, role, policy)?;
                 container.restarts = earlier_restarts(object.value(), &container.name, role);
                 containers.push(container);
             }
         }
-        Ok(PodRun { containers, started_at: self.world.now, pod_ip: None })
+        Ok(PodRun { containers, started_at: self.context.now, pod_ip: None })
     }
 
     fn container(
         &mut self,
-        pod: &Pod,
+        pod: &PodRecord,
         container: &Value,
-        role: Role,
+        role: ContainerRole,
         policy: RestartPolicy,
     ) -> Result<Container, (String, String)> {
         let image = text(container, &["image"]);
-        // An annotation is about the containers that stay: init containers complete, else none of them would start.
-        let annotation = pod.annotation.as_deref().filter(|_| role != Role::Init);
+        // The annotation applies to regular and sidecar containers: init containers must complete,
+        // or none of the others would start.
+        let annotation = pod.annotation.as_deref().filter(|_| role != ContainerRole::Init);
         let lifecycle = self
             .lifecycles
             .choose(annotation, image, &self.machine.room.node.labels)
@@ -336,121 +348,125 @@ impl Kubelet<'_, '_> {
         Ok(made)
     }
 
-    fn reject(&mut self, pod: &mut Pod, object: &Arc<Object>, reason: &str, message: &str) {
-        pod.life = Life::Finished;
-        let status = status::rejected(object.value(), reason, message, self.world.now);
+    fn reject(&mut self, pod: &mut PodRecord, object: &Arc<Object>, reason: &str, message: &str) {
+        pod.stage = PodStage::Finished;
+        let status = status::rejected(object.value(), reason, message, self.context.now);
         let node = &self.machine.name;
-        self.world.event(About::pod(object), node, true, reason, message);
-        self.world.set_pod_status(object, status);
+        self.context.event(EventSubject::pod(object), node, true, reason, message);
+        self.context.set_pod_status(object, status);
     }
 
-    /// Containers whose image was changed in the pod's spec start over. Returns whether there are any.
-    fn change_images(&mut self, pod: &mut Pod, object: &Arc<Object>) -> bool {
-        if !pod.has_other_images(object) {
+    /// Restarts the containers whose image was changed in the pod's spec. Returns whether there are
+    /// any.
+    fn change_images(&mut self, pod: &mut PodRecord, object: &Arc<Object>) -> bool {
+        if !pod.images_changed(object) {
             return false;
         }
         let annotation = pod.annotation.clone();
-        let Life::Running(run) = &mut pod.life else { return false };
+        let PodStage::Running(run) = &mut pod.stage else { return false };
         for index in 0..run.containers.len() {
             let container = &mut run.containers[index];
             let Some(image) = image_of(object, container) else { continue };
-            // An init container has done its work.
-            if image == &*container.image || container.role == Role::Init {
+            // An init container has completed already.
+            if image == &*container.image || container.role == ContainerRole::Init {
                 container.image = image.into();
                 continue;
             }
             let labels = &self.machine.room.node.labels;
             let lifecycle = self.lifecycles.choose(annotation.as_deref(), image, labels);
             let lifecycle = lifecycle.unwrap_or_else(|_| container.lifecycle.clone());
-            container.change_image(image.into(), lifecycle, self.world.now);
-            let note = Note { container: index, happening: Happening::ImageChanged };
-            report_event(self.world, &self.machine.name, object, run, &note);
+            container.change_image(image.into(), lifecycle, self.context.now);
+            let event = PodEvent { container: index, event: ContainerEvent::ImageChanged };
+            report_event(self.context, &self.machine.name, object, run, &event);
         }
         true
     }
 
-    fn live(&mut self, pod: &mut Pod, object: &Arc<Object>, report: bool) {
-        let Life::Running(run) = &mut pod.life else { return };
-        let before = run.appearance();
-        let mut notes = Vec::new();
-        let mut host = Host { images: &mut self.machine.images, rng: self.world.rng };
-        run.advance(self.world.now, &mut host, &mut notes);
+    fn advance(&mut self, pod: &mut PodRecord, object: &Arc<Object>, report: bool) {
+        let PodStage::Running(run) = &mut pod.stage else { return };
+        let before = run.visible_states();
+        let mut pod_events = Vec::new();
+        let mut runtime = Runtime { images: &mut self.machine.images, rng: self.context.rng };
+        run.advance(self.context.now, &mut runtime, &mut pod_events);
         let has_sandbox = run.containers.iter().any(|c| c.running().is_some());
         if run.pod_ip.is_none() && has_sandbox {
             let host_network = object.value()["spec"]["hostNetwork"] == Value::Bool(true);
             run.pod_ip = self.machine.address(host_network);
         }
-        for note in &notes {
-            report_event(self.world, &self.machine.name, object, run, note);
+        for event in &pod_events {
+            report_event(self.context, &self.machine.name, object, run, event);
         }
-        if report || run.appearance() != before {
+        if report || run.visible_states() != before {
             let address = HostAddress { host_ip: &self.machine.host_ip };
-            let status = status::of_run(run, object.value(), &address, self.world.now);
-            self.world.set_pod_status(object, status);
+            let status = status::of_run(run, object.value(), &address, self.context.now);
+            self.context.set_pod_status(object, status);
         }
         if run.phase().is_terminal() {
             release(self.machine, pod);
-            pod.life = Life::Finished;
+            pod.stage = PodStage::Finished;
         }
     }
 
-    fn grace_ends(&self, object: &Object) -> Timestamp {
+    fn grace_end(&self, object: &Object) -> Timestamp {
         let seconds = object.value()["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        Timestamp(self.world.now.0 + seconds.unwrap_or(0) * 1000)
+        Timestamp(self.context.now.0 + seconds.unwrap_or(0) * 1000)
     }
 
-    fn begin_stop(&mut self, pod: &mut Pod, object: &Arc<Object>) {
-        let grace_ms = self.grace_ends(object).0 - self.world.now.0;
-        let Life::Running(mut run) = std::mem::replace(&mut pod.life, Life::Finished) else {
+    fn begin_stop(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
+        let grace_ms = self.grace_end(object).0 - self.context.now.0;
+        let PodStage::Running(mut run) = std::mem::replace(&mut pod.stage, PodStage::Finished)
+        else {
             return;
         };
         for container in (0..run.containers.len()).rev() {
             if run.containers[container].running().is_some() {
-                let note = Note { container, happening: Happening::Killing };
-                report_event(self.world, &self.machine.name, object, &run, &note);
+                let event = PodEvent { container, event: ContainerEvent::Killing };
+                report_event(self.context, &self.machine.name, object, &run, &event);
             }
         }
-        let mut host = Host { images: &mut self.machine.images, rng: self.world.rng };
-        let takes = run.stop_time(grace_ms, &mut host);
+        let mut runtime = Runtime { images: &mut self.machine.images, rng: self.context.rng };
+        let takes = run.stop_time(grace_ms, &mut runtime);
         for container in &mut run.containers {
-            container.settle();
+            container.cancel_deadlines();
         }
-        pod.life = Life::Stopping { run, until: Timestamp(self.world.now.0 + takes) };
+        pod.stage = PodStage::Stopping { run, until: Timestamp(self.context.now.0 + takes) };
         if takes == 0 {
             self.finish_stop(pod, object);
         }
     }
 
-    /// The containers have stopped: reports how they ended, then removes the pod.
-    fn finish_stop(&mut self, pod: &mut Pod, object: &Arc<Object>) {
+    /// Reports the exit of the containers, then removes the pod.
+    fn finish_stop(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
         release(self.machine, pod);
-        let Life::Stopping { mut run, .. } = std::mem::replace(&mut pod.life, Life::Finished)
+        let PodStage::Stopping { mut run, .. } =
+            std::mem::replace(&mut pod.stage, PodStage::Finished)
         else {
             return;
         };
-        run.stop(self.world.now);
+        run.stop(self.context.now);
         run.pod_ip = None;
         let address = HostAddress { host_ip: &self.machine.host_ip };
-        let mut status = status::of_run(&run, object.value(), &address, self.world.now);
+        let mut status = status::of_run(&run, object.value(), &address, self.context.now);
         if status["phase"] == "Pending" {
             status["phase"] = Value::from("Failed");
         }
-        if let Some(object) = self.world.set_pod_status(object, status) {
-            self.world.remove_pod(&object);
+        if let Some(object) = self.context.set_pod_status(object, status) {
+            self.context.remove_pod(&object);
         }
     }
 }
 
-fn rejects(admit: &&Admit) -> bool {
+fn rejects(admit: &&Admission) -> bool {
     match admit {
-        Admit::Admit => false,
-        Admit::Reject { .. } => true,
+        Admission::Admit => false,
+        Admission::Reject { .. } => true,
     }
 }
 
-/// A kubelet that takes a running pod over starts its containers again, and counts that.
-fn earlier_restarts(pod: &Value, name: &str, role: Role) -> u32 {
-    let field = if role == Role::Main { "containerStatuses" } else { "initContainerStatuses" };
+/// The restart count of a container whose pod was started by an earlier kubelet.
+fn earlier_restarts(pod: &Value, name: &str, role: ContainerRole) -> u32 {
+    let field =
+        if role == ContainerRole::Main { "containerStatuses" } else { "initContainerStatuses" };
     let statuses = pod["status"][field].as_array().into_iter().flatten();
     let found = statuses.into_iter().find(|status| status["name"] == name);
     let restarts = found.map_or(0, |status| {

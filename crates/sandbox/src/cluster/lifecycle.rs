@@ -1,6 +1,6 @@
-//! What simulated containers do with their lives (S22), read from YAML.
+//! The lifecycles of simulated containers (S22), read from YAML.
 //!
-//! Only data: which stage takes how long and how it ends. The [kubelet](super::kubelet) lives it.
+//! A lifecycle is data: the duration and the outcome of each stage. The kubelets carry it out.
 
 mod wire;
 
@@ -12,94 +12,143 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
-/// The annotation by which a pod chooses its lifecycle.
+/// The annotation with which a pod selects its lifecycle.
 pub const LIFECYCLE_ANNOTATION: &str = "sandbox.everynode.dev/lifecycle";
 
 const BUILT_IN: &str = include_str!("lifecycles.yaml");
 const DEFAULT: &str = "default";
 
-/// Why a file of lifecycles can't be used.
+/// An error in a file of lifecycles.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
+    /// The text is not YAML of the expected form.
     #[error("lifecycles: {0}")]
     Syntax(String),
+    /// A lifecycle lists a stage twice.
     #[error("lifecycle {name}: the stage {stage} is listed twice")]
-    Twice { name: String, stage: &'static str },
-    #[error("choose: there is no lifecycle {0}")]
-    Unknown(String),
+    DuplicateStage {
+        /// The name of the lifecycle.
+        name: String,
+        /// The name of the stage.
+        stage: &'static str,
+    },
+    /// A rule refers to a lifecycle that is not defined.
+    #[error("choose: unknown lifecycle {0}")]
+    UnknownLifecycle(String),
 }
 
-/// A container's whole life.
+/// The lifecycle of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
-    pub admit: Admit,
+    /// Whether the kubelet admits the pod.
+    pub admit: Admission,
+    /// The pull of the image.
     pub pull: Pull,
+    /// The start of the container.
     pub start: Start,
-    pub ready: Ready,
+    /// When the container becomes ready.
+    pub ready: Readiness,
+    /// Whether and when the container exits.
     pub run: Run,
+    /// The reaction to the stop signal.
     pub stop: Stop,
 }
 
-/// Whether the kubelet takes the pod.
+/// The kubelet's decision about the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admit {
+pub enum Admission {
+    /// The kubelet admits the pod.
     Admit,
-    Reject { reason: String, message: String },
+    /// The kubelet rejects the pod.
+    Reject {
+        /// The reason in the pod's status.
+        reason: String,
+        /// The message in the pod's status.
+        message: String,
+    },
 }
 
+/// The pull of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pull {
-    pub time: Span,
+    /// The duration of the pull.
+    pub time: JitteredDelay,
+    /// The failure of the pull; `None` if it succeeds.
     pub failure: Option<Failure>,
 }
 
+/// The start of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    pub time: Span,
+    /// The time from the pull to the start.
+    pub time: JitteredDelay,
+    /// The failure of the start; `None` if it succeeds.
     pub failure: Option<Failure>,
 }
 
-/// A stage that fails, always or the first few times.
+/// A stage that fails, always or for the first attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
+    /// The error message; `None` for a default.
     pub message: Option<String>,
+    /// The number of attempts that fail; `None` for all.
     pub times: Option<u32>,
 }
 
 impl Failure {
-    /// Whether the attempt after `attempts` earlier ones fails.
+    /// Whether an attempt fails after a number of earlier ones.
     pub fn fails(&self, attempts: u32) -> bool {
         self.times.is_none_or(|times| attempts < times)
     }
 }
 
+/// When a container becomes ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    After(Span),
+pub enum Readiness {
+    /// Ready a time after the start.
+    After(JitteredDelay),
+    /// Never ready.
     Never,
 }
 
+/// Whether and when a container exits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
+    /// It runs until it is stopped.
     Forever,
-    Exit { after: Span, exit_code: i32, reason: String, times: Option<u32> },
+    /// It exits after a time, and may be restarted.
+    Exit {
+        /// The time from the start to the exit.
+        after: JitteredDelay,
+        /// The exit code.
+        exit_code: i32,
+        /// The reason in the container's status.
+        reason: String,
+        /// The number of exits, after which the container keeps running; `None` for no limit.
+        times: Option<u32>,
+    },
 }
 
+/// The reaction of a container to the stop signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    After(Span),
-    /// Runs on until the grace period is over and it is killed.
+    /// It exits after a time, with exit code 0.
+    After(JitteredDelay),
+    /// It runs until the grace period is over, and is killed.
     Ignores,
 }
 
-/// A time and the most that chance adds to it, in milliseconds.
+/// A delay with a random addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct JitteredDelay {
+    /// The fixed part in milliseconds.
     pub delay_ms: i64,
+    /// The maximum of the random part in milliseconds.
     pub jitter_ms: i64,
 }
 
-impl Span {
+impl JitteredDelay {
+    /// Draws a delay in milliseconds.
     pub fn draw(self, rng: &mut Pcg64Mcg) -> i64 {
         match self.jitter_ms {
             0 => self.delay_ms,
@@ -108,61 +157,69 @@ impl Span {
     }
 }
 
-/// All lifecycles and the rules that choose among them.
+/// All lifecycles, and the rules that select one for a container.
 #[derive(Clone, Debug)]
 pub struct Lifecycles {
     by_name: BTreeMap<String, Arc<Lifecycle>>,
-    choices: Vec<Choice>,
+    rules: Vec<SelectionRule>,
     default: Arc<Lifecycle>,
-    /// Lifecycles that pods spelt out in their annotation; bounded.
+    /// Parsed lifecycles from annotations; limited to [`INLINE_MAX`].
     inline: BTreeMap<String, Result<Arc<Lifecycle>, String>>,
 }
 
 const INLINE_MAX: usize = 1000;
 
 #[derive(Clone, Debug)]
-struct Choice {
+struct SelectionRule {
     image: Option<String>,
     node_labels: BTreeMap<String, String>,
     lifecycle: Arc<Lifecycle>,
 }
 
 impl Lifecycles {
-    /// The built-in lifecycles.
-    pub fn built_in() -> Lifecycles {
-        Lifecycles::with(None).expect("the built-in lifecycles are right, a test reads them")
+    /// The built-in lifecycles and rules.
+    pub fn built_in() -> Self {
+        Self::with(None).expect("a test parses the built-in lifecycles")
     }
 
-    /// The built-in lifecycles under those of `text`, whose choices go first.
-    pub fn parse(text: &str) -> Result<Lifecycles, Error> {
-        Lifecycles::with(Some(text))
+    /// The built-in lifecycles and rules, with those in `text` added before them.
+    ///
+    /// # Errors
+    ///
+    /// The text has another form, a stage is listed twice, or a rule names an unknown lifecycle.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        Self::with(Some(text))
     }
 
-    fn with(text: Option<&str>) -> Result<Lifecycles, Error> {
+    fn with(text: Option<&str>) -> Result<Self, Error> {
         let built_in: wire::File = read(BUILT_IN)?;
         let own: wire::File = text.map_or(Ok(wire::File::default()), read)?;
         let mut by_name: BTreeMap<String, Arc<Lifecycle>> = BTreeMap::new();
         for listed in built_in.lifecycles.into_iter().chain(own.lifecycles) {
             let base = by_name.get(&listed.name).or_else(|| by_name.get(DEFAULT)).cloned();
-            let lifecycle = listed.onto(base.as_deref())?;
+            let lifecycle = listed.with_defaults_of(base.as_deref())?;
             by_name.insert(listed.name, Arc::new(lifecycle));
         }
-        let mut choices = Vec::new();
-        for choice in own.choose.into_iter().chain(built_in.choose) {
-            let Some(lifecycle) = by_name.get(&choice.lifecycle) else {
-                return Err(Error::Unknown(choice.lifecycle));
+        let mut rules = Vec::new();
+        for rule in own.choose.into_iter().chain(built_in.choose) {
+            let Some(lifecycle) = by_name.get(&rule.lifecycle) else {
+                return Err(Error::UnknownLifecycle(rule.lifecycle));
             };
-            choices.push(Choice {
-                image: choice.image,
-                node_labels: choice.node_labels,
+            rules.push(SelectionRule {
+                image: rule.image,
+                node_labels: rule.node_labels,
                 lifecycle: lifecycle.clone(),
             });
         }
         let default = by_name[DEFAULT].clone();
-        Ok(Lifecycles { by_name, choices, default, inline: BTreeMap::new() })
+        Ok(Self { by_name, rules, default, inline: BTreeMap::new() })
     }
 
-    /// The lifecycle of a container; an error if the pod's annotation names none.
+    /// The lifecycle of a container.
+    ///
+    /// # Errors
+    ///
+    /// The annotation names an unknown lifecycle, or its inline stages are invalid.
     pub fn choose(
         &mut self,
         annotation: Option<&str>,
@@ -170,13 +227,13 @@ impl Lifecycles {
         node_labels: &Labels,
     ) -> Result<Arc<Lifecycle>, String> {
         if let Some(text) = annotation {
-            return self.annotated(text);
+            return self.named_or_inline(text);
         }
-        let chosen = self.choices.iter().find(|choice| choice.fits(image, node_labels));
-        Ok(chosen.map_or(&self.default, |choice| &choice.lifecycle).clone())
+        let chosen = self.rules.iter().find(|rule| rule.fits(image, node_labels));
+        Ok(chosen.map_or(&self.default, |rule| &rule.lifecycle).clone())
     }
 
-    fn annotated(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
+    fn named_or_inline(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
         if let Some(lifecycle) = self.by_name.get(text) {
             return Ok(lifecycle.clone());
         }
@@ -194,15 +251,18 @@ impl Lifecycles {
     fn inline(&self, text: &str) -> Result<Arc<Lifecycle>, String> {
         if !text.trim_start().starts_with(['[', '-']) {
             let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
-            return Err(format!("there is no lifecycle {text:?}; there are {}", names.join(", ")));
+            return Err(format!("unknown lifecycle {text:?}; known are {}", names.join(", ")));
         }
         let stages = serde_saphyr::from_str(text).map_err(|error| one_line(&error))?;
         let listed = wire::Lifecycle { name: "in the annotation".to_owned(), stages };
-        listed.onto(Some(&self.default)).map(Arc::new).map_err(|error| error.to_string())
+        listed
+            .with_defaults_of(Some(&self.default))
+            .map(Arc::new)
+            .map_err(|error| error.to_string())
     }
 }
 
-impl Choice {
+impl SelectionRule {
     fn fits(&self, image: &str, node_labels: &Labels) -> bool {
         let label = |key: &str| node_labels.get(key).map(|value| &**value);
         self.image.as_ref().is_none_or(|pattern| matches(pattern, image))
@@ -210,7 +270,7 @@ impl Choice {
     }
 }
 
-/// Whether a pattern, in which `*` stands for anything, matches all of the text.
+/// Whether a pattern matches the whole text; `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -238,13 +298,13 @@ fn one_line(error: &serde_saphyr::Error) -> String {
 }
 
 impl Lifecycle {
-    const IDLE: Lifecycle = Lifecycle {
-        admit: Admit::Admit,
-        pull: Pull { time: Span { delay_ms: 0, jitter_ms: 0 }, failure: None },
-        start: Start { time: Span { delay_ms: 0, jitter_ms: 0 }, failure: None },
-        ready: Ready::After(Span { delay_ms: 0, jitter_ms: 0 }),
+    const IDLE: Self = Self {
+        admit: Admission::Admit,
+        pull: Pull { time: JitteredDelay { delay_ms: 0, jitter_ms: 0 }, failure: None },
+        start: Start { time: JitteredDelay { delay_ms: 0, jitter_ms: 0 }, failure: None },
+        ready: Readiness::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
         run: Run::Forever,
-        stop: Stop::After(Span { delay_ms: 0, jitter_ms: 0 }),
+        stop: Stop::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
     };
 }
 
@@ -252,18 +312,18 @@ impl Lifecycle {
 mod tests {
     use super::*;
 
-    fn chosen(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
+    fn selected(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
         let lifecycle = lifecycles.choose(annotation, image, &Labels::default()).unwrap();
         Lifecycle::clone(&lifecycle)
     }
 
-    /// S22: the built-in lifecycles parse, and take from `default` what they don't say.
+    /// S22: the built-in lifecycles parse, and inherit from `default`.
     #[test]
-    fn built_in_lifecycles_build_on_the_default_one() {
+    fn built_in_lifecycles_extend_the_default_one() {
         let mut lifecycles = Lifecycles::built_in();
-        let default = chosen(&mut lifecycles, None, "nginx");
-        let never = chosen(&mut lifecycles, Some("never-ready"), "nginx");
-        assert_eq!(never.ready, Ready::Never);
+        let default = selected(&mut lifecycles, None, "nginx");
+        let never = selected(&mut lifecycles, Some("never-ready"), "nginx");
+        assert_eq!(never.ready, Readiness::Never);
         assert_eq!(never.pull, default.pull);
         let slowest = default.pull.time.delay_ms
             + default.pull.time.jitter_ms
@@ -272,9 +332,9 @@ mod tests {
         assert!(slowest < 200, "pods of a demo are up at once");
     }
 
-    /// S22: annotation, image and node label choose, in this order.
+    /// S22: the annotation takes precedence over the image, and the image over the node label.
     #[test]
-    fn annotation_goes_before_image_and_node_label() {
+    fn the_annotation_takes_precedence_over_image_and_node_label() {
         let own = "
 lifecycles:
 - {name: late, stages: [{stage: ready, delay: 1.5s, jitter: 2m}]}
@@ -285,34 +345,37 @@ choose:
         let mut lifecycles = Lifecycles::parse(own).unwrap();
         let labels = &Labels::from_iter([("speed", "slow")]);
         let ready = |lifecycle: Arc<Lifecycle>| lifecycle.ready.clone();
-        let late = Ready::After(Span { delay_ms: 1500, jitter_ms: 120_000 });
+        let late = Readiness::After(JitteredDelay { delay_ms: 1500, jitter_ms: 120_000 });
         assert_eq!(ready(lifecycles.choose(None, "nginx", labels).unwrap()), late);
         let broken = lifecycles.choose(None, "registry/a:broken", labels).unwrap();
         assert!(broken.pull.failure.is_some());
         let never = lifecycles.choose(Some("never-ready"), "registry/a:broken", labels).unwrap();
-        assert_eq!(ready(never), Ready::Never);
-        assert!(chosen(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
+        assert_eq!(ready(never), Readiness::Never);
+        assert!(selected(&mut lifecycles, None, "x/does-not-exist:1").pull.failure.is_some());
     }
 
-    /// S22: an annotation may spell its stages out.
+    /// S22: an annotation can define its stages inline.
     #[test]
-    fn an_annotation_may_spell_its_stages_out() {
+    fn an_annotation_may_list_the_stages() {
         let mut lifecycles = Lifecycles::built_in();
         let none = Labels::default();
         let text = "[{stage: ready, delay: 30s}, {stage: stop, outcome: ignores}]";
-        let lifecycle = chosen(&mut lifecycles, Some(text), "nginx");
-        assert_eq!(lifecycle.ready, Ready::After(Span { delay_ms: 30_000, jitter_ms: 0 }));
+        let lifecycle = selected(&mut lifecycles, Some(text), "nginx");
+        assert_eq!(
+            lifecycle.ready,
+            Readiness::After(JitteredDelay { delay_ms: 30_000, jitter_ms: 0 })
+        );
         assert_eq!(lifecycle.stop, Stop::Ignores);
         let unknown = lifecycles.choose(Some("no-such"), "nginx", &none).unwrap_err();
-        assert!(unknown.starts_with("there is no lifecycle \"no-such\"; there are "), "{unknown}");
+        assert!(unknown.starts_with("unknown lifecycle \"no-such\"; known are "), "{unknown}");
         assert!(lifecycles.choose(Some("[{stage: dance}]"), "nginx", &none).is_err());
     }
 
-    /// S22: what is wrong with a file is said.
+    /// S22: errors in a file are reported.
     #[test]
-    fn a_wrong_file_is_refused() {
+    fn an_invalid_file_is_refused() {
         for (text, expected) in [
-            ("choose: [{lifecycle: nope}]", "choose: there is no lifecycle nope"),
+            ("choose: [{lifecycle: nope}]", "choose: unknown lifecycle nope"),
             (
                 "lifecycles: [{name: a, stages: [{stage: stop}, {stage: stop}]}]",
                 "lifecycle a: the stage stop is listed twice",
@@ -330,7 +393,7 @@ choose:
         }
     }
 
-    /// S22: `*` stands for anything.
+    /// S22: `*` matches any text.
     #[test]
     fn patterns_match_whole_images() {
         for (pattern, text, expected) in [

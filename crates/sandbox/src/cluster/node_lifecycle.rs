@@ -1,5 +1,5 @@
-//! The node lifecycle controller (S23): notices nodes whose lease runs out, marks them and their pods, and keeps the
-//! taints that follow from conditions and from cordoning.
+//! The node lifecycle controller (S23): detects expired leases, marks the nodes and their pods as
+//! not ready, and manages the taints that represent conditions and cordoning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,39 +7,40 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
-use super::event::{About, Says};
+use super::component_context::ComponentContext;
+use super::event::{EventSubject, EventText};
 use super::timer::Timer;
-use super::world::World;
-use crate::clock::{self, rfc3339};
+use crate::clock::rfc3339;
 use crate::condition;
-use crate::nodes::caused_by_condition;
-use crate::store::{Object, text};
+use crate::nodes::is_condition_taint;
+use crate::object::Object;
+use crate::value::text;
 
 #[derive(Debug, Default)]
-pub struct NodeLifecycle {
-    /// The nodes that are watched, by name, with what was last seen of them.
-    nodes: BTreeMap<Arc<str>, Seen>,
+pub(super) struct NodeLifecycle {
+    /// The known nodes by name.
+    nodes: BTreeMap<Arc<str>, KnownNode>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct KnownNode {
     uid: Arc<str>,
-    ready: Ready,
+    ready: NodeReadiness,
 }
 
 /// The node's condition Ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ready {
+enum NodeReadiness {
     True,
     False,
     Unknown,
 }
 
-fn ready(node: &Value) -> Ready {
+fn ready(node: &Value) -> NodeReadiness {
     match condition_status(node, "Ready") {
-        "True" => Ready::True,
-        "False" => Ready::False,
-        _ => Ready::Unknown,
+        "True" => NodeReadiness::True,
+        "False" => NodeReadiness::False,
+        _ => NodeReadiness::Unknown,
     }
 }
 
@@ -52,67 +53,77 @@ fn condition_status<'a>(node: &'a Value, kind: &str) -> &'a str {
 }
 
 impl NodeLifecycle {
-    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
+    pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         let ready = ready(node.value());
         let before = match self.nodes.get_mut(node.name()) {
-            Some(seen) if *seen.uid == *node.uid() => std::mem::replace(&mut seen.ready, ready),
+            Some(known) if *known.uid == *node.uid() => std::mem::replace(&mut known.ready, ready),
             _ => {
-                let seen = Seen { uid: node.uid().into(), ready };
-                self.nodes.insert(node.name().into(), seen);
-                let at = Timestamp(world.now.0 + world.settings.node_monitor_grace_ms);
-                world.timers.set(at, Timer::Lease { node: node.name().into() });
+                let known = KnownNode { uid: node.uid().into(), ready };
+                self.nodes.insert(node.name().into(), known);
+                let at = Timestamp(context.now.0 + context.settings.node_monitor_grace_ms);
+                context.timers.set(at, Timer::Lease { node: node.name().into() });
                 let message =
                     format!("Node {0} event: Registered Node {0} in Controller", node.name());
-                record(world, node, "RegisteredNode", &message);
+                record(context, node, "RegisteredNode", &message);
                 ready
             }
         };
         if before != ready {
-            let is = if ready == Ready::True { "NodeReady" } else { "NodeNotReady" };
+            let is = if ready == NodeReadiness::True { "NodeReady" } else { "NodeNotReady" };
             let message = format!("Node {} status is now: {is}", node.name());
-            record(world, node, is, &message);
-            if before == Ready::True {
-                mark_pods_not_ready(world, node.name());
+            record(context, node, is, &message);
+            if before == NodeReadiness::True {
+                mark_pods_not_ready(context, node.name());
             }
         }
-        set_taints(world, node, ready);
+        set_taints(context, node, ready);
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(super) fn delete_node(&mut self, name: &str) {
         self.nodes.remove(name);
     }
 
-    /// The time after which the node's lease counts as run out may have come.
+    /// Checks whether a node's lease has expired.
     ///
-    /// What counts is the time for which this look was set, not when the machine got to it: all heartbeats that were due
-    /// by then have been sent, however late. A lease is never found run out because the actors are behind.
-    pub fn fire(&mut self, world: &mut World<'_>, at: Timestamp, name: &Arc<str>) {
-        let Some(seen) = self.nodes.get(name) else { return };
-        let Some(node) = world.node(name).filter(|node| node.uid() == &*seen.uid) else { return };
-        let grace = world.settings.node_monitor_grace_ms;
-        let renewed = world.lease_renewed_at(name);
+    /// The lease is compared with the time for which this check was scheduled, not with the current
+    /// time: all heartbeats that were due by then have been sent. So a lease never expires because
+    /// the process is slow.
+    pub(super) fn fire(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        at: Timestamp,
+        name: &Arc<str>,
+    ) {
+        let Some(known) = self.nodes.get(name) else { return };
+        let Some(node) = context.node(name).filter(|node| node.uid() == &*known.uid) else {
+            return;
+        };
+        let grace = context.settings.node_monitor_grace_ms;
+        let renewed = context.lease_renewed_at(name);
         let alive_until = renewed.map_or(i64::MIN, |renewed| renewed.0 + grace);
         let next = if alive_until > at.0 {
             alive_until
         } else {
-            if seen.ready == Ready::True {
-                mark_unknown(world, &node);
+            if known.ready == NodeReadiness::True {
+                mark_unknown(context, &node);
             }
-            // Its recovery is the kubelet's to report; a lease that runs out again is noticed within the grace.
-            world.now.0 + grace
+            // The kubelet reports the recovery; if the lease expires again, it is noticed within
+            // the grace period.
+            context.now.0 + grace
         };
-        world.timers.set(Timestamp(next), Timer::Lease { node: name.clone() });
+        context.timers.set(Timestamp(next), Timer::Lease { node: name.clone() });
     }
 }
 
-fn record(world: &mut World<'_>, node: &Arc<Object>, reason: &str, message: &str) {
-    let says = Says { component: "node-controller", host: "", warns: false, reason, message };
-    world.record(About::node(node), says);
+fn record(context: &mut ComponentContext<'_>, node: &Arc<Object>, reason: &str, message: &str) {
+    let text =
+        EventText { component: "node-controller", host: "", is_warning: false, reason, message };
+    context.record(EventSubject::node(node), text);
 }
 
-/// The kubelet says nothing any more: nobody knows how the node is.
-fn mark_unknown(world: &mut World<'_>, node: &Arc<Object>) {
-    let now = rfc3339(world.now);
+/// Sets the conditions to Unknown, because the kubelet no longer reports.
+fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+    let now = rfc3339(context.now);
     let mut updated = node.value().clone();
     for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
         let old = updated["status"]["conditions"].as_array().into_iter().flatten();
@@ -128,46 +139,46 @@ fn mark_unknown(world: &mut World<'_>, node: &Arc<Object>) {
         });
         condition::set(&mut updated["status"], condition);
     }
-    world.update_node_status(updated);
+    context.update_node_status(updated);
 }
 
-/// Nobody can rely on the pods of a node that is not ready.
-fn mark_pods_not_ready(world: &mut World<'_>, node: &str) {
-    for pod in world.pods_on(node).collect::<Vec<_>>() {
+/// Sets the pods of a node that is not ready to not ready.
+fn mark_pods_not_ready(context: &mut ComponentContext<'_>, node: &str) {
+    for pod in context.pods_on(node).collect::<Vec<_>>() {
         let conditions = pod.value()["status"]["conditions"].as_array().into_iter().flatten();
         let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
         let Some(ready) = ready.filter(|ready| ready["status"] == "True") else { continue };
         let mut condition = ready.clone();
         condition["status"] = json!("False");
-        condition["lastTransitionTime"] = json!(rfc3339(world.now));
+        condition["lastTransitionTime"] = json!(rfc3339(context.now));
         let mut status = pod.value()["status"].clone();
         condition::set(&mut status, condition);
-        world.set_pod_status(&pod, status);
-        let says = Says {
+        context.set_pod_status(&pod, status);
+        let text = EventText {
             component: "node-controller",
             host: "",
-            warns: true,
+            is_warning: true,
             reason: "NodeNotReady",
             message: "Node is not ready",
         };
-        world.record(About::pod(&pod), says);
+        context.record(EventSubject::pod(&pod), text);
     }
 }
 
-/// Sets the taints that follow from the node's state, and clears those that don't.
-fn set_taints(world: &mut World<'_>, node: &Arc<Object>, ready: Ready) {
+/// Sets the taints that represent the node's state, and removes outdated ones.
+fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: NodeReadiness) {
     let value = node.value();
     let wanted = wanted_taints(value, ready);
     let old: Vec<&Value> = value["spec"]["taints"].as_array().into_iter().flatten().collect();
     let same = |a: &Value, b: &(&str, &str)| a["key"] == b.0 && a["effect"] == b.1;
     let stays = |taint: &&Value| {
-        !caused_by_condition(text(taint, &["key"])) || wanted.iter().any(|w| same(taint, w))
+        !is_condition_taint(text(taint, &["key"])) || wanted.iter().any(|w| same(taint, w))
     };
     let mut taints: Vec<Value> = old.iter().copied().filter(stays).cloned().collect();
     let kept = taints.len();
     for wanted in &wanted {
         if !taints.iter().any(|taint| same(taint, wanted)) {
-            let added = rfc3339(world.now);
+            let added = rfc3339(context.now);
             taints.push(json!({"key": wanted.0, "effect": wanted.1, "timeAdded": added}));
         }
     }
@@ -181,17 +192,17 @@ fn set_taints(world: &mut World<'_>, node: &Arc<Object>, ready: Ready) {
         }
         _ => updated["spec"]["taints"] = Value::Array(taints),
     }
-    world.update_node(updated);
+    context.update_node(updated);
 }
 
-fn wanted_taints(node: &Value, ready: Ready) -> Vec<(&'static str, &'static str)> {
+fn wanted_taints(node: &Value, ready: NodeReadiness) -> Vec<(&'static str, &'static str)> {
     let mut wanted = match ready {
-        Ready::True => Vec::new(),
-        Ready::False => vec![
+        NodeReadiness::True => Vec::new(),
+        NodeReadiness::False => vec![
             ("node.kubernetes.io/not-ready", "NoSchedule"),
             ("node.kubernetes.io/not-ready", "NoExecute"),
         ],
-        Ready::Unknown => vec![
+        NodeReadiness::Unknown => vec![
             ("node.kubernetes.io/unreachable", "NoSchedule"),
             ("node.kubernetes.io/unreachable", "NoExecute"),
         ],
@@ -210,9 +221,4 @@ fn wanted_taints(node: &Value, ready: Ready) -> Vec<(&'static str, &'static str)
         wanted.push(("node.kubernetes.io/unschedulable", "NoSchedule"));
     }
     wanted
-}
-
-/// When a lease was last renewed.
-pub fn renewed_at(lease: &Value) -> Option<Timestamp> {
-    clock::parse(text(lease, &["spec", "renewTime"]))
 }

@@ -1,4 +1,4 @@
-//! Nodes and pod specs of the store in the form that placement decisions take.
+//! Converts nodes and pod specs of the store to the types of the placement rules.
 
 use everynode_core::api::{
     Labels, Node, NodeName, NodeSelectorOperator, NodeSelectorTerm, Placement, Taint, TaintEffect,
@@ -6,10 +6,10 @@ use everynode_core::api::{
 };
 use serde_json::Value;
 
-use crate::store::text;
+use crate::value::text;
 
-/// A Node of the store; taints with an effect that we don't know are left out.
-pub fn node(object: &Value) -> Node {
+/// Converts a node; taints with an unknown effect are left out.
+pub(super) fn node(object: &Value) -> Node {
     let taints = object["spec"]["taints"].as_array().into_iter().flatten();
     Node {
         name: NodeName::new(text(object, &["metadata", "name"])),
@@ -18,13 +18,14 @@ pub fn node(object: &Value) -> Node {
     }
 }
 
-/// What a pod's spec asks of its node; what does not parse asks for nothing that there is.
-pub fn placement(spec: &Value) -> Placement {
+/// The placement constraints in a pod's spec. A malformed constraint matches no node.
+pub(super) fn placement(spec: &Value) -> Placement {
     everynode_k8s::convert::placement(spec, "spec").0
 }
 
-/// The one node that a pod with this spec may run on, by matchFields, if there is such a one.
-pub fn pinned_node(placement: &Placement) -> Option<&str> {
+/// The only node that a pod with this spec may run on, by matchFields; `None` if there may be
+/// several.
+pub(super) fn pinned_node(placement: &Placement) -> Option<&str> {
     let [NodeSelectorTerm::Parsed(term)] = placement.required_node_affinity.as_deref()? else {
         return None;
     };
@@ -50,8 +51,8 @@ fn effect(value: &Value) -> Option<TaintEffect> {
     }
 }
 
-/// A taint of a node; `None` if it has an effect that we don't know.
-pub fn taint(value: &Value) -> Option<Taint> {
+/// Converts a taint; `None` if its effect is unknown.
+pub(super) fn taint(value: &Value) -> Option<Taint> {
     Some(Taint {
         key: text(value, &["key"]).into(),
         value: text(value, &["value"]).into(),
@@ -59,8 +60,8 @@ pub fn taint(value: &Value) -> Option<Taint> {
     })
 }
 
-/// A toleration of a pod; `None` if it tolerates nothing that we know.
-pub fn toleration(value: &Value) -> Option<Toleration> {
+/// Converts a toleration; `None` if its operator or effect is unknown.
+pub(super) fn toleration(value: &Value) -> Option<Toleration> {
     let operator = match text(value, &["operator"]) {
         "" | "Equal" => TolerationOperator::Equal,
         "Exists" => TolerationOperator::Exists,

@@ -1,4 +1,4 @@
-//! Pod garbage collection (S23): removes the pods of nodes that are gone.
+//! Pod garbage collection (S23): removes the pods of deleted nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,60 +6,61 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::json;
 
+use super::component_context::ComponentContext;
 use super::timer::Timer;
-use super::world::World;
 use crate::condition;
-use crate::store::Object;
+use crate::object::Object;
 
 #[derive(Debug, Default)]
-pub struct PodCollector {
-    /// The nodes for which a timer runs.
+pub(super) struct PodCollector {
+    /// The nodes with a pending timer.
     waiting: BTreeSet<Arc<str>>,
 }
 
 impl PodCollector {
-    pub fn delete_node(&mut self, world: &mut World<'_>, name: &str) {
-        self.wait(world, name);
+    pub(super) fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
+        self.wait(context, name);
     }
 
-    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Object) {
+    pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Object) {
         let node = pod.node_name();
-        if !node.is_empty() && !self.waiting.contains(node) && world.node_version(node).is_none() {
-            self.wait(world, node);
+        if !node.is_empty() && !self.waiting.contains(node) && context.node_version(node).is_none()
+        {
+            self.wait(context, node);
         }
     }
 
-    fn wait(&mut self, world: &mut World<'_>, node: &str) {
+    fn wait(&mut self, context: &mut ComponentContext<'_>, node: &str) {
         let node: Arc<str> = node.into();
         if self.waiting.insert(node.clone()) {
-            let at = Timestamp(world.now.0 + world.settings.pod_gc_delay_ms);
-            world.timers.set(at, Timer::CollectPods { node });
+            let at = Timestamp(context.now.0 + context.settings.pod_gc_delay_ms);
+            context.timers.set(at, Timer::CollectPods { node });
         }
     }
 
-    /// The node has been gone for a while; unless it is back, its pods go with it.
-    pub fn fire(&mut self, world: &mut World<'_>, node: &str) {
+    /// Removes the pods of a node that was deleted some time ago, unless the node exists again.
+    pub(super) fn fire(&mut self, context: &mut ComponentContext<'_>, node: &str) {
         self.waiting.remove(node);
-        if world.node_version(node).is_some() {
+        if context.node_version(node).is_some() {
             return;
         }
-        for pod in world.pods_on(node).collect::<Vec<_>>() {
-            collect(world, &pod);
+        for pod in context.pods_on(node).collect::<Vec<_>>() {
+            collect(context, &pod);
         }
     }
 }
 
-/// Marks the pod as failed, for those who count pods, then removes it for good.
-fn collect(world: &mut World<'_>, pod: &Arc<Object>) {
+/// Sets the pod to Failed, so that its controllers see why it ended, then removes it.
+fn collect(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
     let mut current = pod.clone();
     if !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed") {
         let message = "PodGC: node no longer exists";
-        let mut status = condition::disrupted(pod, "DeletionByPodGC", message, world.now);
+        let mut status = condition::disrupted(pod, "DeletionByPodGC", message, context.now);
         status["phase"] = json!("Failed");
-        match world.set_pod_status(pod, status) {
+        match context.set_pod_status(pod, status) {
             Some(updated) => current = updated,
             None => return,
         }
     }
-    world.remove_pod(&current);
+    context.remove_pod(&current);
 }

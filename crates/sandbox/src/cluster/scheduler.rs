@@ -1,8 +1,9 @@
-//! The scheduler (S21): binds each pending pod to a node that it fits, the most important first.
+//! The scheduler (S21): binds pending pods to nodes in the order of their priority.
 //!
-//! Costs what changed: a pod that a DaemonSet aims at one node is tried on that node alone, and one that fits nowhere is
-//! tried again only when its node changes or a pod leaves it. Such a pod preempts less important ones there; any other
-//! that does not fit waits.
+//! The work is proportional to the changes: a pod that is pinned to one node, as those of a
+//! DaemonSet are, is tried on that node only, and an unschedulable pod is retried only when a node
+//! changes or a pod leaves it. A pinned pod preempts pods with a lower priority; other
+//! unschedulable pods wait.
 
 mod preemption;
 
@@ -12,46 +13,46 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::event::{About, Says};
+use super::component_context::ComponentContext;
+use super::event::{EventSubject, EventText};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
-use super::world::World;
 use crate::clock::rfc3339;
 use crate::condition;
-use crate::store::Object;
+use crate::object::Object;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
 const NAME: &str = "default-scheduler";
 
 #[derive(Debug, Default)]
-pub struct Scheduler {
-    nodes: BTreeMap<Arc<str>, Node>,
-    /// How many of `nodes` exist.
+pub(super) struct Scheduler {
+    nodes: BTreeMap<Arc<str>, NodeState>,
+    /// Number of the nodes that exist.
     nodes_known: usize,
-    pods: BTreeMap<Arc<str>, Pod>,
-    queue: BTreeSet<Turn>,
-    /// Pods that fit nowhere and that are aimed at no single node.
+    pods: BTreeMap<Arc<str>, PodState>,
+    queue: BTreeSet<QueueKey>,
+    /// Unschedulable pods that are not pinned to a node.
     waiting: BTreeSet<Arc<str>>,
 }
 
-/// A node, or what is known of one that does not exist.
+/// A node; without `room` it does not exist, and pods refer to it.
 #[derive(Debug, Default)]
-struct Node {
+struct NodeState {
     room: Option<Room>,
     bound: BTreeSet<Arc<str>>,
-    /// Pods that are aimed at this node alone and don't fit.
+    /// Unschedulable pods that are pinned to this node.
     waiting: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug)]
-enum Pod {
-    Pending { needs: PodNeeds, pinned: Option<Arc<str>>, turn: Turn },
-    Bound { node: Arc<str>, usage: Usage, turn: Turn },
+enum PodState {
+    Pending { needs: PodNeeds, pinned: Option<Arc<str>>, queue_key: QueueKey },
+    Bound { node: Arc<str>, usage: Usage, queue_key: QueueKey },
 }
 
-/// By priority, then first come, first served.
+/// The position in the queue: by priority, then by age.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct QueueKey {
     priority: Reverse<i64>,
     created: Arc<str>,
     key: PodKey,
@@ -59,7 +60,7 @@ struct Turn {
 }
 
 impl Scheduler {
-    pub fn apply_node(&mut self, object: &Object) {
+    pub(super) fn apply_node(&mut self, object: &Object) {
         let core = placement::node(object.value());
         let node = self.nodes.entry(object.name().into()).or_default();
         let changed = match &mut node.room {
@@ -67,7 +68,7 @@ impl Scheduler {
             None => {
                 let mut room = Room::new(core, object.value());
                 for uid in &node.bound {
-                    if let Some(Pod::Bound { usage, .. }) = self.pods.get(uid) {
+                    if let Some(PodState::Bound { usage, .. }) = self.pods.get(uid) {
                         room.add(usage);
                     }
                 }
@@ -77,89 +78,89 @@ impl Scheduler {
             }
         };
         if changed {
-            self.wake(object.name());
+            self.requeue_waiting(object.name());
         }
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(super) fn delete_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.get_mut(name)
             && node.room.take().is_some()
         {
             self.nodes_known -= 1;
         }
-        self.drop_if_empty(name);
+        self.remove_if_unused(name);
     }
 
-    pub fn apply_pod(&mut self, object: &Object) {
+    pub(super) fn apply_pod(&mut self, object: &Object) {
         let done = matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed");
         match (self.pods.get(object.uid()), object.node_name()) {
             (_, _) if done => self.delete_pod(object.uid()),
-            (Some(Pod::Bound { .. }), _) => {}
-            (Some(Pod::Pending { .. }), "") if object.is_terminating() => {
+            (Some(PodState::Bound { .. }), _) => {}
+            (Some(PodState::Pending { .. }), "") if object.is_terminating() => {
                 self.delete_pod(object.uid());
             }
-            (Some(Pod::Pending { needs, .. }), "") => {
+            (Some(PodState::Pending { needs, .. }), "") => {
                 if needs.placement != placement(&object.value()["spec"]) {
                     self.delete_pod(object.uid());
                     self.enqueue(object);
                 }
             }
-            (Some(Pod::Pending { .. }) | None, node) if !node.is_empty() => {
+            (Some(PodState::Pending { .. }) | None, node) if !node.is_empty() => {
                 self.delete_pod(object.uid());
-                self.bind(turn(object), node.into(), Usage::of(object.value()));
+                self.bind(queue_key(object), node.into(), Usage::of(object.value()));
             }
-            (_, _) if is_ours(object) => self.enqueue(object),
+            (_, _) if is_schedulable(object) => self.enqueue(object),
             (_, _) => {}
         }
     }
 
     fn enqueue(&mut self, object: &Object) {
         let spec = &object.value()["spec"];
-        let turn = turn(object);
+        let queue_key = queue_key(object);
         let needs = PodNeeds { placement: placement(spec), usage: Usage::of(object.value()) };
         let pinned = pinned_node(&needs.placement).map(Arc::from);
-        self.queue.insert(turn.clone());
-        self.pods.insert(turn.uid.clone(), Pod::Pending { needs, pinned, turn });
+        self.queue.insert(queue_key.clone());
+        self.pods.insert(queue_key.uid.clone(), PodState::Pending { needs, pinned, queue_key });
     }
 
-    fn bind(&mut self, turn: Turn, name: Arc<str>, usage: Usage) {
+    fn bind(&mut self, queue_key: QueueKey, name: Arc<str>, usage: Usage) {
         let node = self.nodes.entry(name.clone()).or_default();
         if let Some(room) = &mut node.room {
             room.add(&usage);
         }
-        node.bound.insert(turn.uid.clone());
-        self.pods.insert(turn.uid.clone(), Pod::Bound { node: name, usage, turn });
+        node.bound.insert(queue_key.uid.clone());
+        self.pods.insert(queue_key.uid.clone(), PodState::Bound { node: name, usage, queue_key });
     }
 
-    /// The pod is gone, or uses nothing any more.
-    pub fn delete_pod(&mut self, uid: &str) {
+    /// The pod is gone or has ended, and uses no resources any more.
+    pub(super) fn delete_pod(&mut self, uid: &str) {
         match self.pods.remove(uid) {
             None => {}
-            Some(Pod::Pending { pinned, turn, .. }) => {
-                self.queue.remove(&turn);
+            Some(PodState::Pending { pinned, queue_key, .. }) => {
+                self.queue.remove(&queue_key);
                 self.waiting.remove(uid);
                 if let Some(name) = pinned {
                     if let Some(node) = self.nodes.get_mut(&name) {
                         node.waiting.remove(uid);
                     }
-                    self.drop_if_empty(&name);
+                    self.remove_if_unused(&name);
                 }
             }
-            Some(Pod::Bound { node: name, usage, .. }) => {
+            Some(PodState::Bound { node: name, usage, .. }) => {
                 if let Some(node) = self.nodes.get_mut(&name) {
                     node.bound.remove(uid);
                     if let Some(room) = &mut node.room {
                         room.remove(&usage);
                     }
                 }
-                self.wake(&name);
-                self.drop_if_empty(&name);
+                self.requeue_waiting(&name);
+                self.remove_if_unused(&name);
             }
         }
     }
 
-    /// Forgets all pods but these.
-    pub fn retain(&mut self, uids: &BTreeSet<&str>) {
+    /// Forgets all pods except these.
+    pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
         let gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
         for uid in gone {
@@ -167,48 +168,55 @@ impl Scheduler {
         }
     }
 
-    fn drop_if_empty(&mut self, name: &str) {
-        let empty =
-            |node: &Node| node.room.is_none() && node.bound.is_empty() && node.waiting.is_empty();
+    fn remove_if_unused(&mut self, name: &str) {
+        let empty = |node: &NodeState| {
+            node.room.is_none() && node.bound.is_empty() && node.waiting.is_empty()
+        };
         if self.nodes.get(name).is_some_and(empty) {
             self.nodes.remove(name);
         }
     }
 
-    /// Something changed on a node: those that wait for it get another turn.
-    fn wake(&mut self, name: &str) {
+    /// Retries the waiting pods, because a node has changed.
+    fn requeue_waiting(&mut self, name: &str) {
         let pinned = self.nodes.get_mut(name).map(|node| std::mem::take(&mut node.waiting));
         let free = std::mem::take(&mut self.waiting);
         for uid in pinned.into_iter().flatten().chain(free) {
-            if let Some(Pod::Pending { turn, .. }) = self.pods.get(&uid) {
-                self.queue.insert(turn.clone());
+            if let Some(PodState::Pending { queue_key, .. }) = self.pods.get(&uid) {
+                self.queue.insert(queue_key.clone());
             }
         }
     }
 
-    /// Tries up to `limit` pods. Returns whether more are waiting for their turn.
-    pub fn step(&mut self, world: &mut World<'_>, limit: usize) -> bool {
+    /// Tries up to `limit` pods. Returns whether the queue has more.
+    pub(super) fn step(&mut self, context: &mut ComponentContext<'_>, limit: usize) -> bool {
         for _ in 0..limit {
-            let Some(turn) = self.queue.pop_first() else { return false };
-            self.try_to_bind(world, &turn.uid);
+            let Some(queue_key) = self.queue.pop_first() else { return false };
+            self.try_to_bind(context, &queue_key.uid);
         }
         !self.queue.is_empty()
     }
 
-    fn try_to_bind(&mut self, world: &mut World<'_>, uid: &Arc<str>) {
-        let Some(Pod::Pending { needs, pinned, turn }) = self.pods.get(uid) else { return };
-        let (turn, pinned) = (turn.clone(), pinned.clone());
-        let Some(object) = world.pod(&turn.key).filter(|object| object.uid() == &**uid) else {
+    fn try_to_bind(&mut self, context: &mut ComponentContext<'_>, uid: &Arc<str>) {
+        let Some(PodState::Pending { needs, pinned, queue_key }) = self.pods.get(uid) else {
+            return;
+        };
+        let (queue_key, pinned) = (queue_key.clone(), pinned.clone());
+        let Some(object) = context.pod(&queue_key.key).filter(|object| object.uid() == &**uid)
+        else {
             return;
         };
         let reasons = match self.choose(needs, pinned.as_deref()) {
             Ok(node) => {
                 let usage = needs.usage.clone();
-                if world.bind(&object, &node) {
+                if context.bind(&object, &node) {
                     let (namespace, name) = (object.namespace(), object.name());
                     let message = format!("Successfully assigned {namespace}/{name} to {node}");
-                    world.record(About::pod(&object), says(false, "Scheduled", &message));
-                    self.bind(turn, node, usage);
+                    context.record(
+                        EventSubject::pod(&object),
+                        event_text(false, "Scheduled", &message),
+                    );
+                    self.bind(queue_key, node, usage);
                 }
                 return;
             }
@@ -216,54 +224,59 @@ impl Scheduler {
         };
         let Some(name) = pinned else {
             self.waiting.insert(uid.clone());
-            return report_unschedulable(world, &object, &reasons.message(), None);
+            return report_unschedulable(context, &object, &reasons.message(), None);
         };
-        let preempted = self.preempt(world, &object, uid, &name);
+        let preempted = self.preempt(context, &object, uid, &name);
         self.nodes.entry(name.clone()).or_default().waiting.insert(uid.clone());
         match preempted {
-            Preempted::Nobody => {
-                report_unschedulable(world, &object, &reasons.message(), None);
+            PreemptionResult::NoVictims => {
+                report_unschedulable(context, &object, &reasons.message(), None);
             }
-            Preempted::Now => {
-                report_unschedulable(world, &object, &reasons.nodes_message(), Some(&name));
+            PreemptionResult::Evicted => {
+                report_unschedulable(context, &object, &reasons.nodes_message(), Some(&name));
             }
-            Preempted::Before => {}
+            PreemptionResult::AlreadyEvicted => {}
         }
     }
 
-    /// Makes room on the one node that the pod may go to.
+    /// Preempts pods with a lower priority on the node that the pod is pinned to.
     fn preempt(
         &self,
-        world: &mut World<'_>,
+        context: &mut ComponentContext<'_>,
         object: &Object,
         uid: &Arc<str>,
         name: &str,
-    ) -> Preempted {
-        let Some(Pod::Pending { needs, turn, .. }) = self.pods.get(uid) else {
-            return Preempted::Nobody;
+    ) -> PreemptionResult {
+        let Some(PodState::Pending { needs, queue_key, .. }) = self.pods.get(uid) else {
+            return PreemptionResult::NoVictims;
         };
-        let Some(node) = self.nodes.get(name) else { return Preempted::Nobody };
-        let Some(room) = &node.room else { return Preempted::Nobody };
+        let Some(node) = self.nodes.get(name) else { return PreemptionResult::NoVictims };
+        let Some(room) = &node.room else { return PreemptionResult::NoVictims };
         if object.text(&["spec", "preemptionPolicy"]) == "Never" {
-            return Preempted::Nobody;
+            return PreemptionResult::NoVictims;
         }
         let bound = node.bound.iter().filter_map(|uid| match self.pods.get(uid) {
-            Some(Pod::Bound { usage, turn, .. }) => Some((turn, usage)),
-            Some(Pod::Pending { .. }) | None => None,
+            Some(PodState::Bound { usage, queue_key, .. }) => Some((queue_key, usage)),
+            Some(PodState::Pending { .. }) | None => None,
         });
-        let Some(victims) = preemption::victims(room, needs, turn, bound.collect()) else {
-            return Preempted::Nobody;
+        let Some(victims) = preemption::victims(room, needs, queue_key, bound.collect()) else {
+            return PreemptionResult::NoVictims;
         };
         let mut evicted = false;
         for victim in &victims {
-            evicted |= preemption::evict(world, victim, object.uid(), name);
+            evicted |= preemption::evict(context, victim, object.uid(), name);
         }
-        if evicted { Preempted::Now } else { Preempted::Before }
+        if evicted { PreemptionResult::Evicted } else { PreemptionResult::AlreadyEvicted }
     }
 
-    /// The node for a pod, or why there is none.
-    fn choose(&self, needs: &PodNeeds, pinned: Option<&str>) -> Result<Arc<str>, Reasons> {
-        let mut reasons = Reasons { nodes: self.nodes_known, ..Reasons::default() };
+    /// The node for a pod, or the reasons that it fits none.
+    fn choose(
+        &self,
+        needs: &PodNeeds,
+        pinned: Option<&str>,
+    ) -> Result<Arc<str>, UnschedulableReasons> {
+        let mut reasons =
+            UnschedulableReasons { nodes: self.nodes_known, ..UnschedulableReasons::default() };
         if let Some(name) = pinned {
             let room = self
                 .nodes
@@ -293,17 +306,17 @@ impl Scheduler {
     }
 }
 
-/// Whether other pods go so that one finds room.
+/// The result of an attempt to preempt pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Preempted {
-    Nobody,
-    Now,
-    /// They have been told to go and are going.
-    Before,
+enum PreemptionResult {
+    NoVictims,
+    Evicted,
+    /// All victims are terminating already.
+    AlreadyEvicted,
 }
 
-fn turn(pod: &Object) -> Turn {
-    Turn {
+fn queue_key(pod: &Object) -> QueueKey {
+    QueueKey {
         priority: Reverse(pod.value()["spec"]["priority"].as_i64().unwrap_or(0)),
         created: pod.text(&["metadata", "creationTimestamp"]).into(),
         key: PodKey::of(pod),
@@ -311,8 +324,8 @@ fn turn(pod: &Object) -> Turn {
     }
 }
 
-/// Whether a pod is to be scheduled, and by us.
-fn is_ours(pod: &Object) -> bool {
+/// Whether this scheduler should schedule the pod.
+fn is_schedulable(pod: &Object) -> bool {
     let spec = &pod.value()["spec"];
     let gated = spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
     pod.node_name().is_empty()
@@ -321,13 +334,14 @@ fn is_ours(pod: &Object) -> bool {
         && matches!(pod.text(&["spec", "schedulerName"]), "" | NAME)
 }
 
-fn says<'a>(warns: bool, reason: &'a str, message: &'a str) -> Says<'a> {
-    Says { component: NAME, host: "", warns, reason, message }
+fn event_text<'a>(is_warning: bool, reason: &'a str, message: &'a str) -> EventText<'a> {
+    EventText { component: NAME, host: "", is_warning, reason, message }
 }
 
-/// Says why a pod is not scheduled; `nominated` is the node on which room is being made for it.
+/// Reports why a pod is not scheduled; `nominated` is the node on which pods are being preempted
+/// for it.
 fn report_unschedulable(
-    world: &mut World<'_>,
+    context: &mut ComponentContext<'_>,
     pod: &Arc<Object>,
     message: &str,
     nominated: Option<&str>,
@@ -346,27 +360,27 @@ fn report_unschedulable(
         "message": message,
         "observedGeneration": generation.cloned().unwrap_or(json!(1)),
         "lastProbeTime": null,
-        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(world.now))),
+        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(context.now))),
     });
     let mut status = pod.value()["status"].clone();
     condition::set(&mut status, condition);
     if let Some(node) = nominated {
         status["nominatedNodeName"] = json!(node);
     }
-    world.set_pod_status(pod, status);
-    world.record(About::pod(pod), says(true, "FailedScheduling", message));
+    context.set_pod_status(pod, status);
+    context.record(EventSubject::pod(pod), event_text(true, "FailedScheduling", message));
 }
 
-/// Why a pod fits none of the nodes, counted.
+/// The reasons that a pod fits no node, with the number of nodes for each.
 #[derive(Debug, Default)]
-struct Reasons {
+struct UnschedulableReasons {
     nodes: usize,
     examined: usize,
     counts: BTreeMap<String, usize>,
     without_victims: usize,
 }
 
-impl Reasons {
+impl UnschedulableReasons {
     fn add(&mut self, misfits: &[Misfit]) {
         self.examined += 1;
         self.without_victims += usize::from(misfits.iter().all(Misfit::could_be_resolved));
@@ -375,7 +389,7 @@ impl Reasons {
         }
     }
 
-    /// The nodes that the pod's affinity rules out by name, which are not looked at.
+    /// Counts the nodes that are ruled out because the pod is pinned to another one.
     fn add_others(&mut self) {
         let others = self.nodes - self.examined;
         if others > 0 {
@@ -384,12 +398,12 @@ impl Reasons {
         }
     }
 
-    /// Why it does not fit the nodes as they are.
+    /// The reasons alone.
     fn nodes_message(&self) -> String {
         self.count(&self.counts)
     }
 
-    /// kube-scheduler's words, as of 1.36, where nobody can be preempted.
+    /// The message of kube-scheduler 1.36 if there is no one to preempt.
     fn message(&self) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();

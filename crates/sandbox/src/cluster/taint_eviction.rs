@@ -1,5 +1,5 @@
-//! The taint eviction controller (S23): a pod that does not tolerate a NoExecute taint of its node is deleted, one that
-//! tolerates it for some time after that time.
+//! The taint eviction controller (S23): deletes pods that don't tolerate a NoExecute taint of their
+//! node, at once or after their tolerationSeconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,101 +7,103 @@ use std::sync::Arc;
 use everynode_core::api::{Taint, TaintEffect, Timestamp, Toleration};
 use serde_json::Value;
 
-use super::event::{About, Says};
+use super::component_context::ComponentContext;
+use super::event::{EventSubject, EventText};
 use super::key::PodKey;
 use super::placement;
 use super::timer::Timer;
-use super::world::World;
 use crate::condition;
-use crate::store::Object;
+use crate::object::Object;
 
 #[derive(Debug, Default)]
-pub struct TaintEviction {
-    /// The NoExecute taints of the nodes that have any.
+pub(super) struct TaintEviction {
+    /// The NoExecute taints of each node that has any.
     taints: BTreeMap<Arc<str>, Vec<Taint>>,
-    /// Pods that are to go, with their UID, and when.
+    /// Scheduled evictions, with the pod's UID and the time.
     planned: BTreeMap<PodKey, (Arc<str>, Timestamp)>,
 }
 
-/// For how long a pod stays.
+/// The time for which a pod tolerates the taints of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stay {
+enum TolerationTime {
     Forever,
     For { ms: i64 },
 }
 
 impl TaintEviction {
-    pub fn apply_node(&mut self, world: &mut World<'_>, node: &Object) {
+    pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Object) {
         let all = node.value()["spec"]["taints"].as_array().into_iter().flatten();
         let taints: Vec<Taint> = all
             .filter_map(placement::taint)
             .filter(|taint| taint.effect == TaintEffect::NoExecute)
             .collect();
-        let before = match taints.is_empty() {
-            true => self.taints.remove(node.name()).unwrap_or_default(),
-            false => self.taints.insert(node.name().into(), taints.clone()).unwrap_or_default(),
+        let before = if taints.is_empty() {
+            self.taints.remove(node.name())
+        } else {
+            self.taints.insert(node.name().into(), taints.clone())
         };
+        let before = before.unwrap_or_default();
         if before != taints {
-            for pod in world.pods_on(node.name()).collect::<Vec<_>>() {
-                self.apply_pod(world, &pod);
+            for pod in context.pods_on(node.name()).collect::<Vec<_>>() {
+                self.apply_pod(context, &pod);
             }
         }
     }
 
-    pub fn delete_node(&mut self, name: &str) {
+    pub(super) fn delete_node(&mut self, name: &str) {
         self.taints.remove(name);
     }
 
-    pub fn apply_pod(&mut self, world: &mut World<'_>, pod: &Arc<Object>) {
-        let stay = match self.taints.get(pod.node_name()) {
-            Some(taints) if !pod.is_terminating() => stay(pod.value(), taints),
-            Some(_) | None => Stay::Forever,
+    pub(super) fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
+        let time = match self.taints.get(pod.node_name()) {
+            Some(taints) if !pod.is_terminating() => toleration_time(pod.value(), taints),
+            Some(_) | None => TolerationTime::Forever,
         };
-        if self.planned.is_empty() && stay == Stay::Forever {
+        if self.planned.is_empty() && time == TolerationTime::Forever {
             return;
         }
         let key = PodKey::of(pod);
-        match stay {
-            Stay::Forever => {
+        match time {
+            TolerationTime::Forever => {
                 self.planned.remove(&key);
             }
-            Stay::For { ms: 0 } => {
+            TolerationTime::For { ms: 0 } => {
                 self.planned.remove(&key);
-                evict(world, pod);
+                evict(context, pod);
             }
-            Stay::For { ms } => {
-                let at = Timestamp(world.now.0 + ms);
-                // A plan that is there goes on: time that has passed counts, unless less is left now.
+            TolerationTime::For { ms } => {
+                let at = Timestamp(context.now.0 + ms);
+                // An earlier eviction time stays: time that has passed counts.
                 let planned = self.planned.get(&key).filter(|(uid, _)| **uid == *pod.uid());
                 if planned.is_none_or(|(_, planned)| at < *planned) {
                     self.planned.insert(key.clone(), (pod.uid().into(), at));
-                    world.timers.set(at, Timer::Evict { pod: key });
+                    context.timers.set(at, Timer::Evict { pod: key });
                 }
             }
         }
     }
 
-    pub fn delete_pod(&mut self, pod: &Object) {
+    pub(super) fn delete_pod(&mut self, pod: &Object) {
         if !self.planned.is_empty() {
             self.planned.remove(&PodKey::of(pod));
         }
     }
 
-    pub fn fire(&mut self, world: &mut World<'_>, key: &PodKey) {
-        let due = self.planned.get(key).is_some_and(|(_, at)| *at <= world.now);
+    pub(super) fn fire(&mut self, context: &mut ComponentContext<'_>, key: &PodKey) {
+        let due = self.planned.get(key).is_some_and(|(_, at)| *at <= context.now);
         if !due {
             return;
         }
         if let Some((uid, _)) = self.planned.remove(key)
-            && let Some(pod) = world.pod(key).filter(|pod| pod.uid() == &*uid)
+            && let Some(pod) = context.pod(key).filter(|pod| pod.uid() == &*uid)
         {
-            evict(world, &pod);
+            evict(context, &pod);
         }
     }
 }
 
-/// The shortest time for which the pod tolerates all the taints.
-fn stay(pod: &Value, taints: &[Taint]) -> Stay {
+/// The shortest time for which the pod tolerates all taints.
+fn toleration_time(pod: &Value, taints: &[Taint]) -> TolerationTime {
     let tolerations: Vec<(Toleration, Option<i64>)> = pod["spec"]["tolerations"]
         .as_array()
         .into_iter()
@@ -112,30 +114,32 @@ fn stay(pod: &Value, taints: &[Taint]) -> Stay {
     for taint in taints {
         let mut tolerating = tolerations.iter().filter(|(t, _)| t.tolerates(taint)).peekable();
         if tolerating.peek().is_none() {
-            return Stay::For { ms: 0 };
+            return TolerationTime::For { ms: 0 };
         }
         for seconds in tolerating.filter_map(|(_, seconds)| *seconds) {
             let seconds = seconds.max(0);
             shortest = Some(shortest.map_or(seconds, |shortest| shortest.min(seconds)));
         }
     }
-    shortest.map_or(Stay::Forever, |seconds| Stay::For { ms: seconds.saturating_mul(1000) })
+    shortest.map_or(TolerationTime::Forever, |seconds| TolerationTime::For {
+        ms: seconds.saturating_mul(1000),
+    })
 }
 
-fn evict(world: &mut World<'_>, pod: &Arc<Object>) {
+fn evict(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
     let message = "Taint manager: deleting due to NoExecute taint";
-    let status = condition::disrupted(pod, "DeletionByTaintManager", message, world.now);
+    let status = condition::disrupted(pod, "DeletionByTaintManager", message, context.now);
     let message = format!("Marking for deletion Pod {}/{}", pod.namespace(), pod.name());
-    let says = Says {
+    let text = EventText {
         component: "taint-eviction-controller",
         host: "",
-        warns: false,
+        is_warning: false,
         reason: "TaintManagerEviction",
         message: &message,
     };
-    world.record(About::pod(pod), says);
-    if let Some(pod) = world.set_pod_status(pod, status) {
-        world.delete_pod(&pod);
+    context.record(EventSubject::pod(pod), text);
+    if let Some(pod) = context.set_pod_status(pod, status) {
+        context.delete_pod(&pod);
     }
 }
 
@@ -144,29 +148,29 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// S23: a pod stays as long as its tolerations of all taints say, the shortest counts.
+    /// S23: the shortest tolerationSeconds over all taints applies.
     #[test]
     fn the_shortest_toleration_counts() {
         let taint =
             |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::NoExecute };
-        let check = |tolerations: Value, taints: &[&str], expected: Stay| {
+        let check = |tolerations: Value, taints: &[&str], expected: TolerationTime| {
             let pod = json!({"spec": {"tolerations": tolerations}});
             let taints: Vec<Taint> = taints.iter().map(|key| taint(key)).collect();
-            assert_eq!(stay(&pod, &taints), expected, "{pod}");
+            assert_eq!(toleration_time(&pod, &taints), expected, "{pod}");
         };
         let forever = json!({"key": "a", "operator": "Exists"});
         let minute = json!({"key": "a", "operator": "Exists", "tolerationSeconds": 60});
         let second = json!({"key": "b", "operator": "Exists", "tolerationSeconds": 1});
-        check(json!([]), &["a"], Stay::For { ms: 0 });
-        check(json!([forever]), &["a"], Stay::Forever);
-        check(json!([forever, minute]), &["a"], Stay::For { ms: 60_000 });
-        check(json!([minute, second]), &["a", "b"], Stay::For { ms: 1_000 });
-        check(json!([minute]), &["a", "b"], Stay::For { ms: 0 });
-        check(json!([{"operator": "Exists"}]), &["a", "b"], Stay::Forever);
+        check(json!([]), &["a"], TolerationTime::For { ms: 0 });
+        check(json!([forever]), &["a"], TolerationTime::Forever);
+        check(json!([forever, minute]), &["a"], TolerationTime::For { ms: 60_000 });
+        check(json!([minute, second]), &["a", "b"], TolerationTime::For { ms: 1_000 });
+        check(json!([minute]), &["a", "b"], TolerationTime::For { ms: 0 });
+        check(json!([{"operator": "Exists"}]), &["a", "b"], TolerationTime::Forever);
         check(
             json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]),
             &["a"],
-            Stay::For { ms: 0 },
+            TolerationTime::For { ms: 0 },
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster with a virtual clock: the tests say what time it is.
+//! The cluster with a virtual clock that the tests control.
 
 mod lifecycle;
 mod node;
@@ -13,30 +13,31 @@ use super::lifecycle::Lifecycles;
 use super::{Cluster, Settings};
 use crate::kind::{EVENT, NODE, POD};
 use crate::nodes;
-use crate::store::{DeleteOptions, Options, Store, WriteOptions};
+use crate::registry::Registry;
+use crate::store::{DeleteOptions, Options, WriteOptions};
 
 const START: i64 = 1_767_225_600_000;
 
-/// A cluster, and what time it is.
+/// A cluster and its current time.
 struct Sim {
     cluster: Cluster,
     now: Timestamp,
 }
 
 impl Sim {
-    fn new(nodes: u32) -> Sim {
-        Sim::with_seed(nodes, 0)
+    fn new(nodes: u32) -> Self {
+        Self::with_seed(nodes, 0)
     }
 
-    fn with_seed(nodes: u32, seed: u64) -> Sim {
+    fn with_seed(nodes: u32, seed: u64) -> Self {
         let now = Timestamp(START);
-        let store = Store::new(&Options { seed, ..Options::default() }, now);
+        let registry = Registry::new(&Options { seed, ..Options::default() }, now);
         let settings = Settings { seed, ..Settings::default() };
-        let mut cluster = Cluster::new(store, settings, Lifecycles::built_in(), now);
+        let mut cluster = Cluster::new(registry, settings, Lifecycles::built_in(), now);
         if nodes > 0 {
             cluster.add_nodes(nodes::generate(nodes, 3).unwrap(), now).unwrap();
         }
-        let mut sim = Sim { cluster, now };
+        let mut sim = Self { cluster, now };
         sim.cluster.settle(now);
         sim
     }
@@ -47,27 +48,27 @@ impl Sim {
 
     fn create_pod(&mut self, pod: Value) {
         let options = self.at();
-        self.cluster.store_mut().create(&POD, "default", pod, &options).unwrap();
+        self.cluster.registry_mut().create(&POD, "default", pod, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
     fn delete_pod(&mut self, name: &str) {
         let options = self.at();
         let delete = DeleteOptions::default();
-        self.cluster.store_mut().delete(&POD, "default", name, &delete, &options).unwrap();
+        self.cluster.registry_mut().delete(&POD, "default", name, &delete, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
     fn create_node(&mut self, node: Value) {
         let options = self.at();
-        self.cluster.store_mut().create(&NODE, "", node, &options).unwrap();
+        self.cluster.registry_mut().create(&NODE, "", node, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
     fn delete_node(&mut self, name: &str) {
         let options = self.at();
         let delete = DeleteOptions::default();
-        self.cluster.store_mut().delete(&NODE, "", name, &delete, &options).unwrap();
+        self.cluster.registry_mut().delete(&NODE, "", name, &delete, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
@@ -75,7 +76,7 @@ impl Sim {
         let mut node = self.node(name);
         edit(&mut node);
         let options = self.at();
-        self.cluster.store_mut().update(&NODE, "", name, node, &options).unwrap();
+        self.cluster.registry_mut().update(&NODE, "", name, node, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
@@ -83,7 +84,7 @@ impl Sim {
         let mut pod = self.pod(name).unwrap();
         edit(&mut pod);
         let options = self.at();
-        self.cluster.store_mut().update(&POD, "default", name, pod, &options).unwrap();
+        self.cluster.registry_mut().update(&POD, "default", name, pod, &options).unwrap();
         self.cluster.settle(self.now);
     }
 
@@ -100,12 +101,12 @@ impl Sim {
         });
     }
 
-    /// Jumps from deadline to deadline.
+    /// Advances the time from deadline to deadline.
     fn run_for(&mut self, ms: i64) {
         self.run_for_and(ms, |_| ());
     }
 
-    fn run_for_and(&mut self, ms: i64, mut see: impl FnMut(&Sim)) {
+    fn run_for_and(&mut self, ms: i64, mut see: impl FnMut(&Self)) {
         let end = self.now.0 + ms;
         let mut next = self.cluster.settle(self.now);
         see(self);
@@ -137,7 +138,7 @@ impl Sim {
             .collect()
     }
 
-    /// A pod in one line, as kubectl get shows it.
+    /// A pod in one line, as `kubectl get` shows it.
     fn line(&self, name: &str) -> String {
         match self.pod(name) {
             None => "gone".to_owned(),
@@ -145,7 +146,7 @@ impl Sim {
         }
     }
 
-    /// What becomes of a pod: a line each time that it looks different.
+    /// The history of a pod: a line for each change of its visible state.
     fn transcript(&mut self, name: &str, ms: i64) -> String {
         let start = self.now.0;
         let mut last = String::new();
@@ -199,7 +200,7 @@ fn describe_container(container: &Value) -> String {
     format!("{}[{said}{restarts}]", container["name"].as_str().unwrap_or("?"))
 }
 
-/// A pod of one container that asks for nothing.
+/// A pod with one container and no requests.
 fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -209,14 +210,14 @@ fn pod(name: &str) -> Value {
     })
 }
 
-/// A pod with that lifecycle.
+/// A pod with the given lifecycle.
 fn pod_that(lifecycle: &str) -> Value {
     let mut pod = pod("p");
     pod["metadata"]["annotations"]["sandbox.everynode.dev/lifecycle"] = json!(lifecycle);
     pod
 }
 
-/// A pod that is aimed at one node, as a DaemonSet's pods are.
+/// A pod that is pinned to one node, as those of a DaemonSet are.
 fn pinned(name: &str, node: &str) -> Value {
     let mut pod = pod(name);
     pod["spec"]["affinity"] = json!({"nodeAffinity": {

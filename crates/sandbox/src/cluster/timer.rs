@@ -1,4 +1,4 @@
-//! What is due when: one ordered table for all actors.
+//! The timers of all components, in one ordered table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,43 +7,43 @@ use everynode_core::api::Timestamp;
 
 use super::key::PodKey;
 
-/// Something that an actor wants to be woken for. A timer that no longer means anything is ignored by its actor when
-/// it fires, so none is ever cancelled.
+/// A scheduled call of a component. Timers are never cancelled: a component ignores a timer that is
+/// outdated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Timer {
-    /// The pod's containers have something to do.
+pub(super) enum Timer {
+    /// A deadline of the pod's containers.
     Pod { uid: Arc<str> },
-    /// The kubelets of this heartbeat slot renew their leases.
+    /// The kubelets in this heartbeat slot renew their leases.
     Heartbeat { slot: u32 },
-    /// The node's lease may have run out.
+    /// The node's lease may have expired.
     Lease { node: Arc<str> },
-    /// The pod has not tolerated a taint for as long as it tolerates it.
+    /// The pod's toleration of a taint ends.
     Evict { pod: PodKey },
-    /// The node has been gone for a while: its pods go.
+    /// The node was deleted some time ago: its pods are removed.
     CollectPods { node: Arc<str> },
-    /// The oldest events are too old.
+    /// Old events are deleted.
     ExpireEvents,
 }
 
-/// All timers, those of one instant in the order in which they were set.
+/// All timers; those for the same time fire in the order in which they were set.
 #[derive(Debug, Default)]
-pub struct Timers {
+pub(super) struct Timers {
     due: BTreeMap<(Timestamp, u64), Timer>,
     count: u64,
 }
 
 impl Timers {
-    pub fn set(&mut self, at: Timestamp, timer: Timer) {
+    pub(super) fn set(&mut self, at: Timestamp, timer: Timer) {
         self.count += 1;
         self.due.insert((at, self.count), timer);
     }
 
-    pub fn next(&self) -> Option<Timestamp> {
+    pub(super) fn next(&self) -> Option<Timestamp> {
         self.due.keys().next().map(|(at, _)| *at)
     }
 
-    /// Takes the first timer that is due at `now`, with its own time.
-    pub fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Timer)> {
+    /// Removes the first timer that is due at `now`, with the time for which it was set.
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, Timer)> {
         let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         let at = entry.key().0;
         Some((at, entry.remove()))

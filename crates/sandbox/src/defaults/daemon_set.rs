@@ -1,4 +1,4 @@
-//! DaemonSets.
+//! Defaults of DaemonSets.
 
 use super::{Fields, default, pod, struct_at, text};
 

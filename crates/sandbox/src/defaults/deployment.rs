@@ -1,4 +1,4 @@
-//! Deployments.
+//! Defaults of Deployments.
 
 use super::{Fields, default, pod, struct_at, text};
 

@@ -1,4 +1,4 @@
-//! Nodes.
+//! Defaults of Nodes.
 
 use super::{Fields, default, first_of_many, struct_at};
 

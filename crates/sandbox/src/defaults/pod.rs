@@ -1,11 +1,12 @@
-//! Pods and their specs, in pods and in templates.
+//! Defaults of pods and pod templates.
 
 use serde_json::{Value, json};
 
 use super::{Fields, default, first_of_many, struct_at, struct_maybe, structs_in, text};
 use everynode_k8s::quantity::Quantity;
 
-/// A pod has defaults of its own, which its template has not: host ports, service links, requests from limits.
+/// The defaults that a pod has and its template has not: host ports, service links, and requests
+/// that equal the limits.
 pub(super) fn pod(fields: &mut Fields) {
     let pod_spec = struct_at(fields, "spec");
     spec(pod_spec);
@@ -41,7 +42,7 @@ pub(super) fn spec(spec: &mut Fields) {
     }
 }
 
-/// The name of the account has an older field beside it that always says the same.
+/// Synchronises serviceAccountName with its deprecated alias serviceAccount.
 fn service_account(spec: &mut Fields) {
     let name = match (text(spec, "serviceAccountName"), text(spec, "serviceAccount")) {
         ("", "") => return,
@@ -83,7 +84,7 @@ fn container(container: &mut Fields) {
     }
 }
 
-/// Images without a tag, or tagged `latest`, are pulled each time.
+/// The default imagePullPolicy: Always for an image without a tag or with the tag `latest`.
 fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
     let tag = match (name.contains('@'), name.split_once(':')) {
@@ -112,7 +113,7 @@ fn http_get(handler: &mut Fields) {
     }
 }
 
-/// A reference to a field of the pod, or to a container's resource.
+/// A fieldRef or resourceFieldRef.
 fn downward_reference(source: &mut Fields) {
     if let Some(reference) = struct_maybe(source, "fieldRef") {
         default(reference, "apiVersion", "v1");
@@ -173,7 +174,7 @@ fn requests_from_limits(container: &mut Fields) {
     }
 }
 
-/// On the host's network a port of the container is that port of the host.
+/// With host networking, a container port defaults to the same port of the host.
 fn host_ports(container: &mut Fields) {
     for port in structs_in(container, "ports") {
         if let Some(number) = port.get("containerPort").cloned() {
@@ -182,7 +183,7 @@ fn host_ports(container: &mut Fields) {
     }
 }
 
-/// Resources are counted in thousandths; what is finer is rounded up.
+/// Rounds quantities up to thousandths.
 fn round_to_thousandths(resources: &mut Fields, list: &str) {
     let Some(amounts) = struct_maybe(resources, list) else { return };
     for amount in amounts.values_mut() {

@@ -1,14 +1,14 @@
-//! Namespaces, Secrets, Services, Events and role bindings.
+//! Defaults of Namespaces, Secrets, Services, Events and role bindings.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use super::{Fields, default, struct_at, structs_in, text};
 
-/// The label by which a namespace can be selected by its name.
+/// The label with a namespace's own name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// A namespace has its name as a label, and a finalizer for its content.
+/// /// Sets the name label and the finalizer that protects the namespace's content.
 pub(super) fn namespace(fields: &mut Fields) {
     let metadata = struct_at(fields, "metadata");
     let name = text(metadata, "name").to_owned();
@@ -23,7 +23,7 @@ pub(super) fn namespace(fields: &mut Fields) {
     default(struct_at(fields, "status"), "phase", "Active");
 }
 
-/// Plain strings are moved to where the bytes are.
+/// Moves the plain strings of a Secret to its base64 data.
 pub(super) fn secret(fields: &mut Fields) {
     default(fields, "type", "Opaque");
     let Some(Value::Object(plain)) = fields.remove("stringData") else { return };
@@ -34,7 +34,7 @@ pub(super) fn secret(fields: &mut Fields) {
     }
 }
 
-/// But for addresses: nobody hands them out here.
+/// The defaults of a Service except for its addresses, which nothing here allocates.
 pub(super) fn service(fields: &mut Fields) {
     let spec = struct_at(fields, "spec");
     default(spec, "type", "ClusterIP");
@@ -51,7 +51,7 @@ pub(super) fn service(fields: &mut Fields) {
     struct_at(struct_at(fields, "status"), "loadBalancer");
 }
 
-/// Fields that Go always writes.
+/// The fields that Go always writes.
 pub(super) fn event(fields: &mut Fields) {
     for name in ["involvedObject", "source"] {
         struct_at(fields, name);
@@ -60,7 +60,7 @@ pub(super) fn event(fields: &mut Fields) {
     default(fields, "reportingInstance", "");
 }
 
-/// Users and groups are RBAC's own; a service account is an object of the core group.
+/// Sets the API group of roles, users and groups. Service accounts are in the core group.
 pub(super) fn binding(fields: &mut Fields) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let role = struct_at(fields, "roleRef");

@@ -1,4 +1,4 @@
-//! Runs `tests/defaulting/*.txt`: a manifest, and what the server serves of it.
+//! Runs `tests/defaulting/*.txt`: a manifest, and the object that the server returns for it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kind::Kinds;
 
-/// S9: objects are served with upstream's defaults, and in the form in which Go's encoder writes them.
+/// S9: objects are returned with upstream's defaults, in the form of Go's encoder.
 #[test]
 fn objects_are_served_with_their_defaults() {
     for name in

@@ -1,11 +1,11 @@
-//! The objects in the bytes of an answer: where each ends, and how one of them is spoilt.
+//! The objects in the bytes of a response: where each ends, and how to make one invalid.
 
 use std::ops::Range;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::InvalidUtf8;
+use super::effect::InvalidUtf8;
 
 #[derive(Deserialize)]
 struct List<'a> {
@@ -31,17 +31,19 @@ struct Metadata {
     name: String,
 }
 
-/// Where the objects of a piece end: the lines of a watch, the items of a list, or the one object that it is.
+/// The offsets in a chunk at which objects end: the lines of a watch, the items of a list, or a
+/// single object.
 pub fn object_ends(bytes: &[u8], is_watch: bool) -> Vec<usize> {
     objects(bytes, is_watch).into_iter().map(|object| object.end).collect()
 }
 
-/// The piece with the object made invalid; `None` if the object, or its text, is not in it.
+/// A copy of the chunk with the object made invalid; `None` if the chunk does not contain the
+/// object and its text.
 pub fn invalidate(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> Option<Vec<u8>> {
     let text = fault.text.as_bytes();
     let mut spoilt = None;
     for object in objects(bytes, is_watch) {
-        if text.is_empty() || !is_meant(&bytes[object.clone()], is_watch, fault) {
+        if text.is_empty() || !is_target(&bytes[object.clone()], is_watch, fault) {
             continue;
         }
         let found = bytes[object.clone()].windows(text.len()).enumerate();
@@ -74,10 +76,11 @@ fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     ends.map(|(at, _)| std::mem::replace(&mut start, at + 1)..at + 1).collect()
 }
 
-fn is_meant(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
-    let object: Result<Object, _> = match is_watch {
-        true => serde_json::from_slice(bytes).map(|Event { object }| object),
-        false => serde_json::from_slice(bytes),
+fn is_target(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
+    let object: Result<Object, _> = if is_watch {
+        serde_json::from_slice(bytes).map(|Event { object }| object)
+    } else {
+        serde_json::from_slice(bytes)
     };
     let metadata = object.map(|object| object.metadata);
     metadata.is_ok_and(|found| found.namespace == fault.namespace && found.name == fault.name)
@@ -87,8 +90,12 @@ fn is_meant(bytes: &[u8], is_watch: bool, fault: &InvalidUtf8) -> bool {
 mod tests {
     use super::*;
 
-    const LIST: &[u8] = br#"{"kind":"L","items":[{"metadata":{"namespace":"n","name":"a"},"data":"xx pause"},{"metadata":{"namespace":"n","name":"b"},"data":"pause"}]}
-"#;
+    const LIST: &[u8] = concat!(
+        r#"{"kind":"L","items":[{"metadata":{"namespace":"n","name":"a"},"data":"xx pause"},"#,
+        r#"{"metadata":{"namespace":"n","name":"b"},"data":"pause"}]}"#,
+        "\n"
+    )
+    .as_bytes();
     const WATCH: &[u8] =
         br#"{"type":"ADDED","object":{"metadata":{"namespace":"n","name":"a"},"data":"pause"}}
 {"type":"ADDED","object":{"metadata":{"namespace":"n","name":"b"},"data":"pause"}}
@@ -98,9 +105,9 @@ mod tests {
         InvalidUtf8 { namespace: "n".to_owned(), name: name.to_owned(), text: "pause".to_owned() }
     }
 
-    /// S17: the items of a list and the lines of a watch end where they end.
+    /// S17: the ends of list items and of watch events are found.
     #[test]
-    fn objects_end_where_they_end() {
+    fn the_ends_of_objects_are_found() {
         for end in object_ends(LIST, false) {
             assert_eq!(LIST[end - 1], b'}');
         }
@@ -111,7 +118,7 @@ mod tests {
         assert_eq!(object_ends(b"", true), [0; 0]);
     }
 
-    /// S17: one object is made invalid, wherever it is served; what is beside it stays as it is.
+    /// S17: one object is made invalid in any response, and the others stay unchanged.
     #[test]
     fn one_object_is_made_invalid() {
         for (bytes, is_watch) in [(LIST, false), (WATCH, true)] {

@@ -1,60 +1,68 @@
-//! Which requests a rule is about: in the words of RBAC, and who asks.
+//! Matches requests by their RBAC attributes, their user and their user agent.
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
+use super::effect::Fault;
 
-/// What a request must be. A list that is empty lets everything pass; a trailing `*` stands for any rest.
+/// The requests that a rule matches. An empty list matches everything; a trailing `*` in an entry
+/// matches any suffix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Match {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; `watchlist` is a watch that
-    /// begins with the list (`sendInitialEvents=true`).
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`;
+    /// `watchlist` is a watch with `sendInitialEvents=true`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verbs: Vec<String>,
-    /// `pods`, `daemonsets/status`; `*` is all of them.
+    /// `pods`, `daemonsets/status`; `*` matches all resources and subresources.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
+    /// Namespaces; the empty string matches cluster-scoped requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// As in RBAC: names in the path. A creation has none.
+    /// Names in the path, as in RBAC; a creation has none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
     /// Paths that name no resource: `/readyz`, `/openapi/*`.
     #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
     pub non_resource_urls: Vec<String>,
-    /// `system:serviceaccount:kube-system:everynode`
+    /// User names: `system:serviceaccount:kube-system:everynode`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<String>,
-    /// The header `User-Agent`: `kubectl/*`
+    /// Values of the header `User-Agent`: `kubectl/*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_agents: Vec<String>,
-    /// Whether a list goes on from another page (`continue=…`).
+    /// Whether a list request continues from an earlier page (`continue=…`).
     #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
     pub continues: Option<bool>,
 }
 
-/// A request, as far as rules look at it.
+/// The properties of a request that rules match.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request<'a> {
+pub struct RequestInfo<'a> {
+    /// The verb of RBAC.
     pub verb: &'a str,
-    /// A watch with `sendInitialEvents=true`.
+    /// Whether it is a watch with `sendInitialEvents=true`.
     pub is_watchlist: bool,
-    /// A list with a token of another page.
+    /// Whether it is a list with a continue token.
     pub continues: bool,
     /// Empty for a path that names no resource.
     pub resource: &'a str,
+    /// Empty for the main resource.
     pub subresource: &'a str,
+    /// Empty for a cluster-scoped resource.
     pub namespace: &'a str,
+    /// Empty for a collection.
     pub name: &'a str,
-    /// Of a path that names no resource.
+    /// The path of a request that names no resource.
     pub path: &'a str,
+    /// The name of the user.
     pub user: &'a str,
+    /// The header `User-Agent`.
     pub user_agent: &'a str,
 }
 
 /// The verbs that a rule may name.
-pub const VERBS: [&str; 12] = [
+pub(super) const VERBS: [&str; 12] = [
     "get",
     "list",
     "watch",
@@ -70,7 +78,8 @@ pub const VERBS: [&str; 12] = [
 ];
 
 impl Match {
-    pub fn matches(&self, request: &Request<'_>) -> bool {
+    /// Whether the rule matches a request.
+    pub fn matches(&self, request: &RequestInfo<'_>) -> bool {
         self.has_verb(request)
             && self.has_target(request)
             && has(&self.users, request.user)
@@ -78,7 +87,7 @@ impl Match {
             && self.continues.is_none_or(|continues| continues == request.continues)
     }
 
-    fn has_verb(&self, request: &Request<'_>) -> bool {
+    fn has_verb(&self, request: &RequestInfo<'_>) -> bool {
         self.verbs.is_empty()
             || self
                 .verbs
@@ -86,7 +95,7 @@ impl Match {
                 .any(|verb| verb == request.verb || (verb == "watchlist" && request.is_watchlist))
     }
 
-    fn has_target(&self, request: &Request<'_>) -> bool {
+    fn has_target(&self, request: &RequestInfo<'_>) -> bool {
         if request.resource.is_empty() {
             let asks_for_resources = !self.resources.is_empty()
                 || !self.namespaces.is_empty()
@@ -94,18 +103,19 @@ impl Match {
                 || self.continues.is_some();
             return !asks_for_resources && has(&self.non_resource_urls, request.path);
         }
-        let asks_for_paths = self.resources.is_empty() && !self.non_resource_urls.is_empty();
-        !asks_for_paths
+        let is_path_rule = self.resources.is_empty() && !self.non_resource_urls.is_empty();
+        !is_path_rule
             && self.has_resource(request)
             && has(&self.namespaces, request.namespace)
             && has(&self.resource_names, request.name)
     }
 
-    fn has_resource(&self, request: &Request<'_>) -> bool {
+    fn has_resource(&self, request: &RequestInfo<'_>) -> bool {
         self.resources.is_empty()
-            || self.resources.iter().any(|known| match known.split_once('/') {
+            || self.resources.iter().any(|pattern| match pattern.split_once('/') {
                 None => {
-                    known == "*" || (known == request.resource && request.subresource.is_empty())
+                    pattern == "*"
+                        || (pattern == request.resource && request.subresource.is_empty())
                 }
                 Some((of, part)) => {
                     (of == "*" || of == request.resource)
@@ -115,7 +125,7 @@ impl Match {
             })
     }
 
-    /// The first verb that is named although the fault can't happen to it.
+    /// The first verb in the rule to whose requests the fault can't be applied.
     pub(super) fn impossible_verb(&self, fault: &Fault) -> Option<&str> {
         let is_possible = |verb: &str| match verb {
             "watchlist" => fault.can_happen_to("watch", true),
@@ -126,7 +136,7 @@ impl Match {
         self.verbs.iter().map(String::as_str).find(|verb| !is_possible(verb))
     }
 
-    /// All that the rule names, for checks of its size.
+    /// All lists of the rule, for checks of their size.
     pub(super) fn lists(&self) -> [(&'static str, &[String]); 7] {
         [
             ("verbs", &self.verbs),
@@ -140,14 +150,14 @@ impl Match {
     }
 }
 
-fn has(known: &[String], value: &str) -> bool {
-    known.is_empty() || known.iter().any(|known| is_alike(known, value))
+fn has(patterns: &[String], value: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| matches_pattern(pattern, value))
 }
 
-fn is_alike(known: &str, value: &str) -> bool {
-    match known.strip_suffix('*') {
+fn matches_pattern(pattern: &str, value: &str) -> bool {
+    match pattern.strip_suffix('*') {
         Some(start) => value.starts_with(start),
-        None => known == value,
+        None => pattern == value,
     }
 }
 
@@ -159,21 +169,21 @@ mod tests {
         text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    fn pod_deletion() -> Request<'static> {
-        Request {
+    fn pod_deletion() -> RequestInfo<'static> {
+        RequestInfo {
             verb: "delete",
             resource: "pods",
             namespace: "default",
             name: "a-1",
             user: "system:serviceaccount:kube-system:everynode",
             user_agent: "everynode/0.1.0 (linux/amd64)",
-            ..Request::default()
+            ..RequestInfo::default()
         }
     }
 
-    /// S17: a rule matches in the words of RBAC; what it does not name matches whatever it is.
+    /// S17: a rule matches RBAC attributes; an absent condition matches everything.
     #[test]
-    fn a_rule_matches_what_it_names() {
+    fn a_rule_matches_request_attributes() {
         let pods_of =
             |verbs: &str| Match { verbs: list(verbs), resources: list("pods"), ..Match::default() };
         let cases = [
@@ -200,27 +210,28 @@ mod tests {
         }
     }
 
-    /// S17: subresources, streaming lists, pages and paths that name no resource are told apart.
+    /// S17: a rule distinguishes subresources, streaming lists, pages, and paths that name no
+    /// resource.
     #[test]
-    fn what_looks_alike_is_told_apart() {
-        let status = Request { subresource: "status", ..pod_deletion() };
+    fn similar_requests_are_distinguished() {
+        let status = RequestInfo { subresource: "status", ..pod_deletion() };
         let of = |resources: &str| Match { resources: list(resources), ..Match::default() };
         assert!(!of("pods").matches(&status));
         assert!(of("pods/status").matches(&status) && of("*/status").matches(&status));
         assert!(of("*").matches(&status) && of("pods/*").matches(&status));
 
-        let watch = Request { verb: "watch", resource: "pods", ..Request::default() };
-        let watchlist = Request { is_watchlist: true, ..watch };
+        let watch = RequestInfo { verb: "watch", resource: "pods", ..RequestInfo::default() };
+        let watchlist = RequestInfo { is_watchlist: true, ..watch };
         let of = |verbs: &str| Match { verbs: list(verbs), ..Match::default() };
         assert!(of("watch").matches(&watch) && of("watch").matches(&watchlist));
         assert!(!of("watchlist").matches(&watch) && of("watchlist").matches(&watchlist));
 
-        let page = Request { verb: "list", resource: "pods", ..Request::default() };
-        let second = Request { continues: true, ..page };
+        let page = RequestInfo { verb: "list", resource: "pods", ..RequestInfo::default() };
+        let second = RequestInfo { continues: true, ..page };
         let continued = Match { continues: Some(true), ..Match::default() };
         assert!(!continued.matches(&page) && continued.matches(&second));
 
-        let path = Request { verb: "get", path: "/readyz", ..Request::default() };
+        let path = RequestInfo { verb: "get", path: "/readyz", ..RequestInfo::default() };
         let of = |urls: &str| Match { non_resource_urls: list(urls), ..Match::default() };
         assert!(Match::default().matches(&path) && of("/ready*").matches(&path));
         assert!(!of("/livez").matches(&path));

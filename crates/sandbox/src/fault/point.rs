@@ -1,24 +1,26 @@
-//! The point of an answer at which something happens to it.
+//! The point of a response at which a fault happens.
 
 use serde::{Deserialize, Serialize};
 
-use super::Duration;
+use crate::duration::Duration;
 
-/// Where in an answer; whichever comes first of what is given. Nothing given: before its first byte.
+/// A point of a response: the first of the given limits that is reached. Without limits it is
+/// before the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Point {
+    /// The number of bytes before the point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Items of a list, or events of a watch, bookmarks included.
+    /// The number of list items before the point, or of watch events including bookmarks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objects: Option<u64>,
-    /// Time since the answer began.
+    /// The time from the start of the response to the point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
 }
 
-/// How far an answer has come.
+/// The position in a response relative to a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     point: Point,
@@ -26,21 +28,22 @@ pub struct Progress {
     objects: u64,
 }
 
-/// What is to be done with a piece of an answer.
+/// Where the point is, relative to a chunk of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The point is not in it: all of it goes.
-    Pass,
-    /// The point is after this number of its bytes.
-    Reached(usize),
+pub enum PointInChunk {
+    /// Behind the chunk: all of it is sent.
+    Later,
+    /// In the chunk, after this number of bytes.
+    At(usize),
 }
 
 impl Progress {
-    pub const fn new(point: Point) -> Progress {
-        Progress { point, bytes: 0, objects: 0 }
+    /// The start of a response.
+    pub const fn new(point: Point) -> Self {
+        Self { point, bytes: 0, objects: 0 }
     }
 
-    /// Whether the point lies before anything else comes.
+    /// Whether the point is reached already.
     pub fn is_reached(&self) -> bool {
         let Point { bytes, objects, time } = self.point;
         let nothing = bytes.is_none() && objects.is_none() && time.is_none();
@@ -49,15 +52,15 @@ impl Progress {
             || objects.is_some_and(|most| self.objects >= most)
     }
 
-    /// The time at which the point is reached whatever has come.
+    /// The time after which the point is reached, whatever was sent until then.
     pub const fn time(&self) -> Option<Duration> {
         self.point.time
     }
 
-    /// Takes the next piece, of which the objects end at these offsets.
-    pub fn take(&mut self, length: usize, ends: &[usize]) -> Event {
+    /// Counts the next chunk, in which objects end at the offsets `ends`.
+    pub fn take(&mut self, length: usize, ends: &[usize]) -> PointInChunk {
         if self.is_reached() {
-            return Event::Reached(0);
+            return PointInChunk::At(0);
         }
         let by_bytes = self.point.bytes.map(|most| left(most, self.bytes));
         let by_objects = self
@@ -67,7 +70,7 @@ impl Progress {
         let at = by_bytes.into_iter().chain(by_objects).min().filter(|at| *at <= length);
         self.bytes += length as u64;
         self.objects += ends.len() as u64;
-        at.map_or(Event::Pass, Event::Reached)
+        at.map_or(PointInChunk::Later, PointInChunk::At)
     }
 }
 
@@ -79,30 +82,31 @@ fn left(most: u64, passed: u64) -> usize {
 mod tests {
     use super::*;
 
-    fn pieces(point: Point, pieces: &[(usize, &[usize])]) -> Vec<Event> {
+    fn pieces(point: Point, pieces: &[(usize, &[usize])]) -> Vec<PointInChunk> {
         let mut progress = Progress::new(point);
         pieces.iter().map(|(length, ends)| progress.take(*length, ends)).collect()
     }
 
-    /// S17: the point is found in whichever piece of the answer it lies, by bytes, by objects, or whichever is first.
+    /// S17: the point is found in any chunk of the response, by bytes, by objects, or by the first
+    /// of the two.
     #[test]
-    fn the_point_is_found_across_pieces() {
-        let answer: [(usize, &[usize]); 3] = [(10, &[4, 10]), (10, &[10]), (10, &[5, 10])];
+    fn the_point_is_found_across_chunks() {
+        let response: [(usize, &[usize]); 3] = [(10, &[4, 10]), (10, &[10]), (10, &[5, 10])];
         let bytes = |bytes| Point { bytes: Some(bytes), ..Point::default() };
         let objects = |objects| Point { objects: Some(objects), ..Point::default() };
-        use Event::{Pass, Reached};
-        assert_eq!(pieces(Point::default(), &answer)[0], Reached(0));
-        assert_eq!(pieces(bytes(0), &answer)[0], Reached(0));
-        assert_eq!(pieces(bytes(7), &answer)[0], Reached(7));
-        assert_eq!(pieces(bytes(15), &answer)[..2], [Pass, Reached(5)]);
-        assert_eq!(pieces(bytes(20), &answer)[..2], [Pass, Reached(10)]);
-        assert_eq!(pieces(bytes(100), &answer), [Pass, Pass, Pass]);
-        assert_eq!(pieces(objects(1), &answer)[0], Reached(4));
-        assert_eq!(pieces(objects(3), &answer)[..2], [Pass, Reached(10)]);
-        assert_eq!(pieces(objects(4), &answer), [Pass, Pass, Reached(5)]);
+        use PointInChunk::{At, Later};
+        assert_eq!(pieces(Point::default(), &response)[0], At(0));
+        assert_eq!(pieces(bytes(0), &response)[0], At(0));
+        assert_eq!(pieces(bytes(7), &response)[0], At(7));
+        assert_eq!(pieces(bytes(15), &response)[..2], [Later, At(5)]);
+        assert_eq!(pieces(bytes(20), &response)[..2], [Later, At(10)]);
+        assert_eq!(pieces(bytes(100), &response), [Later, Later, Later]);
+        assert_eq!(pieces(objects(1), &response)[0], At(4));
+        assert_eq!(pieces(objects(3), &response)[..2], [Later, At(10)]);
+        assert_eq!(pieces(objects(4), &response), [Later, Later, At(5)]);
         let both = Point { bytes: Some(12), objects: Some(4), time: None };
-        assert_eq!(pieces(both, &answer)[..2], [Pass, Reached(2)]);
+        assert_eq!(pieces(both, &response)[..2], [Later, At(2)]);
         let timed = Point { time: Some(Duration(5)), ..Point::default() };
-        assert_eq!(pieces(timed, &answer), [Pass, Pass, Pass]);
+        assert_eq!(pieces(timed, &response), [Later, Later, Later]);
     }
 }

@@ -1,130 +1,106 @@
-//! The rules in force: which fires for a request, and how often each has fired.
+//! The rules in force: which one fires for a request, and how often each has fired.
 
 use everynode_core::api::Timestamp;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::wire::Rule;
-use super::{Duration, Fault, Refusal, Request, Restart};
-
-/// Maximum number of rules.
-pub const RULES_MAX: usize = 100;
-
-/// How often a rule fires, of the requests that it matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub struct Window {
-    /// Maximum number of times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub times: Option<u64>,
-    /// Of every so many matching requests the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<u64>,
-    /// Between 0 and 1; drawn from the sandbox's seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probability: Option<f64>,
-    /// Time since the rule was set, from which on it holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<Duration>,
-    /// Time since the rule was set, until which it holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Duration>,
-}
+use super::effect::{Fault, InjectedError, Restart};
+use super::matching::RequestInfo;
+use super::rule::{RULES_MAX, Rule};
 
 /// A rule in force.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ActiveRule {
+    /// The rule as it was set.
     pub rule: Rule,
     set_at: Timestamp,
-    /// Number of requests that it has matched while it held.
+    /// The number of requests that it has matched while it was active.
     pub matched: u64,
+    /// The number of requests into which it has injected its fault.
     pub fired: u64,
 }
 
-/// What happens to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    Serve,
-    Fault(Fault),
-}
-
-/// All rules. They are asked in their order; the first that fires decides.
+/// All rules, in the order in which they are tried. The first rule that fires decides.
 #[derive(Debug)]
-pub struct Table {
-    entries: Vec<Entry>,
-    /// After a restart: every request is answered 403 until then.
+pub struct RuleTable {
+    entries: Vec<ActiveRule>,
+    /// /// The time until which every request gets 403, after a restart.
     forbidden_until: Option<Timestamp>,
     rng: Pcg64Mcg,
 }
 
-/// There would be too many rules.
+/// More than [`RULES_MAX`] rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("faults: too many rules: {wanted}, the most is {RULES_MAX}")]
-pub struct TooMany {
-    wanted: usize,
+#[error("faults: too many rules: {count}, the maximum is {RULES_MAX}")]
+pub struct TooManyRules {
+    count: usize,
 }
 
-impl Table {
-    /// No rules. `seed` decides what is left to chance.
-    pub fn new(seed: u64) -> Table {
+impl RuleTable {
+    /// A table without rules. Probabilities are drawn from `seed` (S24).
+    pub fn new(seed: u64) -> Self {
         let rng = Pcg64Mcg::seed_from_u64(seed);
-        Table { entries: Vec::new(), forbidden_until: None, rng }
+        Self { entries: Vec::new(), forbidden_until: None, rng }
     }
 
-    /// Nothing can happen to any request.
+    /// Whether no request can fail: there are no rules, and no restart is in progress.
     pub fn is_idle(&self, now: Timestamp) -> bool {
         self.entries.is_empty() && self.forbidden_until.is_none_or(|until| until <= now)
     }
 
-    pub fn entries(&self) -> &[Entry] {
+    /// The rules in force, in their order.
+    pub fn entries(&self) -> &[ActiveRule] {
         &self.entries
     }
 
-    /// Adds rules behind those that there are; what these have counted stays.
+    /// Appends rules. The counters of the others stay.
     ///
     /// # Errors
-    /// There would be too many; none is added.
-    pub fn add(&mut self, rules: Vec<Rule>, now: Timestamp) -> Result<(), TooMany> {
-        let wanted = self.entries.len() + rules.len();
-        if wanted > RULES_MAX {
-            return Err(TooMany { wanted });
+    /// There would be too many rules; none is added.
+    pub fn add(&mut self, rules: Vec<Rule>, now: Timestamp) -> Result<(), TooManyRules> {
+        let count = self.entries.len() + rules.len();
+        if count > RULES_MAX {
+            return Err(TooManyRules { count });
         }
-        let entry = |rule| Entry { rule, set_at: now, matched: 0, fired: 0 };
+        let entry = |rule| ActiveRule { rule, set_at: now, matched: 0, fired: 0 };
         self.entries.extend(rules.into_iter().map(entry));
         Ok(())
     }
 
-    /// Removes all rules, and ends what is left of a restart.
+    /// Removes all rules, and ends a restart that is in progress.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.forbidden_until = None;
     }
 
-    /// What happens to a request that comes now.
-    pub fn decide(&mut self, request: &Request<'_>, now: Timestamp) -> Decision {
+    /// The fault to inject into a request that arrives now; `None` to serve it as usual.
+    pub fn decide(&mut self, request: &RequestInfo<'_>, now: Timestamp) -> Option<Fault> {
         if self.forbidden_until.is_some_and(|until| now < until) {
-            return Decision::Fault(Fault::Error(Refusal::of(403)));
+            return Some(Fault::Error(InjectedError::of(403)));
         }
         let rng = &mut self.rng;
         let fired = self.entries.iter_mut().find_map(|entry| entry.fire(request, now, rng));
-        let Some(fault) = fired else { return Decision::Serve };
-        if let Fault::Restart(Restart { down, forbidden, .. }) = fault {
+        if let Some(Fault::Restart(Restart { down, forbidden, .. })) = fired {
             self.forbidden_until = Some(Timestamp(now.0 + down.0 + forbidden.0));
         }
-        Decision::Fault(fault)
+        fired
     }
 
-    /// The rules as a document that can be read again, each with what it has counted.
+    /// The rules as a document that [`parse`](super::parse()) can read, with their counters.
     pub fn to_value(&self) -> Value {
-        let rules = self.entries.iter().map(Entry::to_value).collect::<Vec<_>>();
+        let rules = self.entries.iter().map(ActiveRule::to_value).collect::<Vec<_>>();
         json!({"faults": rules})
     }
 }
 
-impl Entry {
-    fn fire(&mut self, request: &Request<'_>, now: Timestamp, rng: &mut Pcg64Mcg) -> Option<Fault> {
+impl ActiveRule {
+    fn fire(
+        &mut self,
+        request: &RequestInfo<'_>,
+        now: Timestamp,
+        rng: &mut Pcg64Mcg,
+    ) -> Option<Fault> {
         let Rule { matching, when, fault, .. } = &self.rule;
         let age = now.0 - self.set_at.0;
         let holds = when.from.is_none_or(|from| age >= from.0)
@@ -156,33 +132,35 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::duration::Duration;
     use crate::fault::parse;
 
     const START: Timestamp = Timestamp(1_000_000);
 
-    fn table(text: &str) -> Table {
-        let mut table = Table::new(7);
+    fn table(text: &str) -> RuleTable {
+        let mut table = RuleTable::new(7);
         table.add(parse(text).expect("rules"), START).expect("room");
         table
     }
 
-    fn pods(verb: &str) -> Request<'_> {
-        Request { verb, resource: "pods", ..Request::default() }
+    fn pods(verb: &str) -> RequestInfo<'_> {
+        RequestInfo { verb, resource: "pods", ..RequestInfo::default() }
     }
 
-    /// The codes of so many requests, one each 100 ms; 0 for one that is served.
-    fn codes(table: &mut Table, verb: &str, count: i64) -> Vec<u16> {
+    /// The response codes of a number of requests, one every 100 ms; 0 for a request that is
+    /// served.
+    fn codes(table: &mut RuleTable, verb: &str, count: i64) -> Vec<u16> {
         let code = |at: i64| match table.decide(&pods(verb), Timestamp(START.0 + at * 100)) {
-            Decision::Fault(Fault::Error(refusal)) => refusal.code,
-            Decision::Fault(fault) => panic!("{}", fault.name()),
-            Decision::Serve => 0,
+            Some(Fault::Error(error)) => error.code,
+            Some(fault) => panic!("{}", fault.name()),
+            None => 0,
         };
         (0..count).map(code).collect()
     }
 
-    /// S17: a rule fires so many times, at every so many requests, and between two moments.
+    /// S17: a rule fires a number of times, for every n-th request, and during a period.
     #[test]
-    fn a_rule_fires_as_often_as_it_says() {
+    fn a_rule_fires_according_to_its_schedule() {
         let of = |when: &str| {
             table(&format!("faults: [{{when: {when}, fault: {{error: {{code: 500}}}}}}]"))
         };
@@ -195,16 +173,17 @@ mod tests {
         assert_eq!(codes(&mut of("{}"), "get", 3), [500; 3]);
     }
 
-    /// S17, S24: what is left to chance comes from the seed.
+    /// S17, S24: probabilities are drawn from the seed.
     #[test]
-    fn chance_comes_from_the_seed() {
+    fn probabilities_are_drawn_from_the_seed() {
         let text = "faults: [{when: {probability: 0.5}, fault: {error: {code: 500}}}]";
         let first = codes(&mut table(text), "get", 50);
         assert_eq!(codes(&mut table(text), "get", 50), first);
         assert!(first.contains(&0) && first.contains(&500));
     }
 
-    /// S17: the first rule that fires decides; one that does not fire leaves the request to the next.
+    /// S17: the first rule that fires decides; a rule that does not fire leaves the request to the
+    /// next.
     #[test]
     fn the_first_rule_that_fires_decides() {
         let mut table = table(
@@ -220,35 +199,36 @@ mod tests {
         assert_eq!(counts, [(2, 1), (2, 2), (0, 0)]);
     }
 
-    /// S17: a fault that can't happen to a request is not tried on it.
+    /// S17: a fault that can't be applied to a request does not count for it.
     #[test]
-    fn what_cannot_happen_does_not_use_a_rule_up() {
+    fn inapplicable_faults_do_not_count() {
         let mut table =
             table("faults: [{when: {times: 1}, fault: {error: {code: 504, afterCommit: true}}}]");
         assert_eq!(codes(&mut table, "list", 3), [0, 0, 0]);
         assert_eq!(codes(&mut table, "create", 2), [504, 0]);
     }
 
-    /// S17: after a restart every request is answered 403 for a while, until the rules are cleared.
+    /// /// S17: after a restart every request gets 403 for a time, or until the rules are cleared.
     #[test]
     fn a_restarted_server_refuses_for_a_while() {
-        let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: 3s, forbidden: 1s}}}]";
+        let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: \
+            3s, forbidden: 1s}}}]";
         let mut table = table(text);
         let at = |ms: i64| Timestamp(START.0 + ms);
-        assert_eq!(table.decide(&pods("list"), at(0)), Decision::Serve);
+        assert_eq!(table.decide(&pods("list"), at(0)), None);
         let restart =
             Restart { down: Duration(3000), forbidden: Duration(1000), after_commit: false };
-        assert_eq!(table.decide(&pods("create"), at(10)), Decision::Fault(Fault::Restart(restart)));
-        let forbidden = Decision::Fault(Fault::Error(Refusal::of(403)));
+        assert_eq!(table.decide(&pods("create"), at(10)), Some(Fault::Restart(restart)));
+        let forbidden = Some(Fault::Error(InjectedError::of(403)));
         assert_eq!(table.decide(&pods("list"), at(3_100)), forbidden);
         assert_eq!(table.decide(&pods("list"), at(4_009)), forbidden);
-        assert_eq!(table.decide(&pods("list"), at(4_010)), Decision::Serve);
+        assert_eq!(table.decide(&pods("list"), at(4_010)), None);
         assert!(!table.is_idle(at(4_009)));
         table.clear();
         assert!(table.is_idle(at(0)));
     }
 
-    /// S17: what is printed of the rules can be set again; the number of rules is bounded.
+    /// S17: printed rules can be set again, and the number of rules is limited.
     #[test]
     fn rules_are_printed_as_they_are_read() {
         let mut table = table(
@@ -261,7 +241,7 @@ mod tests {
         assert_eq!(again[0], table.entries()[0].rule);
         let many = vec![again[0].clone(); RULES_MAX];
         let refused = table.add(many, START).map_err(|error| error.to_string());
-        assert_eq!(refused, Err("faults: too many rules: 101, the most is 100".to_owned()));
+        assert_eq!(refused, Err("faults: too many rules: 101, the maximum is 100".to_owned()));
         assert_eq!(table.entries().len(), 1);
     }
 }

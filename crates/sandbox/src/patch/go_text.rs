@@ -1,8 +1,9 @@
-//! JSON values as Go's `%v` prints them: upstream's refusals of strategic merge patches quote them so.
+//! JSON values in the format of Go's `%v`, in which upstream's messages about strategic merge
+//! patches quote them.
 
 use serde_json::Value;
 
-/// `map[a:1 b:[x y]]`, keys sorted, strings bare.
+/// `map[a:1 b:[x y]]`, with sorted keys and unquoted strings.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_string(),
@@ -23,7 +24,7 @@ pub(super) fn list(items: &[Value]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-/// The Go type that upstream decodes a JSON value to.
+/// The Go type to which upstream decodes a JSON value.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",

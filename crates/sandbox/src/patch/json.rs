@@ -1,21 +1,23 @@
-//! JSON patch and JSON merge patch, with the limits and the words of the API server.
+//! JSON patch and JSON merge patch, with the limits and messages of the API server.
 
 use json_patch::jsonptr::Pointer;
 use json_patch::{PatchErrorKind, PatchOperation};
 use serde_json::Value;
 
 use super::failed;
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 use crate::value::json_type;
 
 /// Upstream's `maxJSONPatchOperations`.
 const OPERATIONS_MAX: usize = 10_000;
-/// What all `copy` operations of a patch may add, in bytes of JSON: upstream sets it to the largest request body.
+/// Maximum number of bytes that all `copy` operations of a patch may add. As upstream, it is the
+/// maximum size of a request's body.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// How deep a patch may nest an object: what JSON parsers take, ours included.
+/// Maximum nesting of a patched object; JSON parsers, ours included, have the same limit.
 const DEPTH_MAX: usize = 128;
 
-/// Does the operations in order, all or none (RFC 6902). As upstream, an index below zero counts from the end of its list.
+/// Applies all operations in order, or none (RFC 6902). As upstream, a negative index counts from
+/// the end of the list.
 pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status> {
     let mut patched = current.clone();
     let mut copied_bytes = 0;
@@ -43,14 +45,15 @@ pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status
     Ok(patched)
 }
 
-/// Merges objects key by key, null deletes, anything else replaces (RFC 7396).
+/// Merges objects recursively: null deletes a field, any other value replaces it (RFC 7396).
 pub(super) fn merge_patch(current: &Value, patch: &Value) -> Result<Value, Status> {
     if patch.is_null() {
         return Err(Status::bad_request("Invalid JSON Patch"));
     }
     if !patch.is_object() {
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             map[string]interface {{}}",
             json_type(patch)
         )));
     }
@@ -65,13 +68,15 @@ fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
     }
     let Value::Array(operations) = patch else {
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             []handlers.jsonPatchOp",
             json_type(patch)
         )));
     };
     if let Some(stray) = operations.iter().find(|operation| !operation.is_object()) {
         return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+            "error decoding patch: json: cannot unmarshal {} into Go value of type \
+             handlers.jsonPatchOp",
             json_type(stray)
         )));
     }
@@ -87,8 +92,8 @@ fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
     Ok(operations.clone())
 }
 
-/// The operation with indices from the end of a list turned into those from its start. An `add` may go behind the last
-/// element.
+/// Converts indices from the end of a list to indices from its start. An `add` may refer to the
+/// position after the last element.
 fn absolute(document: &Value, mut operation: Value) -> Value {
     let adds = operation["op"] == "add";
     for (member, places) in [("path", usize::from(adds)), ("from", 0)] {
@@ -118,7 +123,7 @@ fn absolute_pointer(document: &Value, pointer: &str, places_behind: usize) -> St
     absolute
 }
 
-/// A test for null passes where there is nothing.
+/// Whether the operation tests for null at a path that does not exist, which succeeds.
 fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool {
     match operation {
         PatchOperation::Test(test) => {
@@ -132,7 +137,8 @@ fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool
     }
 }
 
-/// What the operation copies, in bytes: copies of copies would double without end.
+/// The number of bytes that the operation copies. Without a limit, copies of copies could double
+/// the object with each operation.
 fn copied(document: &Value, operation: &PatchOperation) -> usize {
     match operation {
         PatchOperation::Copy(copy) => {
@@ -146,8 +152,8 @@ fn copied(document: &Value, operation: &PatchOperation) -> usize {
     }
 }
 
-/// How deep the document may be after the operation, if it is `depth_before` deep: told without a look at the document,
-/// so that many operations on a large one cost little.
+/// An upper bound of the nesting after an operation on a document with the nesting `depth_before`.
+/// It does not walk the document, so that many operations on a large one stay cheap.
 fn depth_after(operation: &PatchOperation, depth_before: usize) -> usize {
     let length = |pointer: &Pointer| pointer.tokens().count();
     let carried = |from| depth_before.saturating_sub(length(from));
@@ -160,7 +166,8 @@ fn depth_after(operation: &PatchOperation, depth_before: usize) -> usize {
     }
 }
 
-/// Recursion is bounded: what is parsed is at most `DEPTH_MAX` deep, and one operation can but double that.
+/// The nesting of a value. The recursion is bounded: parsed values nest at most `DEPTH_MAX` deep,
+/// and one operation can at most double that.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -181,9 +188,9 @@ mod tests {
         (status.code(), status.message.clone())
     }
 
-    /// S5: the operations of RFC 6902 are done in order.
+    /// S5: the operations of a JSON patch are applied in order.
     #[test]
-    fn a_json_patch_does_its_operations_in_order() {
+    fn a_json_patch_applies_its_operations_in_order() {
         let current = json!({"metadata": {"labels": {"a/b": "1"}}, "list": [1, 2]});
         let patch = json!([
             {"op": "test", "path": "/metadata/labels/a~1b", "value": "1"},
@@ -200,9 +207,9 @@ mod tests {
         assert_eq!(json_patch(&current, &patch), Ok(expected));
     }
 
-    /// S5: what can't be done is refused as upstream refuses it, and says no more than upstream does.
+    /// S5: an operation that can't be applied is refused with upstream's message.
     #[test]
-    fn a_json_patch_that_does_not_fit_is_invalid() {
+    fn an_inapplicable_json_patch_is_invalid() {
         let current = json!({"a": 1, "list": []});
         for operation in [
             json!({"op": "test", "path": "/a", "value": 2}),
@@ -221,7 +228,7 @@ mod tests {
         }
     }
 
-    /// S5: as upstream's library has it, an index below zero counts from the end.
+    /// S5: as upstream, a negative index counts from the end.
     #[test]
     fn a_json_patch_counts_from_the_end_of_a_list() {
         let current = json!({"list": [{"a": 1}, 2, 3], "-1": 0});
@@ -240,11 +247,12 @@ mod tests {
         assert_eq!(refusal(json_patch(&current, &before_the_start)).0, 422);
     }
 
-    /// S5: a body of another shape is a bad request, and too many operations are too large.
+    /// S5: a body of another form is a bad request, and too many operations are too large.
     #[test]
-    fn a_json_patch_of_another_shape_is_refused() {
+    fn a_malformed_json_patch_is_refused() {
         let refused = refusal(json_patch(&json!({}), &json!({"a": 1})));
-        let message = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
+        let message = "error decoding patch: json: cannot unmarshal object into Go value of type \
+            []handlers.jsonPatchOp";
         assert_eq!(refused, (400, message.to_string()));
         assert_eq!(refusal(json_patch(&json!({}), &json!([1]))).0, 400);
         let test = json!({"op": "test", "path": "/a", "value": null});
@@ -252,9 +260,9 @@ mod tests {
         assert_eq!(refusal(json_patch(&json!({}), &Value::Array(vec![test; 10_001]))).0, 413);
     }
 
-    /// S5: copies of copies neither fill the memory nor the stack.
+    /// S5: copies of copies exhaust neither the memory nor the stack.
     #[test]
-    fn a_json_patch_can_neither_swell_nor_deepen_an_object_without_end() {
+    fn a_json_patch_is_limited_in_size_and_depth() {
         let current = json!({"a": "x".repeat(1000), "b": {}});
         let swell: Vec<Value> =
             (0..40).map(|i| json!({"op": "copy", "from": "", "path": format!("/b/{i}")})).collect();
@@ -291,7 +299,8 @@ mod tests {
         let patch = json!({"a": {"drop": null, "new": {"null": null}}, "list": [3], "scalar": {}});
         let expected = json!({"a": {"keep": 1, "new": {}}, "list": [3], "scalar": {}});
         assert_eq!(merge_patch(&current, &patch), Ok(expected));
-        let message = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
+        let message = "error decoding patch: json: cannot unmarshal array into Go value of type \
+            map[string]interface {}";
         assert_eq!(refusal(merge_patch(&current, &json!([]))), (400, message.to_string()));
     }
 
@@ -312,13 +321,19 @@ mod tests {
 
     // PROPTEST_CASES raises the number of cases.
     proptest! {
-        /// S5: whatever the operations are, they are done or refused, and one that adds is undone by one that removes.
+        /// S5: any operations are applied or refused, and a removal undoes an addition.
         #[test]
-        fn no_json_patch_panics(operations in prop::collection::vec(operation(), 0..12), at in pointer()) {
-            let current = json!({"a": {"list": [1, {"a": 2}]}, "list": [[], "x"], "": {"/": 1, "~": 2}});
+        fn no_json_patch_panics(
+            operations in prop::collection::vec(operation(), 0..12),
+            at in pointer(),
+        ) {
+            let current = json!({
+                "a": {"list": [1, {"a": 2}]}, "list": [[], "x"], "": {"/": 1, "~": 2},
+            });
             let done = json_patch(&current, &Value::Array(operations)).unwrap_or(current);
             let add = json!([{"op": "add", "path": at, "value": 7}]);
-            let fits = json_patch(&done, &json!([{"op": "test", "path": at, "value": null}])).is_ok();
+            let test = json!([{"op": "test", "path": at, "value": null}]);
+            let fits = json_patch(&done, &test).is_ok();
             if fits && !at.is_empty() && !at.ends_with('-') && !at.contains("/-")
                 && let Ok(added) = json_patch(&done, &add)
             {

@@ -1,7 +1,8 @@
-//! What a strategic merge patch knows of the served types: which lists merge, and by which key.
+//! The lists of the API types that a strategic merge patch merges, and their merge keys.
 //!
-//! One table, after the struct tags of Kubernetes' API types (1.36). It holds the types that have such a list, and those
-//! on the way to one. A field that is not in it is of the plain sort: objects merge, lists and scalars are replaced.
+//! The table follows the struct tags of Kubernetes' API types (1.36). It contains the types with
+//! such a list and the types that lead to one. For any other field objects are merged, and lists
+//! and scalars are replaced.
 
 use crate::kind::{self, Kind};
 
@@ -12,49 +13,53 @@ pub(super) struct Type {
     fields: &'static [Field],
 }
 
-/// A field with a strategy of its own, or one that leads to such.
+/// A field with a merge strategy, or one that leads to such a field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
     name: &'static str,
     /// The type of the field, or of its elements if it is a list.
     pub(super) of: Option<&'static Type>,
-    pub(super) strategy: Strategy,
+    pub(super) strategy: MergeStrategy,
 }
 
-/// What a patch does to a field that is there.
+/// The merge strategy of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
-    /// An object merges field by field.
+pub(super) enum MergeStrategy {
+    /// Objects are merged field by field, other values are replaced.
     Plain,
-    /// A list of objects merges element by element, matched by the key.
+    /// A list of objects is merged element by element, matched by a key.
     MergeBy(&'static str),
-    /// The same; a client that diffs says which fields each element is to keep (`$retainKeys`).
+    /// As `MergeBy`; clients also list the fields that each element keeps (`$retainKeys`).
     MergeRetainKeysBy(&'static str),
-    /// A list of scalars merges as a set that keeps its order.
+    /// A list of scalars is merged as an ordered set.
     MergeSet,
 }
 
-/// What the OpenAPI document says of a field: `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`.
+/// The strategy in OpenAPI documents: `x-kubernetes-patch-strategy` and
+/// `x-kubernetes-patch-merge-key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatchMeta {
+    /// The name of the strategy: `merge`, or `merge,retainKeys`.
     pub strategy: &'static str,
+    /// The merge key; `None` for a list of scalars.
     pub merge_key: Option<&'static str>,
 }
 
-/// The patch strategy of a field of a definition (`io.k8s.api.core.v1.PodSpec`, `containers`), None for a plain one.
+/// The merge strategy of a field of a definition, such as `containers` of
+/// `io.k8s.api.core.v1.PodSpec`; `None` for the default strategy.
 pub fn merge_key(definition: &str, field: &str) -> Option<PatchMeta> {
     let strategy =
         TYPES.iter().find(|known| known.definition == definition)?.field(field)?.strategy;
     let meta = |strategy, merge_key| Some(PatchMeta { strategy, merge_key });
     match strategy {
-        Strategy::Plain => None,
-        Strategy::MergeBy(key) => meta("merge", Some(key)),
-        Strategy::MergeRetainKeysBy(key) => meta("merge,retainKeys", Some(key)),
-        Strategy::MergeSet => meta("merge", None),
+        MergeStrategy::Plain => None,
+        MergeStrategy::MergeBy(key) => meta("merge", Some(key)),
+        MergeStrategy::MergeRetainKeysBy(key) => meta("merge,retainKeys", Some(key)),
+        MergeStrategy::MergeSet => meta("merge", None),
     }
 }
 
-/// The type of a kind's objects; None for one that has no Go type with struct tags, as those defined at run time.
+/// The type of a kind; `None` for a kind that was defined at run time and has no Go type.
 pub(super) fn of(kind: &Kind) -> Option<&'static Type> {
     let rows: &[(&Kind, &'static Type)] = &[
         (&kind::POD, &POD),
@@ -77,39 +82,39 @@ impl Type {
     }
 }
 
-impl Strategy {
+impl MergeStrategy {
     pub(super) fn merges_lists(self) -> bool {
         match self {
-            Strategy::Plain => false,
-            Strategy::MergeBy(_) | Strategy::MergeRetainKeysBy(_) | Strategy::MergeSet => true,
+            Self::Plain => false,
+            Self::MergeBy(_) | Self::MergeRetainKeysBy(_) | Self::MergeSet => true,
         }
     }
 
     pub(super) fn key(self) -> Option<&'static str> {
         match self {
-            Strategy::MergeBy(key) | Strategy::MergeRetainKeysBy(key) => Some(key),
-            Strategy::Plain | Strategy::MergeSet => None,
+            Self::MergeBy(key) | Self::MergeRetainKeysBy(key) => Some(key),
+            Self::Plain | Self::MergeSet => None,
         }
     }
 }
 
-/// A field that only leads on.
-const fn to(name: &'static str, of: &'static Type) -> Field {
-    Field { name, of: Some(of), strategy: Strategy::Plain }
+/// A field that leads to fields with a strategy.
+const fn object(name: &'static str, of: &'static Type) -> Field {
+    Field { name, of: Some(of), strategy: MergeStrategy::Plain }
 }
 
-/// A list whose elements have no merging lists inside.
-const fn by(name: &'static str, key: &'static str) -> Field {
-    Field { name, of: None, strategy: Strategy::MergeBy(key) }
+/// A list whose elements contain no merging lists.
+const fn merge_by(name: &'static str, key: &'static str) -> Field {
+    Field { name, of: None, strategy: MergeStrategy::MergeBy(key) }
 }
 
-/// A list whose elements do.
-const fn each(name: &'static str, of: &'static Type, key: &'static str) -> Field {
-    Field { name, of: Some(of), strategy: Strategy::MergeBy(key) }
+/// A list whose elements contain merging lists.
+const fn merge_each_by(name: &'static str, of: &'static Type, key: &'static str) -> Field {
+    Field { name, of: Some(of), strategy: MergeStrategy::MergeBy(key) }
 }
 
-const fn set(name: &'static str) -> Field {
-    Field { name, of: None, strategy: Strategy::MergeSet }
+const fn merge_set(name: &'static str) -> Field {
+    Field { name, of: None, strategy: MergeStrategy::MergeSet }
 }
 
 static TYPES: &[&Type] = &[
@@ -135,45 +140,57 @@ static TYPES: &[&Type] = &[
     &DAEMON_SET_STATUS,
 ];
 
-/// Any object whose merging lists are those of its metadata.
-static OBJECT: Type = Type { definition: "", fields: &[to("metadata", &OBJECT_META)] };
+/// Any type whose only merging lists are in its metadata.
+static OBJECT: Type = Type { definition: "", fields: &[object("metadata", &OBJECT_META)] };
 
 static OBJECT_META: Type = Type {
     definition: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
-    fields: &[by("ownerReferences", "uid"), set("finalizers")],
+    fields: &[merge_by("ownerReferences", "uid"), merge_set("finalizers")],
 };
 
 static POD: Type = Type {
     definition: "io.k8s.api.core.v1.Pod",
-    fields: &[to("metadata", &OBJECT_META), to("spec", &POD_SPEC), to("status", &POD_STATUS)],
+    fields: &[
+        object("metadata", &OBJECT_META),
+        object("spec", &POD_SPEC),
+        object("status", &POD_STATUS),
+    ],
 };
 
 static POD_TEMPLATE_SPEC: Type = Type {
     definition: "io.k8s.api.core.v1.PodTemplateSpec",
-    fields: &[to("metadata", &OBJECT_META), to("spec", &POD_SPEC)],
+    fields: &[object("metadata", &OBJECT_META), object("spec", &POD_SPEC)],
 };
 
-/// Tolerations are not here: that list is replaced as one.
+/// The list of tolerations is replaced as a whole.
 static POD_SPEC: Type = Type {
     definition: "io.k8s.api.core.v1.PodSpec",
     fields: &[
-        Field { name: "volumes", of: Some(&VOLUME), strategy: Strategy::MergeRetainKeysBy("name") },
-        each("initContainers", &CONTAINER, "name"),
-        each("containers", &CONTAINER, "name"),
-        each("ephemeralContainers", &EPHEMERAL_CONTAINER, "name"),
-        by("imagePullSecrets", "name"),
-        by("hostAliases", "ip"),
-        by("topologySpreadConstraints", "topologyKey"),
-        by("schedulingGates", "name"),
-        Field { name: "resourceClaims", of: None, strategy: Strategy::MergeRetainKeysBy("name") },
+        Field {
+            name: "volumes",
+            of: Some(&VOLUME),
+            strategy: MergeStrategy::MergeRetainKeysBy("name"),
+        },
+        merge_each_by("initContainers", &CONTAINER, "name"),
+        merge_each_by("containers", &CONTAINER, "name"),
+        merge_each_by("ephemeralContainers", &EPHEMERAL_CONTAINER, "name"),
+        merge_by("imagePullSecrets", "name"),
+        merge_by("hostAliases", "ip"),
+        merge_by("topologySpreadConstraints", "topologyKey"),
+        merge_by("schedulingGates", "name"),
+        Field {
+            name: "resourceClaims",
+            of: None,
+            strategy: MergeStrategy::MergeRetainKeysBy("name"),
+        },
     ],
 };
 
 const CONTAINER_FIELDS: &[Field] = &[
-    by("ports", "containerPort"),
-    by("env", "name"),
-    by("volumeMounts", "mountPath"),
-    by("volumeDevices", "devicePath"),
+    merge_by("ports", "containerPort"),
+    merge_by("env", "name"),
+    merge_by("volumeMounts", "mountPath"),
+    merge_by("volumeDevices", "devicePath"),
 ];
 
 static CONTAINER: Type =
@@ -182,90 +199,98 @@ static CONTAINER: Type =
 static EPHEMERAL_CONTAINER: Type =
     Type { definition: "io.k8s.api.core.v1.EphemeralContainer", fields: CONTAINER_FIELDS };
 
-/// For the OpenAPI document alone: the lists of container statuses are replaced as one.
+/// Only OpenAPI documents use this: the lists of container statuses are replaced as a whole.
 static CONTAINER_STATUS: Type = Type {
     definition: "io.k8s.api.core.v1.ContainerStatus",
-    fields: &[by("volumeMounts", "mountPath"), by("allocatedResourcesStatus", "name")],
+    fields: &[merge_by("volumeMounts", "mountPath"), merge_by("allocatedResourcesStatus", "name")],
 };
 
 static VOLUME: Type = Type {
     definition: "io.k8s.api.core.v1.Volume",
-    fields: &[to("ephemeral", &EPHEMERAL_VOLUME_SOURCE)],
+    fields: &[object("ephemeral", &EPHEMERAL_VOLUME_SOURCE)],
 };
 
 static EPHEMERAL_VOLUME_SOURCE: Type = Type {
     definition: "io.k8s.api.core.v1.EphemeralVolumeSource",
-    fields: &[to("volumeClaimTemplate", &PERSISTENT_VOLUME_CLAIM_TEMPLATE)],
+    fields: &[object("volumeClaimTemplate", &PERSISTENT_VOLUME_CLAIM_TEMPLATE)],
 };
 
 static PERSISTENT_VOLUME_CLAIM_TEMPLATE: Type = Type {
     definition: "io.k8s.api.core.v1.PersistentVolumeClaimTemplate",
-    fields: &[to("metadata", &OBJECT_META)],
+    fields: &[object("metadata", &OBJECT_META)],
 };
 
 static POD_STATUS: Type = Type {
     definition: "io.k8s.api.core.v1.PodStatus",
     fields: &[
-        by("conditions", "type"),
-        by("hostIPs", "ip"),
-        by("podIPs", "ip"),
+        merge_by("conditions", "type"),
+        merge_by("hostIPs", "ip"),
+        merge_by("podIPs", "ip"),
         Field {
             name: "resourceClaimStatuses",
             of: None,
-            strategy: Strategy::MergeRetainKeysBy("name"),
+            strategy: MergeStrategy::MergeRetainKeysBy("name"),
         },
     ],
 };
 
 static NODE: Type = Type {
     definition: "io.k8s.api.core.v1.Node",
-    fields: &[to("metadata", &OBJECT_META), to("spec", &NODE_SPEC), to("status", &NODE_STATUS)],
+    fields: &[
+        object("metadata", &OBJECT_META),
+        object("spec", &NODE_SPEC),
+        object("status", &NODE_STATUS),
+    ],
 };
 
-/// Taints are not here: that list is replaced as one.
+/// The list of taints is replaced as a whole.
 static NODE_SPEC: Type =
-    Type { definition: "io.k8s.api.core.v1.NodeSpec", fields: &[set("podCIDRs")] };
+    Type { definition: "io.k8s.api.core.v1.NodeSpec", fields: &[merge_set("podCIDRs")] };
 
 static NODE_STATUS: Type = Type {
     definition: "io.k8s.api.core.v1.NodeStatus",
-    fields: &[by("conditions", "type"), by("addresses", "type")],
+    fields: &[merge_by("conditions", "type"), merge_by("addresses", "type")],
 };
 
 static NAMESPACE: Type = Type {
     definition: "io.k8s.api.core.v1.Namespace",
-    fields: &[to("metadata", &OBJECT_META), to("status", &NAMESPACE_STATUS)],
+    fields: &[object("metadata", &OBJECT_META), object("status", &NAMESPACE_STATUS)],
 };
 
-static NAMESPACE_STATUS: Type =
-    Type { definition: "io.k8s.api.core.v1.NamespaceStatus", fields: &[by("conditions", "type")] };
+static NAMESPACE_STATUS: Type = Type {
+    definition: "io.k8s.api.core.v1.NamespaceStatus",
+    fields: &[merge_by("conditions", "type")],
+};
 
 static SERVICE_ACCOUNT: Type = Type {
     definition: "io.k8s.api.core.v1.ServiceAccount",
-    fields: &[to("metadata", &OBJECT_META), by("secrets", "name")],
+    fields: &[object("metadata", &OBJECT_META), merge_by("secrets", "name")],
 };
 
 static DAEMON_SET: Type = Type {
     definition: "io.k8s.api.apps.v1.DaemonSet",
     fields: &[
-        to("metadata", &OBJECT_META),
-        to("spec", &DAEMON_SET_SPEC),
-        to("status", &DAEMON_SET_STATUS),
+        object("metadata", &OBJECT_META),
+        object("spec", &DAEMON_SET_SPEC),
+        object("status", &DAEMON_SET_STATUS),
     ],
 };
 
 static DAEMON_SET_SPEC: Type = Type {
     definition: "io.k8s.api.apps.v1.DaemonSetSpec",
-    fields: &[to("template", &POD_TEMPLATE_SPEC)],
+    fields: &[object("template", &POD_TEMPLATE_SPEC)],
 };
 
-static DAEMON_SET_STATUS: Type =
-    Type { definition: "io.k8s.api.apps.v1.DaemonSetStatus", fields: &[by("conditions", "type")] };
+static DAEMON_SET_STATUS: Type = Type {
+    definition: "io.k8s.api.apps.v1.DaemonSetStatus",
+    fields: &[merge_by("conditions", "type")],
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// S5: every kind of the table takes strategic merge patches.
+    /// S5: every built-in kind supports strategic merge patches.
     #[test]
     fn every_built_in_kind_has_a_type() {
         for kind in kind::BUILT_IN {
@@ -273,7 +298,7 @@ mod tests {
         }
     }
 
-    /// S5: the table names what the API definition has, with no slip of the pen.
+    /// S5: every row refers to a field of the API definition.
     #[test]
     fn every_row_is_a_field_of_the_api_definition() {
         let settings = schemars::generate::SchemaSettings::draft07();
@@ -297,9 +322,9 @@ mod tests {
         }
     }
 
-    /// S3, S5: the OpenAPI document and the patches speak from one table.
+    /// S3, S5: OpenAPI documents and patches use the same table.
     #[test]
-    fn the_open_api_document_is_told_strategies_and_keys() {
+    fn the_openapi_document_contains_patch_strategies_and_keys() {
         let meta = |strategy, merge_key| Some(PatchMeta { strategy, merge_key });
         for (definition, field, expected) in [
             ("io.k8s.api.core.v1.PodSpec", "containers", meta("merge", Some("name"))),

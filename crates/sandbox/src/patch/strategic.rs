@@ -1,7 +1,8 @@
-//! Strategic merge patch: a merge patch that knows the types. Lists that the schema marks merge element by element, and
-//! directives in the patch (`$patch`, `$retainKeys`, `$setElementOrder/LIST`, `$deleteFromPrimitiveList/LIST`) say what
-//! JSON alone can't. Semantics, order and refusals are those of upstream's `strategicpatch` package; no list operation
-//! costs more than n log n, so that a hostile patch can't hold the store.
+//! Strategic merge patch: a merge patch that depends on the types. Marked lists are merged element
+//! by element, and directives in the patch (`$patch`, `$retainKeys`, `$setElementOrder/LIST`,
+//! `$deleteFromPrimitiveList/LIST`) express changes that JSON can't. Semantics, order and errors
+//! are those of upstream's `strategicpatch` package. Every list operation takes at most n log n
+//! steps, so that a hostile patch can't block the store.
 
 mod list;
 #[cfg(test)]
@@ -11,9 +12,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Field, Strategy, Type};
+use super::schema::{Field, MergeStrategy, Type};
 use super::{failed, go_text};
-use crate::store::{Reason, Status};
+use crate::status::{Reason, Status};
 use crate::value::json_type;
 
 const PATCH: &str = "$patch";
@@ -23,18 +24,18 @@ const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
 type Fields = Map<String, Value>;
 
-/// Why a patch can't be done.
+/// An error that prevents a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Refusal {
-    /// A directive of another shape than it has: 400.
+enum MergeError {
+    /// A malformed directive: 400.
     Format(&'static str),
-    /// Upstream says no more than that the request is wrong: 422.
-    Unfit,
-    /// Upstream lets these through as plain errors: 500, without a reason.
-    Plain(String),
+    /// An error for which upstream gives no reason: 422.
+    Rejected,
+    /// An error that upstream reports as an internal one: 500, without a reason.
+    Internal(String),
 }
 
-/// The object that a strategic merge patch makes of `current`, whose type is `schema`.
+/// Applies a strategic merge patch to an object of the type `schema`.
 pub(super) fn strategic_merge_patch(
     schema: &'static Type,
     current: &Value,
@@ -60,7 +61,7 @@ fn merge_object(
     mut original: Fields,
     mut patch: Fields,
     schema: Option<&'static Type>,
-) -> Result<Fields, Refusal> {
+) -> Result<Fields, MergeError> {
     if patch.contains_key(PATCH) {
         return replaced_or_deleted(patch);
     }
@@ -85,30 +86,33 @@ fn merge_object(
     Ok(original)
 }
 
-const BAD_PRIMITIVE_LIST: Refusal = Refusal::Format("invalid patch format of primitive list");
-const BAD_RETAIN_KEYS: Refusal = Refusal::Format("invalid patch format of retainKeys");
-const BAD_ELEMENT_ORDER: Refusal = Refusal::Format("invalid patch format of setElementOrder list");
+const BAD_PRIMITIVE_LIST: MergeError = MergeError::Format("invalid patch format of primitive list");
+const BAD_RETAIN_KEYS: MergeError = MergeError::Format("invalid patch format of retainKeys");
+const BAD_ELEMENT_ORDER: MergeError =
+    MergeError::Format("invalid patch format of setElementOrder list");
 
-/// `$patch` on an object: it is replaced by the rest of the patch, or emptied. There is no `merge`, as upstream.
-fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, Refusal> {
+/// /// `$patch` in an object: `replace` replaces it with the rest of the patch, `delete` empties
+/// it. As upstream, `merge` is not supported here.
+fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, MergeError> {
     match patch.get(PATCH).and_then(Value::as_str) {
         Some("replace") => {
             patch.remove(PATCH);
-            Ok(plain_fields(patch))
+            Ok(stored_fields(patch))
         }
         Some("delete") => Ok(Fields::new()),
         _ => Err(unknown_patch_type(patch)),
     }
 }
 
-fn unknown_patch_type(patch: Fields) -> Refusal {
+fn unknown_patch_type(patch: Fields) -> MergeError {
     let directive = patch.get(PATCH).map(go_text::value).unwrap_or_default();
     let map = go_text::value(&Value::Object(patch));
-    Refusal::Plain(format!("unknown patch type: {directive} in map: {map}"))
+    MergeError::Internal(format!("unknown patch type: {directive} in map: {map}"))
 }
 
-/// `$retainKeys`: what it does not name goes. It must name all that the patch sets.
-fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Refusal> {
+/// `$retainKeys`: removes all fields that it does not list. It must list all fields that the patch
+/// sets.
+fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), MergeError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
@@ -126,8 +130,9 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Takes the `$setElementOrder/LIST` directives out of the patch: the lists' names, and the order of their elements.
-fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, Refusal> {
+/// Removes the `$setElementOrder/LIST` directives from the patch and returns the lists with their
+/// orders.
+fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, MergeError> {
     let directives: Vec<String> =
         patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
     let mut orders = Vec::with_capacity(directives.len());
@@ -148,8 +153,8 @@ fn merge_field(
     key: String,
     value: Value,
     field: Option<&'static Field>,
-) -> Result<(), Refusal> {
-    let strategy = field.map_or(Strategy::Plain, |field| field.strategy);
+) -> Result<(), MergeError> {
+    let strategy = field.map_or(MergeStrategy::Plain, |field| field.strategy);
     let merged = match (original.remove(&key), value) {
         (_, Value::Null) => None,
         (Some(Value::Object(old)), Value::Object(new)) => {
@@ -159,8 +164,8 @@ fn merge_field(
         (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {
             Some(Value::Array(list::merge(old, new, field)?))
         }
-        (Some(Value::Array(_)), new @ Value::Array(_)) => Some(plain(new)),
-        (_, new) => without_directives(new).map(plain),
+        (Some(Value::Array(_)), new @ Value::Array(_)) => Some(stored_value(new)),
+        (_, new) => without_directives(new).map(stored_value),
     };
     if let Some(merged) = merged {
         original.insert(key, merged);
@@ -168,13 +173,13 @@ fn merge_field(
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/LIST`, whatever the strategy of the list is.
+/// `$deleteFromPrimitiveList/LIST`, for a list with any strategy.
 fn delete_from_list(
     original: &mut Fields,
     list: &str,
     value: Value,
     field: Option<&'static Field>,
-) -> Result<(), Refusal> {
+) -> Result<(), MergeError> {
     match (original.remove(list), value) {
         (_, Value::Null) => (),
         (Some(Value::Array(old)), Value::Array(deleted)) => {
@@ -190,7 +195,8 @@ fn delete_from_list(
     Ok(())
 }
 
-/// What is left of a value where there was none: objects that carry `$patch` speak of something that is not there.
+/// A value without its directives, for a field that does not exist yet: objects with `$patch` are
+/// left out.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(PATCH) => None,
@@ -207,20 +213,21 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// A value of the patch as it is stored: upstream's typed decoding drops nulls and the directives that it does not know.
-fn plain(value: Value) -> Value {
+/// A value of the patch as it is stored: upstream's typed decoding drops nulls and unknown
+/// directives.
+fn stored_value(value: Value) -> Value {
     match value {
-        Value::Object(fields) => Value::Object(plain_fields(fields)),
-        Value::Array(items) => Value::Array(items.into_iter().map(plain).collect()),
+        Value::Object(fields) => Value::Object(stored_fields(fields)),
+        Value::Array(items) => Value::Array(items.into_iter().map(stored_value).collect()),
         scalar => scalar,
     }
 }
 
-fn plain_fields(fields: Fields) -> Fields {
+fn stored_fields(fields: Fields) -> Fields {
     fields
         .into_iter()
         .filter(|(key, value)| !value.is_null() && !is_directive(key))
-        .map(|(key, value)| (key, plain(value)))
+        .map(|(key, value)| (key, stored_value(value)))
         .collect()
 }
 
@@ -235,16 +242,19 @@ fn is_directive(key: &str) -> bool {
 const LIST_TYPE: &str = "[]interface {}";
 const MAP_TYPE: &str = "map[string]interface {}";
 
-fn bad_type(expected: &str, actual: &Value) -> Refusal {
-    Refusal::Plain(format!("expected a {expected}, but received a {}", go_text::type_name(actual)))
+fn bad_type(expected: &str, actual: &Value) -> MergeError {
+    MergeError::Internal(format!(
+        "expected a {expected}, but received a {}",
+        go_text::type_name(actual)
+    ))
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Status {
-        match refusal {
-            Refusal::Format(message) => Status::bad_request(message),
-            Refusal::Unfit => failed(),
-            Refusal::Plain(message) => Status::new(Reason::Unknown, message),
+impl From<MergeError> for Status {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Format(message) => Self::bad_request(message),
+            MergeError::Rejected => failed(),
+            MergeError::Internal(message) => Self::new(Reason::Unknown, message),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! DaemonSets and their ControllerRevisions.
+//! Tables of DaemonSets and ControllerRevisions.
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn labels(object: &Value, path: &str) -> String {
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// The selector in its one-line form, requirements ordered by key as upstream orders them.
+/// The selector in one line, ordered by key as upstream does.
 fn selector(object: &Value) -> String {
     let mut requirements: Vec<(&str, String)> = string_map(object, "/spec/selector/matchLabels")
         .into_iter()

@@ -1,4 +1,4 @@
-//! Durations for people, with two or three significant figures (upstream's `duration.HumanDuration`).
+//! Durations with two or three significant figures (upstream's `duration.HumanDuration`).
 
 use everynode_core::api::Timestamp;
 
@@ -7,8 +7,8 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// `milliseconds` as people read them: `90s`, `5m10s`, `3h`, `2d4h`, `3y40d`.
-/// Up to two seconds below zero are clock skew and read `0s`; more is `<invalid>`.
+/// Formats a duration: `90s`, `5m10s`, `3h`, `2d4h`, `3y40d`. Up to two seconds below zero are
+/// clock skew and print as `0s`; less is `<invalid>`.
 pub fn human_duration(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
@@ -54,7 +54,7 @@ fn two_units(
 mod tests {
     use super::*;
 
-    /// S4: ages read as upstream's HumanDuration prints them.
+    /// S4: ages have the format of upstream's HumanDuration.
     #[test]
     fn durations_keep_two_or_three_figures() {
         let cases = [

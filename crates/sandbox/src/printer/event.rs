@@ -1,4 +1,4 @@
-//! Events, in the core form and in that of events.k8s.io.
+//! Tables of Events, in the core form and in that of events.k8s.io.
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ pub(super) const PRINTER: Printer = Printer {
     columns: &[
         Column::new("Last Seen", "The time since the event was last seen"),
         Column::new("Type", "Normal or Warning"),
-        Column::new("Reason", "The reason, in one word for machines"),
+        Column::new("Reason", "The reason, as a machine-readable word"),
         Column::new("Object", "The object that the event is about"),
         Column::new("Subobject", "The part of the object that the event is about").wide(),
-        Column::new("Source", "Who reported it").wide(),
-        Column::new("Message", "What happened, for people"),
+        Column::new("Source", "The component that reported the event").wide(),
+        Column::new("Message", "A description of what happened"),
         Column::new("First Seen", "The time since the event was first seen").wide(),
-        Column::new("Count", "How often it was seen").wide(),
+        Column::new("Count", "The number of times the event was seen").wide(),
         NAME.wide(),
     ],
     cells,
@@ -38,7 +38,8 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// When it was seen first and last, and how often. A series tells better than the fields of old.
+/// The times of the first and the last occurrence, and their number. A series takes precedence over
+/// the deprecated fields.
 fn seen(object: &Value, now: Timestamp) -> (String, String, i64) {
     let since = |timestamp: &str| duration::since(timestamp, now);
     let first = first_set(object, &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"]);
@@ -72,7 +73,7 @@ fn source(object: &Value) -> String {
     if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") }
 }
 
-/// A field of the object that the event is about, whichever form the event has.
+/// A field of the object that the event is about, in either form.
 fn involved<'a>(object: &'a Value, field: &str) -> &'a str {
     let core = string(object, &format!("/involvedObject/{field}"));
     if core.is_empty() { string(object, &format!("/regarding/{field}")) } else { core }

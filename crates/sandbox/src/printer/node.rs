@@ -1,4 +1,4 @@
-//! Nodes: ready or not, cordoned or not, and in which role.
+//! Tables of Nodes.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ fn status(object: &Value) -> String {
     }
 }
 
-/// Roles come from `node-role.kubernetes.io/ROLE` labels and from the value of `kubernetes.io/role`.
+/// The roles in `node-role.kubernetes.io/ROLE` labels and in the value of `kubernetes.io/role`.
 fn roles(object: &Value) -> String {
     let labels = string_map(object, "/metadata/labels");
     let roles: BTreeSet<&str> = labels

@@ -1,4 +1,4 @@
-//! Pods: the one word that tells how a pod is doing, and how often its containers were restarted.
+//! Tables of Pods.
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
@@ -11,17 +11,17 @@ pub(super) const PRINTER: Printer = Printer {
         NAME,
         Column::new("Ready", "The number of ready containers out of all"),
         Column::new("Status", "The state of the pod and of its containers in one word"),
-        Column::new("Restarts", "How often containers were restarted, and when last"),
+        Column::new("Restarts", "The number of container restarts, and the time since the last"),
         AGE,
         Column::new("IP", "The first address of the pod").wide(),
         Column::new("Node", "The node that the pod is bound to").wide(),
-        Column::new("Nominated Node", "The node where room is being made for the pod").wide(),
+        Column::new("Nominated Node", "The node on which pods are preempted for the pod").wide(),
         Column::new("Readiness Gates", "The number of true readiness gates out of all").wide(),
     ],
     cells,
 };
 
-/// A pod that came to its end has a row marked `Completed`.
+/// The row of a finished pod is marked `Completed`.
 pub(super) fn row_conditions(pod: &Value) -> Vec<Value> {
     let (reason, message) = match string(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -46,7 +46,7 @@ fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// What the columns tell of a pod's containers together.
+/// A summary of a pod's containers.
 struct Summary {
     reason: String,
     ready: usize,
@@ -54,7 +54,7 @@ struct Summary {
     restarts: Restarts,
 }
 
-/// Restarts of several containers, and when the latest of them ended.
+/// The restarts of several containers, and the end of the latest run.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -80,12 +80,12 @@ impl Restarts {
 }
 
 impl Summary {
-    fn of(pod: &Value) -> Summary {
+    fn of(pod: &Value) -> Self {
         let sidecars = array(pod, "/spec/initContainers")
             .iter()
             .filter(|container| is_sidecar(container))
             .count();
-        let mut summary = Summary {
+        let mut summary = Self {
             reason: phase_reason(pod),
             ready: 0,
             total: array(pod, "/spec/containers").len() + sidecars,
@@ -106,8 +106,8 @@ impl Summary {
         summary
     }
 
-    /// Goes through the init containers up to the first that is not done. Returns whether there is such a one, and the
-    /// restarts of sidecars (init containers that run on beside the others).
+    /// Processes the init containers up to the first one that is not done. Returns whether there is
+    /// such a container, and the restarts of sidecars (init containers that keep running).
     fn add_init_containers(&mut self, pod: &Value) -> (bool, Restarts) {
         let specs = array(pod, "/spec/initContainers");
         let mut sidecar_restarts = Restarts::default();
@@ -133,7 +133,8 @@ impl Summary {
         (false, sidecar_restarts)
     }
 
-    /// The first container that waits or ended speaks for the pod (so the last that is looked at).
+    /// The first container that is waiting or terminated determines the reason, so they are
+    /// processed in reverse.
     fn add_containers(&mut self, pod: &Value) {
         let mut has_running = false;
         for status in array(pod, "/status/containerStatuses").iter().rev() {

@@ -1,4 +1,4 @@
-//! Roles and role bindings.
+//! Tables of roles and role bindings.
 
 use everynode_core::api::Timestamp;
 use serde_json::Value;
@@ -16,11 +16,11 @@ pub(super) const PRINTER: Printer = Printer {
 pub(super) const BINDING_PRINTER: Printer = Printer {
     columns: &[
         NAME,
-        Column::new("Role", "The role that is given"),
+        Column::new("Role", "The role that is granted"),
         AGE,
-        Column::new("Users", "The users that it is given to").wide(),
-        Column::new("Groups", "The groups that it is given to").wide(),
-        Column::new("ServiceAccounts", "The service accounts that it is given to").wide(),
+        Column::new("Users", "The users who are granted the role").wide(),
+        Column::new("Groups", "The groups that are granted the role").wide(),
+        Column::new("ServiceAccounts", "The service accounts that are granted the role").wide(),
     ],
     cells: binding,
 };

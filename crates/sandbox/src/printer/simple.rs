@@ -1,4 +1,4 @@
-//! Kinds whose row is a name, a figure or two, and an age.
+//! Tables with a name, one or two further columns, and an age.
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(super) const CONFIG_MAP_PRINTER: Printer = Printer {
 pub(super) const SECRET_PRINTER: Printer = Printer {
     columns: &[
         NAME,
-        Column::new("Type", "What the secret is for"),
+        Column::new("Type", "The type of the secret"),
         Column::new("Data", "The number of keys in data"),
         AGE,
     ],
@@ -57,7 +57,7 @@ pub(super) const LEASE_PRINTER: Printer = Printer {
     },
 };
 
-/// The row of a kind that has no printer of its own.
+/// The cells of a kind without a printer.
 pub(super) fn name_and_age(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object).into(), age(object, now).into()]
 }

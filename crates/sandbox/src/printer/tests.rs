@@ -1,4 +1,4 @@
-//! Runs `tests/printing/*.txt`: objects as YAML, and the table that kubectl makes of their rows.
+//! Runs `tests/printing/*.txt`: objects as YAML, and the table that kubectl prints for their rows.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,18 +10,18 @@ use serde_json::Value;
 use super::{cells, columns, row_conditions};
 use crate::kind::{BUILT_IN, Kind};
 
-/// 2026-01-01T12:00:00Z, the moment at which the tables are printed.
+/// The time at which the tables are printed: 2026-01-01T12:00:00Z.
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
 
-/// S4: rows of every kind read as `kubectl get -o wide` prints them.
+/// S4: rows of every kind print as with `kubectl get -o wide`.
 #[test]
-fn the_tables_read_as_kubectl_prints_them() {
+fn tables_match_the_output_of_kubectl() {
     for name in ["pods", "nodes", "daemonsets", "simple", "roles"] {
         check(name);
     }
 }
 
-/// S4: the row of a finished pod says so.
+/// S4: the row of a finished pod is marked.
 #[test]
 fn finished_pods_have_a_condition_in_their_row() {
     let conditions = |phase: &str| {
@@ -32,7 +32,7 @@ fn finished_pods_have_a_condition_in_their_row() {
     assert_eq!(conditions("Failed")[0]["message"], "The pod failed.");
 }
 
-/// S4: every kind has as many cells as columns, whatever its object looks like.
+/// S4: every kind has as many cells as columns, for any object.
 #[test]
 fn every_row_has_a_cell_for_each_column() {
     for kind in BUILT_IN {
@@ -58,7 +58,7 @@ fn check(name: &str) {
     }
 }
 
-/// One table for each run of objects of a kind.
+/// One table for each run of objects of the same kind.
 fn print(objects: &[Value]) -> String {
     let mut text = String::new();
     let mut last = None;

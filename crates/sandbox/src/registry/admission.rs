@@ -1,19 +1,21 @@
-//! Admission: what a real cluster's built-in plugins add to objects and refuse (S9, S10).
+//! Admission: the additions and refusals of the built-in admission plugins (S9, S10).
 //!
-//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority (the built-in classes),
-//! DefaultTolerationSeconds.
+//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority (the built-in
+//! classes) and DefaultTolerationSeconds.
 
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, NAMESPACE, SERVICE_ACCOUNT, Strategy};
-use crate::store::{Status, Store, text};
+use crate::status::Status;
+use crate::store::Store;
+use crate::value::text;
 
 /// The priority classes that every cluster has.
 const PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
-/// Nothing is made in a namespace that is not there, or that is being deleted.
-pub fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
+/// Refuses to create an object in a namespace that does not exist or is being deleted.
+pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
     if !kind.namespaced {
         return Ok(());
     }
@@ -27,8 +29,9 @@ pub fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<()
     }
 }
 
-/// Names are generated after admission: until then, messages have the part that was given. So refusals of many pods of one
-/// controller read alike, and their events are one.
+/// The name for messages. Names are generated after admission, so until then messages have
+/// `generateName`. The refusals of all pods of a controller have the same text, and its events are
+/// aggregated.
 fn name_so_far(object: &Value) -> &str {
     match text(object, &["metadata", "name"]) {
         "" => text(object, &["metadata", "generateName"]),
@@ -36,7 +39,7 @@ fn name_so_far(object: &Value) -> &str {
     }
 }
 
-pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
+pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
     match kind.strategy {
         Strategy::Pod => {
             service_account(store, object)?;
@@ -52,12 +55,13 @@ pub fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), S
     }
 }
 
-/// What nothing here acts on is not kept either: it would look as if it worked.
-pub fn is_kept(kind: &Kind, name: &str) -> Result<(), Status> {
+/// Refuses to store objects on which nothing acts, because they would seem to work.
+pub(super) fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
     match kind.strategy {
         Strategy::OnlyChecked => {
             let cause = format!(
-                "nothing in the sandbox acts on {}: they can be checked (--dry-run=server), and no more",
+                "nothing in the sandbox acts on {}: they can be checked (--dry-run=server), and no \
+                 more",
                 kind.plural
             );
             Err(Status::forbidden(kind, name, &cause))
@@ -82,7 +86,8 @@ fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
         return Err(refuse(
             object,
             &format!(
-                "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+                "error looking up service account {namespace}/{account}: serviceaccount \
+                 \"{account}\" not found"
             ),
         ));
     }
@@ -106,8 +111,9 @@ fn priority(object: &mut Value) -> Result<(), Status> {
         return Err(refuse(
             object,
             &format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; priority admission \
-                 controller computed {priority} from the given PriorityClass name"
+                "the integer value of priority ({given}) must not be provided in pod spec; \
+                 priority admission controller computed {priority} from the given PriorityClass \
+                 name"
             ),
         ));
     }
@@ -118,7 +124,8 @@ fn priority(object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A pod that says nothing of nodes that stop answering stays on them for five minutes.
+/// /// Adds the default tolerations: a pod stays for five minutes on a node that is not ready or
+/// unreachable, unless it has its own tolerations of these taints.
 fn default_tolerations(object: &mut Value) {
     let Some(spec) = object["spec"].as_object_mut() else {
         return;

@@ -1,94 +1,109 @@
-//! Deletion (S10, S11): at once, after a grace period, or when the last finalizer is gone.
+//! Deletion (S10, S11): at once, after a grace period, or when the last finalizer is removed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
-use super::{namespace, served_as};
+use super::write::has_finalizers;
+use super::{Registry, namespace};
 use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
+use crate::object::Object;
+use crate::status::Status;
 use crate::store::{
-    Action, DeleteOptions, Deleted, List, ListOptions, Object, PropagationPolicy, Status, Store,
-    WriteOptions, text,
+    Action, DeleteOptions, Deleted, List, ListOptions, PropagationPolicy, WriteOptions, served_form,
 };
+use crate::value::text;
 
+/// The finalizer of a deletion that leaves the dependents behind
+/// (`metav1.FinalizerOrphanDependents`).
 pub const ORPHAN: &str = "orphan";
+/// The finalizer of a deletion that waits for the dependents (`metav1.FinalizerDeleteDependents`).
 pub const FOREGROUND: &str = "foregroundDeletion";
 
 const GRACE_SECONDS_DEFAULT: i64 = 30;
 
-pub fn delete(
-    store: &mut Store,
-    kind: &'static Kind,
-    namespace: &str,
-    name: &str,
-    delete: &DeleteOptions,
-    options: &WriteOptions,
-) -> Result<Deleted, Status> {
-    if kind.strategy == Strategy::Namespace {
-        namespace::check_delete(name)?;
-    }
-    let Some(current) = store.find_warm(kind, namespace, name) else {
-        return Err(Status::not_found(kind, name));
-    };
-    check_preconditions(kind, &current, delete)?;
-    let grace_seconds = grace_seconds(kind, &current, delete)?;
-    let mut object = current.value().clone();
-    set_propagation(&mut object, delete.propagation_policy);
-    if is_kept(kind, &object, grace_seconds) {
-        mark(&mut object, current.value(), grace_seconds, options);
+impl Registry {
+    /// Deletes an object, or marks it as being deleted while a grace period or a finalizer keeps
+    /// it.
+    ///
+    /// # Errors
+    /// 403 for a namespace that may not be deleted, 404 if there is no such object, 409 if a
+    /// precondition does not hold.
+    pub fn delete(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        delete: &DeleteOptions,
+        options: &WriteOptions,
+    ) -> Result<Deleted, Status> {
         if kind.strategy == Strategy::Namespace {
-            object["status"]["phase"] = Value::from("Terminating");
+            namespace::check_delete(name)?;
         }
-        return Ok(Deleted::Pending(put(store, kind, &current, Action::Modified, object, options)));
-    }
-    let gone = put(store, kind, &current, Action::Deleted, current.value().clone(), options);
-    Ok(Deleted::Gone(gone))
-}
-
-pub fn delete_collection(
-    store: &mut Store,
-    kind: &'static Kind,
-    list: &ListOptions,
-    options: &DeleteOptions,
-    write: &WriteOptions,
-) -> Result<List, Status> {
-    let listed = store.list(kind, list)?;
-    for object in &listed.items {
-        match delete(store, kind, object.namespace(), object.name(), options, write) {
-            Ok(_) => {}
-            Err(status) if status.code() == 404 => {}
-            Err(status) => return Err(status),
+        let Some(current) = self.store.find_with_tree(kind, namespace, name) else {
+            return Err(Status::not_found(kind, name));
+        };
+        check_preconditions(kind, &current, delete)?;
+        let grace_seconds = grace_seconds(kind, &current, delete)?;
+        let mut object = current.value().clone();
+        set_propagation(&mut object, delete.propagation_policy);
+        if grace_seconds > 0 || has_finalizers(kind, &object) {
+            mark(&mut object, current.value(), grace_seconds, options);
+            if kind.strategy == Strategy::Namespace {
+                object["status"]["phase"] = Value::from("Terminating");
+            }
+            let pending = self.put(kind, &current, Action::Modified, object, options);
+            return Ok(Deleted::Pending(pending));
         }
+        let last = current.value().clone();
+        Ok(Deleted::Gone(self.put(kind, &current, Action::Deleted, last, options)))
     }
-    Ok(listed)
+
+    /// Deletes the objects that `list` selects, and returns them.
+    ///
+    /// # Errors
+    /// Those of [`Store::list`](crate::store::Store::list) and of the first deletion that fails;
+    /// the objects before it are deleted.
+    pub fn delete_collection(
+        &mut self,
+        kind: &'static Kind,
+        list: &ListOptions,
+        options: &DeleteOptions,
+        write: &WriteOptions,
+    ) -> Result<List, Status> {
+        let listed = self.store.list(kind, list)?;
+        for object in &listed.items {
+            match self.delete(kind, object.namespace(), object.name(), options, write) {
+                Ok(_) => {}
+                Err(status) if status.code() == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(listed)
+    }
+
+    fn put(
+        &mut self,
+        kind: &'static Kind,
+        current: &Arc<Object>,
+        action: Action,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Arc<Object> {
+        if action == Action::Modified && &object == current.value() {
+            return served_form(kind, current);
+        }
+        if options.dry_run {
+            return served_form(kind, &Arc::new(Object::new(object)));
+        }
+        served_form(kind, &self.store.commit(kind, action, object))
+    }
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
-pub fn is_done(kind: &Kind, object: &Value) -> bool {
-    let metadata = &object["metadata"];
-    !text(metadata, &["deletionTimestamp"]).is_empty()
-        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-        && is_empty(&metadata["finalizers"])
-        && !has_content_to_clear(kind, object)
-}
-
-fn is_empty(list: &Value) -> bool {
-    list.as_array().is_none_or(Vec::is_empty)
-}
-
-/// A namespace waits for its content, by finalizers in its spec.
-fn has_content_to_clear(kind: &Kind, object: &Value) -> bool {
-    kind.strategy == Strategy::Namespace && !is_empty(&object["spec"]["finalizers"])
-}
-
-fn is_kept(kind: &Kind, object: &Value, grace_seconds: i64) -> bool {
-    grace_seconds > 0
-        || !is_empty(&object["metadata"]["finalizers"])
-        || has_content_to_clear(kind, object)
-}
-
+/// Refuses a deletion whose UID or resourceVersion is not that of the object.
 pub(super) fn check_preconditions(
     kind: &Kind,
     current: &Object,
@@ -102,8 +117,8 @@ pub(super) fn check_preconditions(
             kind,
             name,
             &format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have \
-                 been deleted and then recreated",
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The \
+                 object might have been deleted and then recreated",
                 current.uid()
             ),
         ));
@@ -116,22 +131,22 @@ pub(super) fn check_preconditions(
             kind,
             name,
             &format!(
-                "the ResourceVersion in the precondition ({resource_version}) does not match the ResourceVersion in \
-                 record ({record}). The object might have been modified"
+                "the ResourceVersion in the precondition ({resource_version}) does not match the \
+                 ResourceVersion in record ({record}). The object might have been modified"
             ),
         ));
     }
     Ok(())
 }
 
-/// How long a pod may take to stop; a bound pod that has not ended is the only thing that takes time.
+/// The grace period of a deletion. It is 0 for everything but a bound pod that has not ended.
 fn grace_seconds(kind: &Kind, current: &Object, delete: &DeleteOptions) -> Result<i64, Status> {
-    if let Some(asked) = delete.grace_period_seconds
-        && asked < 0
+    if let Some(seconds) = delete.grace_period_seconds
+        && seconds < 0
         && kind.strategy != Strategy::Pod
     {
         return Err(Status::bad_request(format!(
-            "gracePeriodSeconds must be non-negative, not {asked}"
+            "gracePeriodSeconds must be non-negative, not {seconds}"
         )));
     }
     let ended = matches!(current.text(&["status", "phase"]), "Failed" | "Succeeded");
@@ -139,15 +154,15 @@ fn grace_seconds(kind: &Kind, current: &Object, delete: &DeleteOptions) -> Resul
         return Ok(0);
     }
     let own = current.value()["spec"]["terminationGracePeriodSeconds"].as_i64();
-    let asked = delete.grace_period_seconds.or(own);
-    Ok(match asked.unwrap_or(GRACE_SECONDS_DEFAULT) {
-        // As upstream: a negative period means the shortest one that is not "at once".
+    let seconds = delete.grace_period_seconds.or(own);
+    Ok(match seconds.unwrap_or(GRACE_SECONDS_DEFAULT) {
+        // As upstream: a negative period means the shortest one that is not 0.
         negative if negative < 0 => 1,
         seconds => seconds,
     })
 }
 
-/// Foreground and orphan deletion are finalizers that the garbage collector works off.
+/// Sets the finalizer of foreground or orphan deletion, which the garbage collector removes.
 fn set_propagation(object: &mut Value, policy: Option<PropagationPolicy>) {
     let Some(policy) = policy else { return };
     let wanted = match policy {
@@ -163,11 +178,6 @@ fn set_propagation(object: &mut Value, policy: Option<PropagationPolicy>) {
         .cloned()
         .collect();
     finalizers.extend(wanted.map(Value::from));
-    set_finalizers(object, finalizers);
-}
-
-/// Sets the finalizers; none at all is no field.
-pub fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     let metadata = metadata_mut(object);
     if finalizers.is_empty() {
         metadata.remove("finalizers");
@@ -176,34 +186,18 @@ pub fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     }
 }
 
-/// Marks an object as being deleted. A mark that is there may be brought forward, never put off.
+/// Marks an object as being deleted. A second deletion may shorten the grace period, never extend
+/// it.
 fn mark(object: &mut Value, current: &Value, grace_seconds: i64, options: &WriteOptions) {
     let marked = !text(current, &["metadata", "deletionTimestamp"]).is_empty();
     let before = current["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     if marked && grace_seconds >= before {
         return;
     }
-    let deadline = options.now + std::time::Duration::from_secs(grace_seconds.unsigned_abs());
+    let deadline = options.now + Duration::from_secs(grace_seconds.unsigned_abs());
     object["metadata"]["deletionTimestamp"] = Value::from(rfc3339(deadline));
     object["metadata"]["deletionGracePeriodSeconds"] = json!(grace_seconds);
     if !marked && current["metadata"]["generation"].is_i64() {
         bump_generation(object, current);
     }
-}
-
-fn put(
-    store: &mut Store,
-    kind: &'static Kind,
-    current: &Arc<Object>,
-    action: Action,
-    object: Value,
-    options: &WriteOptions,
-) -> Arc<Object> {
-    if action == Action::Modified && &object == current.value() {
-        return served_as(kind, current);
-    }
-    if options.dry_run {
-        return served_as(kind, &Arc::new(Object::new(object)));
-    }
-    served_as(kind, &store.commit(kind, action, object))
 }

@@ -1,14 +1,17 @@
-//! The part of metadata that is the server's, and what a request may say about it (S8).
+//! Metadata: the fields that the server sets, and checks of the others (S8).
 
 use everynode_core::api::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
-use crate::store::{self, Object, Status, text};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store;
+use crate::value::text;
 
-/// An object has to be one, and its metadata too, before anything else can be said about it.
-pub fn check_shape(object: &Value) -> Result<(), Status> {
+/// Checks that the object and its metadata are JSON objects.
+pub(super) fn check_shape(object: &Value) -> Result<(), Status> {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     if object.is_object() && (metadata.is_object() || metadata.is_null()) {
         return Ok(());
@@ -18,10 +21,10 @@ pub fn check_shape(object: &Value) -> Result<(), Status> {
     ))
 }
 
-/// The namespace in the object, if it says one, is that of the request.
-pub fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
-    let said = text(object, &["metadata", "namespace"]);
-    if !kind.namespaced || said.is_empty() || said == namespace {
+/// Checks that the namespace in the object, if set, is that of the request.
+pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(), Status> {
+    let sent = text(object, &["metadata", "namespace"]);
+    if !kind.namespaced || sent.is_empty() || sent == namespace {
         return Ok(());
     }
     Err(Status::bad_request(
@@ -29,18 +32,19 @@ pub fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> Result<(
     ))
 }
 
-pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    let said = text(object, &["metadata", "name"]);
-    if said.is_empty() || said == name {
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    let sent = text(object, &["metadata", "name"]);
+    if sent.is_empty() || sent == name {
         return Ok(());
     }
     Err(Status::bad_request(format!(
-        "the name of the object ({said}) does not match the name on the URL ({name})"
+        "the name of the object ({sent}) does not match the name on the URL ({name})"
     )))
 }
 
-/// Sets what the server sets on a new object, but for its name and UID, and drops what a client can't.
-pub fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Timestamp) {
+/// Sets the server's metadata of a new object except for the name and UID, and removes what clients
+/// can't set.
+pub(super) fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Timestamp) {
     set_type(object, kind);
     let metadata = metadata_mut(object);
     for field in [
@@ -58,8 +62,9 @@ pub fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, now: Tim
     metadata.insert("creationTimestamp".to_string(), Value::from(rfc3339(now)));
 }
 
-/// Optimistic locking: the resourceVersion and UID that a replacement names are those of the object.
-pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
+/// Optimistic locking: checks that the resourceVersion and UID in a replacement, if set, are those
+/// of the object.
+pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
     let uid = text(object, &["metadata", "uid"]);
     if !uid.is_empty() && uid != current.uid() {
         return Err(other_uid(kind, current, uid));
@@ -70,7 +75,7 @@ pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), 
     }
     let number: u64 = resource_version.parse().map_err(|_| {
         Status::bad_request(format!(
-            "invalid resourceVersion \"{resource_version}\": it is no number"
+            "invalid resourceVersion \"{resource_version}\": it is not a number"
         ))
     })?;
     if number == current.resource_version() {
@@ -80,7 +85,7 @@ pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), 
     }
 }
 
-/// A replacement that is meant for another object of the same name; upstream lets its storage's words through.
+/// 409 for a replacement of another object with the same name, with upstream's storage error.
 fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
     let name = current.name();
     let directory = if kind.strategy == Strategy::Node { "minions" } else { kind.plural };
@@ -89,15 +94,16 @@ fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
         kind,
         name,
         &format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{key}, ResourceVersion: 0, \
-             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{key}, \
+             ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: \
+             {uid}, UID in object meta: {}",
             current.uid()
         ),
     )
 }
 
-/// Puts the server's part of the current metadata over that of a replacement.
-pub fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
+/// Restores the server's metadata in a replacement.
+pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     set_type(object, kind);
     let namespace = text(current, &["metadata", "namespace"]);
     let name = text(current, &["metadata", "name"]);
@@ -122,18 +128,18 @@ pub fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     }
 }
 
-/// One more spec change.
-pub fn bump_generation(object: &mut Value, current: &Value) {
+/// Increments the generation.
+pub(super) fn bump_generation(object: &mut Value, current: &Value) {
     let generation = current["metadata"]["generation"].as_i64().unwrap_or(0);
     object["metadata"]["generation"] = Value::from(generation + 1);
 }
 
-/// The metadata object, made if it is absent.
-pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+/// The metadata, created if it is absent.
+pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object["metadata"].is_object() {
         object["metadata"] = Value::Object(Map::new());
     }
-    object["metadata"].as_object_mut().expect("it was made an object")
+    object["metadata"].as_object_mut().expect("just made an object")
 }
 
 fn set_type(object: &mut Value, kind: &Kind) {

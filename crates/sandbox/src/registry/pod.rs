@@ -1,40 +1,88 @@
-//! What is special about pods: binding, eviction, quality of service (S4, S10).
+//! The subresources of pods: binding and eviction (S4, S10).
 
 use serde_json::{Value, json};
 
-use super::{delete, update};
+use super::Registry;
+use super::delete::check_preconditions;
+use super::write::write;
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::kind::POD;
-use crate::store::{DeleteOptions, Object, Status, Store, WriteOptions, text};
+use crate::object::Object;
+use crate::status::{Reason, Status};
+use crate::store::{DeleteOptions, WriteOptions};
+use crate::value::text;
 
-/// Puts a pod on a node, once and for all.
-pub fn bind(
-    store: &mut Store,
-    namespace: &str,
-    name: &str,
-    binding: &Value,
-    options: &WriteOptions,
-) -> Result<(), Status> {
-    let node = text(binding, &["target", "name"]);
-    let Some(current) = store.find_warm(&POD, namespace, name) else {
-        return Err(Status::not_found(&POD, name));
-    };
-    check_binding(&current, binding, node)?;
-    let mut object = current.value().clone();
-    object["spec"]["nodeName"] = Value::from(node);
-    if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
-        for (key, value) in annotations.iter().filter(|(_, value)| value.is_string()) {
-            object["metadata"]["annotations"][key] = value.clone();
+impl Registry {
+    /// `pods/binding`: binds a pod to the node in `binding.target.name`. A binding is final.
+    ///
+    /// # Errors
+    /// 404 if there is no such pod, 409 if it is bound, terminating or has another UID, 422 if the
+    /// binding names no node.
+    pub fn bind(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        binding: &Value,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        let node = text(binding, &["target", "name"]);
+        let Some(current) = self.store.find_with_tree(&POD, namespace, name) else {
+            return Err(Status::not_found(&POD, name));
+        };
+        check_binding(&current, binding, node)?;
+        let mut object = current.value().clone();
+        object["spec"]["nodeName"] = Value::from(node);
+        if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
+            for (key, value) in annotations.iter().filter(|(_, value)| value.is_string()) {
+                object["metadata"]["annotations"][key] = value.clone();
+            }
         }
+        let condition = json!({
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": null,
+            "lastTransitionTime": rfc3339(options.now),
+        });
+        condition::set(&mut object["status"], condition);
+        write(&mut self.store, &POD, &current, object, options)?;
+        Ok(())
     }
-    let now = rfc3339(options.now);
-    condition::set(
-        &mut object["status"],
-        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
-    );
-    update::write(store, &POD, &current, object, options)?;
-    Ok(())
+
+    /// `pods/eviction`: deletes a pod as `kubectl drain` does. No PodDisruptionBudget refuses it,
+    /// because the sandbox stores none.
+    ///
+    /// # Errors
+    /// 404 if there is no such pod, 409 if a precondition of the deletion does not hold.
+    pub fn evict(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        eviction: &Value,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        let named = text(eviction, &["metadata", "name"]);
+        if !named.is_empty() && named != name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let mut deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
+        let running = self
+            .store
+            .find_with_tree(&POD, namespace, name)
+            .filter(|pod| pod.text(&["status", "phase"]) == "Running" && !pod.is_terminating());
+        if let Some(pod) = running {
+            check_preconditions(&POD, &pod, &deletion)?;
+            let mut object = pod.value().clone();
+            let message = "Eviction API: evicting";
+            object["status"] =
+                condition::disrupted(&pod, "EvictionByEvictionAPI", message, options.now);
+            write(&mut self.store, &POD, &pod, object, options)?;
+            // The status write above changed the resourceVersion, so that precondition is dropped.
+            deletion.preconditions.resource_version = None;
+        }
+        self.delete(&POD, namespace, name, &deletion, options)?;
+        Ok(())
+    }
 }
 
 fn check_binding(current: &Object, binding: &Value, node: &str) -> Result<(), Status> {
@@ -42,13 +90,13 @@ fn check_binding(current: &Object, binding: &Value, node: &str) -> Result<(), St
     let kind = text(binding, &["target", "kind"]);
     if node.is_empty() || !matches!(kind, "" | "Node") {
         return Err(Status::new(
-            crate::store::Reason::Invalid,
+            Reason::Invalid,
             format!("Binding \"{name}\" is invalid: target.name: Required value"),
         ));
     }
     let conflict = |cause: &str| {
         Status::new(
-            crate::store::Reason::Conflict,
+            Reason::Conflict,
             format!("Operation cannot be fulfilled on pods/binding \"{name}\": {cause}"),
         )
     };
@@ -71,64 +119,4 @@ fn check_binding(current: &Object, binding: &Value, node: &str) -> Result<(), St
         )));
     }
     Ok(())
-}
-
-/// Deletes a pod as `kubectl drain` asks for it. No disruption budget can refuse: the kind is not served.
-pub fn evict(
-    store: &mut Store,
-    namespace: &str,
-    name: &str,
-    eviction: &Value,
-    options: &WriteOptions,
-) -> Result<(), Status> {
-    let said = text(eviction, &["metadata", "name"]);
-    if !said.is_empty() && said != name {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-    }
-    let mut deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
-    let running = store
-        .find_warm(&POD, namespace, name)
-        .filter(|pod| pod.text(&["status", "phase"]) == "Running" && !pod.is_terminating());
-    if let Some(pod) = running {
-        delete::check_preconditions(&POD, &pod, &deletion)?;
-        let mut object = pod.value().clone();
-        let message = "Eviction API: evicting";
-        object["status"] =
-            condition::disrupted(&pod, "EvictionByEvictionAPI", message, options.now);
-        update::write(store, &POD, &pod, object, options)?;
-        // What was asked of the pod as it was holds no more of the one that says so.
-        deletion.preconditions.resource_version = None;
-    }
-    delete::delete(store, &POD, namespace, name, &deletion, options)?;
-    Ok(())
-}
-
-/// `Guaranteed` if every container's requests are its limits, for cpu and memory; `BestEffort` if there are none.
-pub fn qos_class(pod: &Value) -> &'static str {
-    let mut any = false;
-    let mut guaranteed = true;
-    for field in ["initContainers", "containers"] {
-        for container in pod["spec"][field].as_array().into_iter().flatten() {
-            for resource in ["cpu", "memory"] {
-                let request = quantity(&container["resources"]["requests"][resource]);
-                let limit = quantity(&container["resources"]["limits"][resource]);
-                any |= request.is_some() || limit.is_some();
-                guaranteed &= limit.is_some() && (request.is_none() || request == limit);
-            }
-        }
-    }
-    match (any, guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
-    }
-}
-
-/// A quantity that is set and not zero.
-fn quantity(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| {
-        text.trim_end_matches(|character: char| character.is_ascii_alphabetic())
-            .chars()
-            .any(|character| matches!(character, '1'..='9'))
-    })
 }

@@ -1,17 +1,18 @@
-//! What each kind's endpoints may and may not change (S9), beyond the rules of every kind.
+//! The fields that the endpoints of each kind may change (S9).
 
 use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
+use super::qos::qos_class;
 use crate::kind::{Kind, Strategy};
-use crate::store::text;
+use crate::value::text;
 
-/// Counts the template's changes; kept for DaemonSets that were made by an older API (C45).
+/// Counts the changes of the template; for DaemonSets that were created with an older API (C45).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-pub fn prepare_create(kind: &Kind, object: &mut Value) {
+pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
     match kind.strategy {
-        // A kubelet registers its node with status and all.
+        // A kubelet creates its node with a status.
         Strategy::Plain | Strategy::Node | Strategy::OnlyChecked => {}
         Strategy::Namespace => {
             object["status"] = json!({"phase": "Active"});
@@ -27,8 +28,7 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
         }
         Strategy::Pod => {
             object["metadata"]["generation"] = Value::from(1);
-            object["status"] =
-                json!({"phase": "Pending", "qosClass": super::pod::qos_class(object)});
+            object["status"] = json!({"phase": "Pending", "qosClass": qos_class(object)});
         }
         Strategy::DaemonSet => {
             object["metadata"]["generation"] = Value::from(1);
@@ -44,8 +44,8 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Through the main endpoint: the status stays, and spec changes are counted.
-pub fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
+/// An update through the main endpoint: restores the status and counts changes of the spec.
+pub(super) fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
     match kind.strategy {
         Strategy::Plain | Strategy::OnlyChecked => {
             if kind.has_status() {
@@ -75,8 +75,8 @@ pub fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
     }
 }
 
-/// Through the status endpoint: the spec stays.
-pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
+/// An update through the status endpoint: restores the spec.
+pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
     keep(object, current, "spec");
     match kind.strategy {
         Strategy::Pod => {
@@ -92,8 +92,8 @@ pub fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
     }
 }
 
-/// Whether the object may be named by a PUT that makes it, as upstream allows for a few kinds.
-pub fn allows_create_on_update(kind: &Kind) -> bool {
+/// Whether a PUT of an absent object creates it, as upstream allows for a few kinds.
+pub(super) fn allows_create_on_update(kind: &Kind) -> bool {
     matches!(
         (kind.group, kind.kind),
         ("coordination.k8s.io", "Lease")
@@ -102,14 +102,14 @@ pub fn allows_create_on_update(kind: &Kind) -> bool {
     )
 }
 
-/// Whether a PUT may leave the resourceVersion out, and overwrite whatever is there.
-pub fn allows_unconditional_update(kind: &Kind) -> bool {
+/// Whether a PUT without a resourceVersion overwrites the object.
+pub(super) fn allows_unconditional_update(kind: &Kind) -> bool {
     (kind.group, kind.kind) != ("coordination.k8s.io", "Lease")
 }
 
 fn keep(object: &mut Value, current: &Value, field: &str) {
     match current.get(field) {
-        // Most writers leave it as it is, and to compare costs less than to copy.
+        // Most writers don't change it, and a comparison is cheaper than a copy.
         Some(value) if object.get(field) == Some(value) => {}
         Some(value) => object[field] = value.clone(),
         None => {

@@ -1,72 +1,105 @@
-//! Replacing and patching objects, and their status (S5, S8, S9).
+//! Replacing and patching objects and their status (S5, S8, S9).
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Patch, delete, metadata, rules, served_as, stored_as, strategy};
+use super::write::write;
+use super::{Registry, check, metadata, strategy};
 use crate::kind::Kind;
-use crate::patch::PatchType;
-use crate::schema;
-use crate::store::{Action, Details, Object, Reason, Status, StatusCause, Store, WriteOptions};
+use crate::object::Object;
+use crate::patch::{self, PatchType};
+use crate::status::{Details, Reason, Status, StatusCause};
+use crate::store::{Store, WriteOptions, served_form};
+use crate::value::text;
+use crate::{defaults, schema, validation};
 
-/// Which part of an object a request may change.
+/// A patch request.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    /// The form of the patch.
+    pub patch_type: PatchType,
+    /// The patch document.
+    pub body: Value,
+    /// Whether the request is for the status subresource.
+    pub status: bool,
+    /// `None` unless the request asks for strict field validation; then the findings in the text
+    /// of the patch, such as duplicate fields. Strict validation refuses these and unknown fields.
+    pub strict: Option<Vec<String>>,
+}
+
+/// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
     Main,
     Status,
 }
 
-pub fn update(
-    store: &mut Store,
-    kind: &'static Kind,
-    namespace: &str,
-    name: &str,
-    object: Value,
-    options: &WriteOptions,
-) -> Result<Arc<Object>, Status> {
-    check_request(&object, kind, namespace, name)?;
-    let Some(current) = store.find_warm(kind, namespace, name) else {
-        if strategy::allows_create_on_update(kind) {
-            let mut object = object;
-            metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
-            return super::create(store, kind, namespace, object, options);
-        }
-        return Err(Status::not_found(kind, name));
-    };
-    require_resource_version(&object, kind, name)?;
-    replace(store, kind, Endpoint::Main, &current, object, options)
-}
+impl Registry {
+    /// Replaces an object through its main endpoint and returns it as it is served. For a few
+    /// kinds a replacement of an absent object creates it, as upstream.
+    ///
+    /// # Errors
+    /// 400 for an object that can't be decoded, 404 if there is no such object, 409 if its
+    /// resourceVersion or UID is another, 422 if the replacement is invalid.
+    pub fn update(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        check_request(&object, kind, namespace, name)?;
+        let Some(current) = self.store.find_with_tree(kind, namespace, name) else {
+            if strategy::allows_create_on_update(kind) {
+                metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
+                return self.create(kind, namespace, object, options);
+            }
+            return Err(Status::not_found(kind, name));
+        };
+        require_resource_version(&object, kind, name)?;
+        replace(&mut self.store, kind, Endpoint::Main, &current, object, options)
+    }
 
-pub fn update_status(
-    store: &mut Store,
-    kind: &'static Kind,
-    namespace: &str,
-    name: &str,
-    object: Value,
-    options: &WriteOptions,
-) -> Result<Arc<Object>, Status> {
-    check_request(&object, kind, namespace, name)?;
-    let current = existing(store, kind, namespace, name)?;
-    replace(store, kind, Endpoint::Status, &current, object, options)
-}
+    /// Replaces an object's status and returns the object as it is served.
+    ///
+    /// # Errors
+    /// Those of [`update`](Self::update).
+    pub fn update_status(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        check_request(&object, kind, namespace, name)?;
+        let current = existing(&self.store, kind, namespace, name)?;
+        replace(&mut self.store, kind, Endpoint::Status, &current, object, options)
+    }
 
-pub fn patch(
-    store: &mut Store,
-    kind: &'static Kind,
-    namespace: &str,
-    name: &str,
-    patch: &Patch,
-    options: &WriteOptions,
-) -> Result<Arc<Object>, Status> {
-    let current = existing(store, kind, namespace, name)?;
-    let served = served_as(kind, &current);
-    let object = crate::patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
-    decode_patched(patch, &object, &served, kind)?;
-    metadata::check_shape(&object)?;
-    check_patched(&object, &served, kind)?;
-    let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
-    replace(store, kind, endpoint, &current, object, options)
+    /// Applies a patch to an object or to its status, and returns the object as it is served (S5).
+    ///
+    /// # Errors
+    /// Those of [`update`](Self::update) and of [`patch::apply`].
+    pub fn patch(
+        &mut self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        patch: &Patch,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        let current = existing(&self.store, kind, namespace, name)?;
+        let served = served_form(kind, &current);
+        let object = patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
+        decode_patched(patch, &object, &served, kind)?;
+        metadata::check_shape(&object)?;
+        check_patched(&object, &served, kind)?;
+        let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
+        replace(&mut self.store, kind, endpoint, &current, object, options)
+    }
 }
 
 fn existing(
@@ -75,17 +108,17 @@ fn existing(
     namespace: &str,
     name: &str,
 ) -> Result<Arc<Object>, Status> {
-    store.find_warm(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
+    store.find_with_tree(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
 }
 
 fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
     metadata::check_shape(object)?;
-    rules::decode(kind, object)?;
+    check::decode(kind, object)?;
     metadata::check_name(object, name)?;
     metadata::check_namespace(object, kind, namespace)
 }
 
-/// What a patch made has to be the same object still.
+/// Refuses a patch that changes the identity of the object.
 fn check_patched(object: &Value, current: &Object, kind: &Kind) -> Result<(), Status> {
     for field in ["apiVersion", "kind"] {
         if object.get(field) != current.value().get(field) {
@@ -97,11 +130,12 @@ fn check_patched(object: &Value, current: &Object, kind: &Kind) -> Result<(), St
     }
     metadata::check_name(object, current.name())?;
     metadata::check_namespace(object, kind, current.namespace())?;
-    let uid = crate::store::text(object, &["metadata", "uid"]);
+    let uid = text(object, &["metadata", "uid"]);
     if uid.is_empty() || uid == current.uid() {
         return Ok(());
     }
-    // Controllers that patch with a UID tell by this that their object was replaced by another of its name.
+    // A controller that patches with a UID learns from this error that another object of the same
+    // name has replaced the one that it knows.
     let cause = StatusCause {
         reason: "FieldValueInvalid".to_string(),
         field: "metadata.uid".to_string(),
@@ -110,7 +144,8 @@ fn check_patched(object: &Value, current: &Object, kind: &Kind) -> Result<(), St
     Err(Status::invalid(kind, current.name(), vec![cause]))
 }
 
-/// Reads what a patch made as its kind; under strict validation as upstream's strict reader does.
+/// Checks that the patched object can be decoded as its kind, with upstream's strict decoder under
+/// strict validation.
 fn decode_patched(
     patch: &Patch,
     object: &Value,
@@ -133,10 +168,11 @@ fn decode_patched(
     Err(invalid_patch(patch, object, &format!("strict decoding error: {}", findings.join(", "))))
 }
 
-/// Upstream refuses it under no name, and quotes a strategic merge patch, or the object that another patch made.
+/// As upstream: the error has no object name, and quotes the patch if it is a strategic merge
+/// patch, else the patched object.
 fn invalid_patch(patch: &Patch, object: &Value, reason: &str) -> Status {
     let quoted = match patch.patch_type {
-        PatchType::StrategicMerge => crate::patch::go_text(&patch.body),
+        PatchType::StrategicMerge => patch::go_text(&patch.body),
         PatchType::Json | PatchType::Merge => object.to_string(),
     };
     let message = format!("Invalid value: {quoted:?}: {reason}");
@@ -153,7 +189,7 @@ fn invalid_patch(patch: &Patch, object: &Value, reason: &str) -> Status {
 }
 
 fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(), Status> {
-    let given = crate::store::text(object, &["metadata", "resourceVersion"]);
+    let given = text(object, &["metadata", "resourceVersion"]);
     if strategy::allows_unconditional_update(kind) || !given.is_empty() {
         return Ok(());
     }
@@ -165,7 +201,7 @@ fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(
     Err(Status::invalid(kind, name, vec![cause]))
 }
 
-/// The one way by which an object is replaced.
+/// The common path of updates and patches.
 fn replace(
     store: &mut Store,
     kind: &'static Kind,
@@ -174,40 +210,20 @@ fn replace(
     mut object: Value,
     options: &WriteOptions,
 ) -> Result<Arc<Object>, Status> {
-    let current = served_as(kind, stored);
+    let current = served_form(kind, stored);
     metadata::check_locks(&object, kind, &current)?;
     metadata::prepare_update(&mut object, kind, current.value());
-    rules::defaults(kind, &mut object);
+    defaults::apply(kind, &mut object);
     let causes = match endpoint {
         Endpoint::Main => {
             strategy::prepare_update(kind, &mut object, current.value());
-            rules::on_update(kind, &object, current.value())
+            validation::on_update(kind, &object, current.value())
         }
         Endpoint::Status => {
             strategy::prepare_status_update(kind, &mut object, current.value());
-            rules::on_status_update(kind, &object, current.value())
+            validation::on_status_update(kind, &object, current.value())
         }
     };
-    rules::check(kind, current.name(), causes)?;
+    check::refuse_invalid(kind, current.name(), causes)?;
     write(store, kind, stored, object, options)
-}
-
-/// Writes a replacement down: nothing if nothing changed, a deletion if that was all that the object was kept for.
-pub fn write(
-    store: &mut Store,
-    kind: &'static Kind,
-    stored: &Arc<Object>,
-    object: Value,
-    options: &WriteOptions,
-) -> Result<Arc<Object>, Status> {
-    let object = stored_as(kind, object);
-    if &object == stored.value() {
-        return Ok(served_as(kind, stored));
-    }
-    if options.dry_run {
-        return Ok(served_as(kind, &Arc::new(Object::new(object))));
-    }
-    let action = if delete::is_done(kind, &object) { Action::Deleted } else { Action::Modified };
-    let written = store.commit(kind, action, object);
-    Ok(served_as(kind, &written))
 }

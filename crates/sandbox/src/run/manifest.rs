@@ -1,77 +1,97 @@
-//! Applies manifests of many documents: what can be applied is, and each document that can't is
-//! told by its number, kind and name.
+//! Applies manifests with many documents. Errors name the document, kind and object, and don't
+//! prevent the others.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::api::shared::Shared;
+use crate::api::shared::SharedCluster;
 use crate::kind::{Kind, Strategy};
 use crate::patch::PatchType;
-use crate::registry::Patch;
+use crate::registry::{Patch, Registry};
 use crate::schema::{self, DecodeError};
-use crate::store::{Reason, Status, Store, WriteOptions};
+use crate::status::{Reason, Status};
+use crate::store::WriteOptions;
 
-/// What came of one object of a manifest.
+/// The result for an object of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// Counted from 1.
+pub struct AppliedObject {
+    /// The number of the document, starting at 1.
     pub document: usize,
-    /// `daemonset.apps/fluentd`, or as much as could be read of it.
+    /// The object, as far as it could be read: `daemonset.apps/fluentd`.
     pub object: String,
-    pub result: Result<Outcome, Refusal>,
+    /// Whether the object was applied.
+    pub result: Result<ApplyOutcome, ApplyError>,
 }
 
+/// The effect of applying an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApplyOutcome {
+    /// The object did not exist before.
     Created,
+    /// The object was changed.
     Configured,
+    /// The object had these values already.
     Unchanged,
 }
 
-/// Why an object was not applied.
+/// The reason that an object was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    #[error("is no YAML or JSON: {0}")]
+pub enum ApplyError {
+    /// The document is neither YAML nor JSON.
+    #[error("is neither YAML nor JSON: {0}")]
     Syntax(String),
+    /// A required field is missing.
     #[error("has no {0}")]
     Missing(&'static str),
+    /// The sandbox does not serve the kind.
     #[error("the sandbox does not serve the kind {kind} of {api_version}")]
-    NotServed { kind: String, api_version: String },
+    NotServed {
+        /// The kind in the manifest.
+        kind: String,
+        /// The API version in the manifest.
+        api_version: String,
+    },
+    /// The registry refused the object.
     #[error("{0}")]
     Refused(String),
+    /// The object is valid, but nothing in the sandbox acts on this resource.
     #[error("nothing in the sandbox acts on {0}")]
     OnlyChecked(&'static str),
 }
 
-impl fmt::Display for Applied {
+impl fmt::Display for AppliedObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Applied { document, object, result } = self;
+        let Self { document, object, result } = self;
         let object = if object.is_empty() { String::new() } else { format!(" {object}") };
         match result {
-            Ok(Outcome::Created) => write!(formatter, "document {document}:{object} created"),
-            Ok(Outcome::Configured) => write!(formatter, "document {document}:{object} configured"),
-            Ok(Outcome::Unchanged) => write!(formatter, "document {document}:{object} unchanged"),
-            Err(refusal @ (Refusal::Syntax(_) | Refusal::Missing(_))) => {
-                write!(formatter, "document {document}{object} {refusal}")
+            Ok(ApplyOutcome::Created) => write!(formatter, "document {document}:{object} created"),
+            Ok(ApplyOutcome::Configured) => {
+                write!(formatter, "document {document}:{object} configured")
             }
-            Err(refusal) => write!(formatter, "document {document}{object}: {refusal}"),
+            Ok(ApplyOutcome::Unchanged) => {
+                write!(formatter, "document {document}:{object} unchanged")
+            }
+            Err(error @ (ApplyError::Syntax(_) | ApplyError::Missing(_))) => {
+                write!(formatter, "document {document}{object} {error}")
+            }
+            Err(error) => write!(formatter, "document {document}{object}: {error}"),
         }
     }
 }
 
-/// Applies every document of `text`, in order, as `kubectl apply` would.
-pub fn apply(shared: &Shared, text: &str) -> Vec<Applied> {
+/// Applies all documents of `text` in order, as `kubectl apply` does.
+pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
         let document_number = index + 1;
         match crate::yaml::document::<Value>(document) {
             Err(error) => {
                 let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();
-                applied.push(Applied {
+                applied.push(AppliedObject {
                     document: document_number,
                     object: String::new(),
-                    result: Err(Refusal::Syntax(first_line)),
+                    result: Err(ApplyError::Syntax(first_line)),
                 });
             }
             Ok(Value::Null) => {}
@@ -81,7 +101,7 @@ pub fn apply(shared: &Shared, text: &str) -> Vec<Applied> {
     applied
 }
 
-/// The documents of a stream: a line that starts with `---` ends one.
+/// The documents of a stream, separated by lines that start with `---`.
 fn documents(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
@@ -101,7 +121,12 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-fn apply_value(shared: &Shared, document: usize, mut value: Value, applied: &mut Vec<Applied>) {
+fn apply_value(
+    shared: &SharedCluster,
+    document: usize,
+    mut value: Value,
+    applied: &mut Vec<AppliedObject>,
+) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     if let (true, Some(items)) = (is_list, value.get_mut("items").and_then(Value::as_array_mut)) {
         for item in std::mem::take(items) {
@@ -111,7 +136,7 @@ fn apply_value(shared: &Shared, document: usize, mut value: Value, applied: &mut
     }
     let object = describe(&value);
     let result = apply_object(shared, value);
-    applied.push(Applied { document, object, result });
+    applied.push(AppliedObject { document, object, result });
 }
 
 fn describe(value: &Value) -> String {
@@ -126,15 +151,15 @@ fn describe(value: &Value) -> String {
     }
 }
 
-fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
+fn apply_object(shared: &SharedCluster, value: Value) -> Result<ApplyOutcome, ApplyError> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let api_version = text(&value["apiVersion"]).ok_or(Refusal::Missing("apiVersion"))?;
-    let kind = text(&value["kind"]).ok_or(Refusal::Missing("kind"))?;
-    let name = text(&value["metadata"]["name"]).ok_or(Refusal::Missing("metadata.name"))?;
+    let api_version = text(&value["apiVersion"]).ok_or(ApplyError::Missing("apiVersion"))?;
+    let kind = text(&value["kind"]).ok_or(ApplyError::Missing("kind"))?;
+    let name = text(&value["metadata"]["name"]).ok_or(ApplyError::Missing("metadata.name"))?;
     let row = shared
         .read(|store| store.kinds().by_api_version(&api_version, &kind))
-        .ok_or(Refusal::NotServed { kind, api_version })?;
-    let refuse = |error: DecodeError| Refusal::Refused(error.to_string());
+        .ok_or(ApplyError::NotServed { kind, api_version })?;
+    let refuse = |error: DecodeError| ApplyError::Refused(error.to_string());
     schema::decode(row, &value).map_err(refuse)?;
     let unknown = schema::unknown_fields(row, &value);
     if !unknown.is_empty() {
@@ -145,29 +170,36 @@ fn apply_object(shared: &Shared, value: Value) -> Result<Outcome, Refusal> {
         (false, _) => String::new(),
     };
     if row.strategy == Strategy::OnlyChecked {
-        let check = |store: &mut Store, now| {
+        let check = |registry: &mut Registry, now| {
             let options = WriteOptions { dry_run: true, ..WriteOptions::at(now) };
-            store.create(row, &namespace, value, &options).map(drop)
+            registry.create(row, &namespace, value, &options).map(drop)
         };
-        shared.write(check).map_err(|status| Refusal::Refused(status.message.clone()))?;
-        return Err(Refusal::OnlyChecked(row.plural));
+        shared.write(check).map_err(|status| ApplyError::Refused(status.message.clone()))?;
+        return Err(ApplyError::OnlyChecked(row.plural));
     }
-    let written = shared.write(|store, now| {
-        create_or_patch(store, row, &namespace, &name, remembered(value), &WriteOptions::at(now))
+    let written = shared.write(|registry, now| {
+        create_or_patch(
+            registry,
+            row,
+            &namespace,
+            &name,
+            with_last_applied(value),
+            &WriteOptions::at(now),
+        )
     });
-    written.map_err(|status| Refusal::Refused(status.message.clone()))
+    written.map_err(|status| ApplyError::Refused(status.message.clone()))
 }
 
 fn create_or_patch(
-    store: &mut Store,
+    registry: &mut Registry,
     kind: &'static Kind,
     namespace: &str,
     name: &str,
     object: Value,
     options: &WriteOptions,
-) -> Result<Outcome, Status> {
-    match store.create(kind, namespace, object.clone(), options) {
-        Ok(_) => return Ok(Outcome::Created),
+) -> Result<ApplyOutcome, Status> {
+    match registry.create(kind, namespace, object.clone(), options) {
+        Ok(_) => return Ok(ApplyOutcome::Created),
         Err(status) if status.reason == Reason::AlreadyExists => {}
         Err(status) => return Err(status),
     }
@@ -175,14 +207,14 @@ fn create_or_patch(
         None => PatchType::StrategicMerge,
         Some(_) => PatchType::Merge,
     };
-    let before = store.get(kind, namespace, name)?.resource_version();
+    let before = registry.store().get(kind, namespace, name)?.resource_version();
     let patch = Patch { patch_type, body: object, status: false, strict: None };
-    let after = store.patch(kind, namespace, name, &patch, options)?.resource_version();
-    Ok(if before == after { Outcome::Unchanged } else { Outcome::Configured })
+    let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();
+    Ok(if before == after { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
 }
 
-/// With the annotation by which a later `kubectl apply` knows what this one set.
-fn remembered(mut object: Value) -> Value {
+/// Adds the annotation from which a later `kubectl apply` learns the fields that this one set.
+fn with_last_applied(mut object: Value) -> Value {
     const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let Some(metadata) = object["metadata"].as_object_mut() else { return object };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));

@@ -1,37 +1,37 @@
-//! What Go's converter says of a tree that is no value of its kind. The server reads what a strategic merge patch made by
-//! this converter, not by its JSON decoder, and the two have words of their own.
+//! Errors of Go's converter from untyped trees, which the server applies to the result of a
+//! strategic merge patch. Its messages differ from those of the JSON decoder.
 
 use serde_json::Value;
 
-use super::decode::{Place, check, go_type};
+use super::decode::{DecodePath, check, go_type};
 use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 
-/// Whether every value is of the type that its field has.
-pub fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
+/// Checks that every value has the type of its field.
+pub(crate) fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    visit(&root, object, &mut Place::default())
+    visit(&root, object, &mut DecodePath::default())
 }
 
-fn visit<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(), String> {
+fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Result<(), String> {
     match (shape, value) {
         (_, Value::Null) | (Shape::Any, _) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
-            place.structs.push(*id);
+            path.structs.push(*id);
             for (name, value) in fields {
                 let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
-                place.fields.push(name);
-                visit(&field.shape, value, place)?;
-                place.fields.pop();
+                path.fields.push(name);
+                visit(&field.shape, value, path)?;
+                path.fields.pop();
             }
-            place.structs.pop();
+            path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values().try_for_each(|value| visit(inner, value, place))
+            entries.values().try_for_each(|value| visit(inner, value, path))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter().try_for_each(|value| visit(inner, value, place))
+            items.iter().try_for_each(|value| visit(inner, value, path))
         }
         (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
         (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
@@ -39,19 +39,20 @@ fn visit<'a>(shape: &Shape, value: &'a Value, place: &mut Place<'a>) -> Result<(
         (Shape::Bytes, other) if !other.is_string() => {
             Err(format!("cannot restore slice from {}", go_kind(other)))
         }
-        // These have decoders of their own, which both use.
+        // These types have decoders that the converter uses as well.
         (Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time, _) => {
-            check(shape, value, place)
+            check(shape, value, path)
         }
         (Shape::Text | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
-            check(shape, value, place).map_err(|_| scalar(shape, value, place))
+            check(shape, value, path).map_err(|_| scalar(shape, value, path))
         }
     }
 }
 
-/// Go turns numbers into each other and into text, if asked; nothing else.
-fn scalar(shape: &Shape, value: &Value, place: &Place<'_>) -> String {
-    let (from, to) = (go_kind(value), go_type(shape, place));
+/// The error for a scalar. Go converts numbers to each other and to text on demand, and nothing
+/// else.
+fn scalar(shape: &Shape, value: &Value, path: &DecodePath<'_>) -> String {
+    let (from, to) = (go_kind(value), go_type(shape, path));
     match (shape, from) {
         (Shape::Text, "int64") | (Shape::Integer { .. } | Shape::Float, "int64" | "float64") => {
             format!("cannot convert {from} to {to}")
@@ -61,7 +62,7 @@ fn scalar(shape: &Shape, value: &Value, place: &Place<'_>) -> String {
     }
 }
 
-/// The kind of Go value that a value is read into.
+/// The Go kind of a decoded JSON value.
 fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -80,9 +81,10 @@ mod tests {
     use crate::kind::{DAEMON_SET, NODE};
     use serde_json::json;
 
-    /// S5, S8: values of a wrong type in a strategic merge patch, in the words of upstream's converter.
+    /// S5, S8: values of a wrong type in a strategic merge patch have the messages of upstream's
+    /// converter.
     #[test]
-    fn values_of_a_wrong_type_are_named_as_go_converts_them() {
+    fn values_of_a_wrong_type_have_the_messages_of_upstream() {
         for (spec, expected) in [
             (json!({"minReadySeconds": "x"}), "unrecognized type: int32"),
             (json!({"minReadySeconds": 1.5}), "cannot convert float64 to int32"),

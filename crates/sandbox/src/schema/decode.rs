@@ -1,4 +1,4 @@
-//! What Go's decoder says of an object: the first value of a wrong type, and the fields that no struct has.
+//! Errors of Go's decoder: the first value with a wrong type, and the unknown fields.
 
 use std::fmt::Write as _;
 
@@ -9,35 +9,41 @@ use crate::kind::Kind;
 use crate::value::json_type;
 use everynode_k8s::quantity::Quantity;
 
-/// A value that can't be read into the type of its kind; the server answers 400 with this text.
+/// An object that can't be decoded as its kind. The text is the message of the server's 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} in version {version:?} cannot be handled as a {kind}: {reason}")]
 pub struct DecodeError {
+    /// The kind.
     pub kind: String,
+    /// The version of the kind.
     pub version: String,
-    /// What Go's decoder says.
+    /// The message of Go's decoder.
     pub reason: String,
 }
 
 impl DecodeError {
-    fn new(kind: &Kind, reason: String) -> DecodeError {
-        DecodeError { kind: kind.kind.to_owned(), version: kind.version.to_owned(), reason }
+    fn new(kind: &Kind, reason: String) -> Self {
+        Self { kind: kind.kind.to_owned(), version: kind.version.to_owned(), reason }
     }
 
-    /// The error of `fieldValidation=Strict` for what is not as strict as it should be, such as `unknown field "spec.foo"`.
-    pub fn strict(kind: &Kind, wrong: &[String]) -> DecodeError {
-        DecodeError::new(kind, format!("strict decoding error: {}", wrong.join(", ")))
+    /// The error of strict field validation for findings such as `unknown field "spec.foo"`.
+    pub fn strict(kind: &Kind, wrong: &[String]) -> Self {
+        Self::new(kind, format!("strict decoding error: {}", wrong.join(", ")))
     }
 }
 
-/// Whether every value is of the type that its field has.
+/// Checks that every value has the type of its field.
+///
+/// # Errors
+///
+/// The first value with a wrong type.
 pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    let mut place = Place::default();
-    check(&root, object, &mut place).map_err(|reason| DecodeError::new(kind, reason))
+    let mut path = DecodePath::default();
+    check(&root, object, &mut path).map_err(|reason| DecodeError::new(kind, reason))
 }
 
-/// The fields that no struct has, as `unknown field "spec.template.spec.containers[0].imag"`, in order.
+/// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(root) = root_of(kind) {
@@ -46,8 +52,9 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     found
 }
 
-/// Those of an object that were not in it before: what is stored may hold fields that no struct has.
-pub fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
+/// The unknown fields of an object that it did not have before. A stored object can have unknown
+/// fields.
+pub(crate) fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
     let mut found = unknown_fields(kind, object);
     if !found.is_empty() {
         let known = unknown_fields(kind, before);
@@ -56,14 +63,14 @@ pub fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<St
     found
 }
 
-/// Where the decoder is: the innermost struct, and the names of the fields that lead there.
+/// The position of the decoder: the innermost structs and the names of the fields that lead there.
 #[derive(Default)]
-pub(super) struct Place<'a> {
+pub(super) struct DecodePath<'a> {
     pub structs: Vec<StructId>,
     pub fields: Vec<&'a str>,
 }
 
-impl Place<'_> {
+impl DecodePath<'_> {
     fn innermost(&self) -> Option<&'static str> {
         self.structs.last().map(|id| STRUCTS.get(*id).short_name())
     }
@@ -80,7 +87,7 @@ impl Place<'_> {
         }
     }
 
-    /// The Go type of a string field: some have named types.
+    /// The Go type of a string field, which may be a named type.
     fn text_type(&self) -> &'static str {
         match (self.innermost(), self.fields.last().copied()) {
             (Some("Container"), Some("imagePullPolicy")) => "v1.PullPolicy",
@@ -108,7 +115,7 @@ impl Place<'_> {
 pub(super) fn check<'a>(
     shape: &Shape,
     value: &'a Value,
-    place: &mut Place<'a>,
+    path: &mut DecodePath<'a>,
 ) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
@@ -119,23 +126,23 @@ pub(super) fn check<'a>(
         }
         (Shape::Text, Value::String(_)) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
-            place.structs.push(*id);
+            path.structs.push(*id);
             for (name, value) in fields {
                 let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
-                place.fields.push(name);
-                check(&field.shape, value, place)?;
-                place.fields.pop();
+                path.fields.push(name);
+                check(&field.shape, value, path)?;
+                path.fields.pop();
             }
-            place.structs.pop();
+            path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values().try_for_each(|value| check(inner, value, place))
+            entries.values().try_for_each(|value| check(inner, value, path))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter().try_for_each(|value| check(inner, value, place))
+            items.iter().try_for_each(|value| check(inner, value, path))
         }
-        (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, place),
+        (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, path),
         (Shape::Quantity, _) => quantity(value),
         (Shape::IntOrString, Value::String(_)) => Ok(()),
         (Shape::IntOrString, Value::Number(number)) => integer_or_string(number),
@@ -147,17 +154,17 @@ pub(super) fn check<'a>(
             Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
         }
         (Shape::Bytes, Value::String(text)) => base64(text),
-        (_, other) => Err(place.mismatch(json_type(other), &go_type(shape, place))),
+        (_, other) => Err(path.mismatch(json_type(other), &go_type(shape, path))),
     }
 }
 
-pub(super) fn go_type(shape: &Shape, place: &Place) -> String {
+pub(super) fn go_type(shape: &Shape, path: &DecodePath) -> String {
     match shape {
         Shape::Struct(id) => format!("v1.{}", STRUCTS.get(*id).short_name()),
         Shape::Map(inner) if **inner == Shape::Quantity => "v1.ResourceList".to_owned(),
-        Shape::Map(inner) => format!("map[string]{}", go_type(inner, place)),
-        Shape::List(inner) => format!("[]{}", go_type(inner, place)),
-        Shape::Text => place.text_type().to_owned(),
+        Shape::Map(inner) => format!("map[string]{}", go_type(inner, path)),
+        Shape::List(inner) => format!("[]{}", go_type(inner, path)),
+        Shape::Text => path.text_type().to_owned(),
         Shape::Integer { bits } => format!("int{bits}"),
         Shape::Float => "float64".to_owned(),
         Shape::Boolean => "bool".to_owned(),
@@ -169,7 +176,7 @@ pub(super) fn go_type(shape: &Shape, place: &Place) -> String {
     }
 }
 
-fn integer(bits: u8, number: &Number, place: &Place) -> Result<(), String> {
+fn integer(bits: u8, number: &Number, path: &DecodePath) -> Result<(), String> {
     let fits = match bits {
         32 => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
         _ => number.as_i64().is_some(),
@@ -177,7 +184,7 @@ fn integer(bits: u8, number: &Number, place: &Place) -> Result<(), String> {
     if fits {
         Ok(())
     } else {
-        Err(place.mismatch(&format!("number {number}"), &format!("int{bits}")))
+        Err(path.mismatch(&format!("number {number}"), &format!("int{bits}")))
     }
 }
 
@@ -200,7 +207,7 @@ fn time(text: &str) -> Result<(), String> {
     Err(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
 }
 
-/// Standard base64 with padding; line breaks don't count.
+/// Checks standard base64 with padding; line breaks are ignored.
 fn base64(text: &str) -> Result<(), String> {
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let mut digits = 0;

@@ -1,5 +1,5 @@
-//! The form in which Go writes an object back after it has read it: nulls, empty lists and maps and the zero values of plain
-//! fields are gone, quantities are canonical. Unknown fields stay; pruning them is the server's choice (`prune`).
+//! The form in which Go encodes an object: without nulls, empty lists and maps, and zero values of
+//! plain fields, and with canonical quantities. Unknown fields stay.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{STRUCTS, Shape, root_of};
 use crate::kind::Kind;
 use everynode_k8s::quantity::Quantity;
 
-/// Brings `object` into the form in which the server serves it, defaults aside.
+/// Converts `object` to the form in which the server returns it, without defaults.
 pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
     if let Some(root) = root_of(kind) {
         walk(&root, object);
@@ -21,7 +21,7 @@ fn walk(shape: &Shape, value: &mut Value) {
             fields.retain(|name, value| match known.fields.get(name) {
                 Some(field) => {
                     walk(&field.shape, value);
-                    !field.written.leaves_out(&field.shape, value)
+                    !field.encoded.omits(&field.shape, value)
                 }
                 None => true,
             });
@@ -46,44 +46,44 @@ fn canonical_quantity(value: &mut Value) {
     }
 }
 
-/// When Go writes a field.
+/// When Go's encoder writes a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum EncodeRule {
     Always,
     /// Unless it is null or an empty list or map: pointers, lists and maps with `omitempty`.
     IfPresent,
-    /// Unless it is the zero value, which can't be told from its absence: plain fields with `omitempty`.
+    /// Unless it is the zero value: plain fields with `omitempty`.
     IfNotZero,
 }
 
-impl Written {
-    pub(super) fn of(owner: &str, field: &str) -> Written {
+impl EncodeRule {
+    pub(super) fn of(owner: &str, field: &str) -> Self {
         match (owner, field) {
             ("ControllerRevision", "data")
             | ("PodSpec", "containers")
             | ("NodeSelector", "nodeSelectorTerms")
             | ("ClusterRole" | "Role", "rules")
-            | ("PolicyRule", "verbs") => Written::Always,
+            | ("PolicyRule", "verbs") => Self::Always,
             _ if PLAIN_FIELDS
                 .iter()
                 .any(|(name, fields)| *name == owner && fields.contains(&field)) =>
             {
-                Written::IfNotZero
+                Self::IfNotZero
             }
-            _ => Written::IfPresent,
+            _ => Self::IfPresent,
         }
     }
 
-    fn leaves_out(self, shape: &Shape, value: &Value) -> bool {
+    fn omits(self, shape: &Shape, value: &Value) -> bool {
         let zero = match value {
-            Value::Null => return self != Written::Always,
-            Value::Array(items) => return items.is_empty() && self != Written::Always,
+            Value::Null => return self != Self::Always,
+            Value::Array(items) => return items.is_empty() && self != Self::Always,
             Value::Object(entries) => return matches!(shape, Shape::Map(_)) && entries.is_empty(),
             Value::String(text) => text.is_empty(),
             Value::Bool(value) => !value,
             Value::Number(number) => number.as_i64() == Some(0),
         };
-        zero && self == Written::IfNotZero
+        zero && self == Self::IfNotZero
     }
 }
 

@@ -7,8 +7,11 @@ use serde_json::Value;
 
 use super::SelectorError;
 use crate::kind::{FieldLabels, Kind};
-use crate::store::{Object, Status, text};
+use crate::object::Object;
+use crate::status::Status;
+use crate::value::text;
 
+/// A field selector: fields that must or must not have a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -22,8 +25,12 @@ struct Term {
 }
 
 impl FieldSelector {
-    /// Reads terms divided by commas; in a value, `\`, `,` and `=` are written with a backslash before them.
-    pub fn parse(text: &str) -> Result<FieldSelector, SelectorError> {
+    /// Parses terms separated by commas. In values, `\`, `,` and `=` are escaped with a backslash.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a field selector; the message is upstream's.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split(text) {
             if part.is_empty() {
@@ -33,12 +40,12 @@ impl FieldSelector {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })??);
         }
-        Ok(FieldSelector { terms })
+        Ok(Self { terms })
     }
 
-    /// One term: the field has this value.
-    pub fn equals(field: &str, value: &str) -> FieldSelector {
-        FieldSelector {
+    /// A selector with one term: the field has this value.
+    pub fn equals(field: &str, value: &str) -> Self {
+        Self {
             terms: vec![Term {
                 field: field.to_string(),
                 value: value.to_string(),
@@ -47,11 +54,12 @@ impl FieldSelector {
         }
     }
 
+    /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The value that the field must have, if the selector says one.
+    /// The required value of a field, if there is one.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms
             .iter()
@@ -59,7 +67,11 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// Refuses fields that the kind does not select by, as upstream does.
+    /// Checks that the kind supports the fields of the selector.
+    ///
+    /// # Errors
+    ///
+    /// 400 for an unsupported field, with upstream's message.
     pub fn check(&self, kind: &Kind) -> Result<(), Status> {
         for Term { field, .. } in &self.terms {
             if matches!(field.as_str(), "metadata.name" | "metadata.namespace") {
@@ -69,13 +81,15 @@ impl FieldSelector {
                 FieldLabels::Listed(listed) if listed.contains(&field.as_str()) => continue,
                 FieldLabels::Listed(_) => format!("field label not supported: {field}"),
                 FieldLabels::Metadata => format!(
-                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \
+                     \"metadata.namespace\""
                 ),
             }));
         }
         Ok(())
     }
 
+    /// Whether an object matches.
     pub fn matches(&self, object: &Object) -> bool {
         self.terms.iter().all(|term| (field(object, &term.field) == term.value) != term.negated)
     }
@@ -98,7 +112,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// What a field of an object is, as text; absent ones are empty.
+/// The value of a field as text; empty if it is absent.
 fn field<'a>(object: &'a Object, name: &str) -> Cow<'a, str> {
     match name {
         "metadata.name" | "name" => object.name().into(),
@@ -130,7 +144,7 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, key| value.get(key))
 }
 
-/// Splits at commas that have no backslash before them.
+/// Splits at commas that are not escaped.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -150,7 +164,7 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// None if there is no operator.
+/// Parses a term; `None` if it has no operator.
 fn term(part: &str) -> Option<Result<Term, SelectorError>> {
     let (index, operator) = part.char_indices().find_map(|(index, _)| {
         ["!=", "==", "="]
@@ -202,12 +216,15 @@ mod tests {
 
     use super::*;
 
-    /// S6: fields are compared as text, absent ones as empty text; values are escaped with a backslash.
+    /// S6: fields are compared as text, absent ones as empty text; values are escaped with a
+    /// backslash.
     #[test]
     fn fields_are_compared_as_text() {
         let object = Object::new(json!({
-            "metadata": {"name": "a", "namespace": "n"}, "spec": {"nodeName": "x=y,z", "hostNetwork": true},
-            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]}, "reportingComponent": "kubelet",
+            "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"nodeName": "x=y,z", "hostNetwork": true},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]},
+            "reportingComponent": "kubelet",
         }));
         for (selector, expected) in [
             ("", true),
@@ -227,7 +244,7 @@ mod tests {
         }
     }
 
-    /// S6, S12: what does not parse, and a field that is not selected by, are refused in upstream's words.
+    /// S6, S12: malformed selectors and unsupported fields are refused with upstream's messages.
     #[test]
     fn bad_field_selectors_are_refused_in_upstreams_words() {
         for (selector, problem) in [
@@ -243,15 +260,20 @@ mod tests {
         let refused = |kind| unknown.check(kind).expect_err("it is unknown").message.clone();
         assert_eq!(
             refused(&crate::kind::DAEMON_SET),
-            "\"spec.color\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            "\"spec.color\" is not a known field selector: only \"metadata.name\", \
+             \"metadata.namespace\""
         );
         assert_eq!(refused(&crate::kind::POD), "field label not supported: spec.color");
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
-        /// S6, S12: no text makes the parser panic, and what it takes it takes again as it prints it.
+        /// S6, S12: no text makes the parser panic, and a printed selector parses to the same
+        /// selector.
         #[test]
         fn any_text_is_parsed_or_refused(text in r"[a-c=!,\\.é ]{0,24}|\PC{0,40}") {
             if let Ok(selector) = FieldSelector::parse(&text) {

@@ -4,42 +4,60 @@ use std::fmt;
 
 use super::SelectorError;
 
+/// A label selector: a list of requirements, all of which must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
+    /// The key of the label.
     pub key: String,
+    /// The operator with its values.
     pub operator: Operator,
 }
 
+/// The operator of a requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
+    /// The label has this value.
     Equals(String),
+    /// The label is absent or has another value.
     NotEquals(String),
+    /// The label has one of these values.
     In(Vec<String>),
+    /// The label is absent or has none of these values.
     NotIn(Vec<String>),
+    /// The label is present.
     Exists,
+    /// The label is absent.
     DoesNotExist,
+    /// The label is an integer greater than this one.
     GreaterThan(i64),
+    /// The label is an integer less than this one.
     LessThan(i64),
 }
 
 impl LabelSelector {
-    /// Reads what follows `labelSelector=`.
-    pub fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
+    /// Parses the value of the parameter `labelSelector`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a label selector; the message is upstream's.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut requirements = Parser::new(text).requirements()?;
         requirements.sort_by(|one, other| one.key.cmp(&other.key));
-        Ok(LabelSelector { requirements })
+        Ok(Self { requirements })
     }
 
+    /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether labels match; `label` finds the value of a key.
+    /// Whether labels match; `label` returns the value of a key.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements
             .iter()
@@ -50,14 +68,14 @@ impl LabelSelector {
 impl Operator {
     fn matches(&self, value: Option<&str>) -> bool {
         match self {
-            Operator::Equals(wanted) => value == Some(wanted),
-            Operator::NotEquals(unwanted) => value != Some(unwanted),
-            Operator::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
-            Operator::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan(limit) => number(value).is_some_and(|value| value > *limit),
-            Operator::LessThan(limit) => number(value).is_some_and(|value| value < *limit),
+            Self::Equals(wanted) => value == Some(wanted),
+            Self::NotEquals(unwanted) => value != Some(unwanted),
+            Self::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
+            Self::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::GreaterThan(limit) => number(value).is_some_and(|value| value > *limit),
+            Self::LessThan(limit) => number(value).is_some_and(|value| value < *limit),
         }
     }
 }
@@ -136,7 +154,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Parser<'a> {
+    fn new(text: &'a str) -> Self {
         Parser { tokens: tokens(text), position: 0 }
     }
 
@@ -233,7 +251,8 @@ impl<'a> Parser<'a> {
         let value = self.value(key)?;
         value.parse().map_err(|_| {
             SelectorError(format!(
-                "values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
+                "values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must \
+                 be an integer"
             ))
         })
     }
@@ -280,11 +299,11 @@ impl<'a> Parser<'a> {
     }
 }
 
-const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-                         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-                         validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
+    and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
+    used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
-/// A qualified name: `name`, or `dns.subdomain/name`.
+/// Checks a qualified name: `name` or `dns.subdomain/name`.
 fn check_key(key: &str) -> Result<(), SelectorError> {
     let invalid =
         |problem: String| SelectorError(format!("<nil>: Invalid value: \"{key}\": {problem}"));
@@ -293,9 +312,10 @@ fn check_key(key: &str) -> Result<(), SelectorError> {
             if !is_subdomain(prefix) {
                 return Err(invalid(format!(
                     "prefix part {}",
-                    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
-                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+                     characters, '-' or '.', and must start and end with an alphanumeric character \
+                     (e.g. 'example.com', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
                 )));
             }
             name
@@ -323,9 +343,10 @@ fn check_value(key: &str, index: usize, value: &str) -> Result<(), SelectorError
     }
     if !value.is_empty() && !is_name(value) {
         return Err(invalid(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
-             start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
-             for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
+             or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
+             'my_value',  or '12345', regex used for validation is \
+             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
         ));
     }
     Ok(())
@@ -369,7 +390,7 @@ mod tests {
         }
     }
 
-    /// S6: equality and set selectors; absent labels satisfy the negative operators.
+    /// S6: equality and set operators; absent labels match the negative operators.
     #[test]
     fn selectors_match_as_upstream_does() {
         check("", &[("", true), ("a=b", true)]);
@@ -388,7 +409,7 @@ mod tests {
         check("example.com/a=b", &[("example.com/a=b", true)]);
     }
 
-    /// S6, S12: what does not parse is refused in upstream's words.
+    /// S6, S12: malformed selectors are refused with upstream's messages.
     #[test]
     fn bad_selectors_are_refused_in_upstreams_words() {
         for (selector, problem) in [
@@ -408,8 +429,8 @@ mod tests {
             ("a=b c", "found 'c', expected: ',' or 'end of string'"),
             (
                 "a>b",
-                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value \
-             must be an integer",
+                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' \
+                 operators, the value must be an integer",
             ),
         ] {
             let error = LabelSelector::parse(selector).expect_err(selector);
@@ -422,12 +443,20 @@ mod tests {
         }
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    /// A regular expression of texts that resemble selectors, and of any text.
+    const HOSTILE_SELECTOR: &str =
+        concat!("[a-c=!<>(), /.\\-é\t]{0,24}|\\PC{0,40}|", "(a|in|notin|!| |,|\\(|\\)|=|b){0,12}");
 
-        /// S6, S12: no text makes the parser panic, and what it takes it takes again as it prints it.
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        /// S6, S12: no text makes the parser panic, and a printed selector parses to the same
+        /// selector.
         #[test]
-        fn any_text_is_parsed_or_refused(text in "[a-c=!<>(), /.\\-é\t]{0,24}|\\PC{0,40}|(a|in|notin|!| |,|\\(|\\)|=|b){0,12}") {
+        fn any_text_is_parsed_or_refused(text in HOSTILE_SELECTOR) {
             if let Ok(selector) = LabelSelector::parse(&text) {
                 let printed = selector.to_string();
                 prop_assert_eq!(LabelSelector::parse(&printed), Ok(selector), "{}", printed);

@@ -1,65 +1,75 @@
-//! Lists: selected, in pages over one consistent snapshot, at a resourceVersion that can be asked for (S6).
+//! Lists: selection, pages over a consistent snapshot, and older states (S6).
 //!
-//! A snapshot costs nothing to keep: an older state is the present one with the changes since then undone from the log.
+//! A snapshot needs no memory: an older state is the current one without the later changes in the
+//! log.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::event_form::served_form;
 use super::log::Expired;
-use super::object::Object;
-use super::status::Status;
 use super::table::Table;
 use crate::kind::{Kind, Strategy};
-use crate::registry;
+use crate::object::Object;
 use crate::selector::Selector;
+use crate::status::Status;
 
+/// The options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
+    /// The selection.
     pub selector: Selector,
-    /// Items per page; 0 for all.
+    /// Maximum number of items; 0 for all.
     pub limit: usize,
-    /// The token of the page before.
+    /// The token of the previous page.
     pub continue_token: Option<String>,
-    /// None and 0 mean any state; the store always has the newest.
+    /// /// `None` and 0 mean any state; the list then shows the newest.
     pub resource_version: Option<u64>,
+    /// How `resource_version` is matched.
     pub resource_version_match: Option<ResourceVersionMatch>,
 }
 
+/// The matching of a resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
+    /// Exactly that state.
     Exact,
+    /// That state or a newer one.
     NotOlderThan,
 }
 
+/// A list or a page of it.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The state that the list shows: a watch goes on from here.
+    /// The state that the list shows; a watch can start from it.
     pub resource_version: u64,
+    /// The selected objects, ordered by key.
     pub items: Vec<Arc<Object>>,
-    /// For the next page; None on the last one.
+    /// The token of the next page; `None` on the last one.
     pub continue_token: Option<String>,
-    /// How many follow; None where a selector makes that costly, as upstream.
+    /// The number of further items; as upstream, `None` with a selector, which would make it
+    /// costly.
     pub remaining_item_count: Option<usize>,
 }
 
-/// Which state, and from which key on.
+/// A state, and the key after which a page starts.
 struct Position {
     resource_version: u64,
     after: Option<String>,
 }
 
-/// A page of `table` as `options` ask for it; `current` is the store's resourceVersion.
-pub fn list(
+/// A page of `table`; `current` is the store's resourceVersion.
+pub(super) fn list(
     kind: &'static Kind,
     table: &Table,
     options: &ListOptions,
     current: u64,
 ) -> Result<List, Status> {
     let position = position(options, current)?;
-    let overrides = overrides(table, &position, current)?;
+    let past_states = past_states(table, &position, current)?;
     let mut page = Page::new(kind, options);
-    let objects = merge(table, options, &position, &overrides);
+    let objects = merge(table, options, &position, &past_states);
     for (key, object) in objects {
         if !page.add(key, object) {
             break;
@@ -70,56 +80,56 @@ pub fn list(
 
 fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
     if let Some(token) = &options.continue_token {
-        if options.resource_version.is_some_and(|asked| asked != 0) {
+        if options.resource_version.is_some_and(|requested| requested != 0) {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
         return decode(token, current);
     }
-    let asked = options.resource_version.unwrap_or(0);
-    if asked > current {
-        return Err(Status::too_large_resource_version(asked, current));
+    let requested = options.resource_version.unwrap_or(0);
+    if requested > current {
+        return Err(Status::too_large_resource_version(requested, current));
     }
     let exact = match options.resource_version_match {
         Some(ResourceVersionMatch::Exact) => true,
         Some(ResourceVersionMatch::NotOlderThan) => false,
-        // As upstream: a page at a resourceVersion is a page of exactly that state.
-        None => options.limit > 0 && asked > 0,
+        // As upstream: a page with a resourceVersion shows exactly that state.
+        None => options.limit > 0 && requested > 0,
     };
-    Ok(Position { resource_version: if exact { asked } else { current }, after: None })
+    Ok(Position { resource_version: if exact { requested } else { current }, after: None })
 }
 
-/// The objects that are different now from what they were at the position: key to the state then.
-type Overrides = BTreeMap<String, Option<Arc<Object>>>;
+/// The former state of each object that has changed since the position; `None` if it did not exist.
+type PastStates = BTreeMap<String, Option<Arc<Object>>>;
 
-fn overrides(table: &Table, position: &Position, current: u64) -> Result<Overrides, Status> {
-    let mut overrides = Overrides::new();
+fn past_states(table: &Table, position: &Position, current: u64) -> Result<PastStates, Status> {
+    let mut past_states = PastStates::new();
     if position.resource_version >= current {
-        return Ok(overrides);
+        return Ok(past_states);
     }
     let expired = |_: Expired| match &position.after {
         Some(key) => Status::expired(INCONSISTENT).with_continue_token(encode(LATEST, key)),
         None => Status::expired("The resourceVersion for the provided list is too old."),
     };
     for change in table.log.after(position.resource_version).map_err(expired)? {
-        overrides
+        past_states
             .entry(super::table::key(change.object.namespace(), change.object.name()))
             .or_insert_with(|| change.previous.clone());
     }
-    Ok(overrides)
+    Ok(past_states)
 }
 
-/// The state at the position: the present one, with the overrides laid over it, in the order of the keys.
+/// The objects at the position, ordered by key: the current ones, replaced by their past states.
 fn merge<'a>(
     table: &'a Table,
     options: &'a ListOptions,
     position: &'a Position,
-    overrides: &'a Overrides,
+    past_states: &'a PastStates,
 ) -> Box<dyn Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a> {
     let namespace = options.selector.namespace.as_deref();
     let after = position.after.as_deref();
-    if overrides.is_empty() {
+    if past_states.is_empty() {
         if let Some(node) = options.selector.fields.exact("spec.nodeName")
             && table.kind().strategy == Strategy::Pod
             && !node.is_empty()
@@ -132,25 +142,25 @@ fn merge<'a>(
     }
     let present = table.range(namespace, after).map(|(key, object)| (key.as_str(), object));
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let former = overrides.range::<str, _>((start, Bound::Unbounded));
-    Box::new(overlay(present, former.map(|(key, state)| (key.as_str(), state.as_ref()))))
+    let past = past_states.range::<str, _>((start, Bound::Unbounded));
+    Box::new(overlay(present, past.map(|(key, state)| (key.as_str(), state.as_ref()))))
 }
 
-/// Both in the order of their keys; where both have a key, what it was counts, even if that was nothing. Lazy: a page
-/// costs what it shows, however many objects there are.
+/// Merges two sequences ordered by key. If both have a key, the past state counts, even if it is
+/// empty. Lazy, so that a page costs only what it shows.
 fn overlay<'a>(
     present: impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a,
-    former: impl Iterator<Item = (&'a str, Option<&'a Arc<Object>>)> + 'a,
+    past: impl Iterator<Item = (&'a str, Option<&'a Arc<Object>>)> + 'a,
 ) -> impl Iterator<Item = (&'a str, &'a Arc<Object>)> + 'a {
-    let (mut present, mut former) = (present.peekable(), former.peekable());
+    let (mut present, mut past) = (present.peekable(), past.peekable());
     std::iter::from_fn(move || {
         loop {
-            let Some((key, _)) = former.peek() else { return present.next() };
+            let Some((key, _)) = past.peek() else { return present.next() };
             if let Some(unchanged) = present.next_if(|(other, _)| other < key) {
                 return Some(unchanged);
             }
             present.next_if(|(other, _)| other == key);
-            if let Some((key, Some(object))) = former.next() {
+            if let Some((key, Some(object))) = past.next() {
                 return Some((key, object));
             }
         }
@@ -162,28 +172,29 @@ struct Page<'a> {
     options: &'a ListOptions,
     items: Vec<Arc<Object>>,
     last_key: String,
-    more: usize,
+    remaining: usize,
 }
 
 impl<'a> Page<'a> {
-    fn new(kind: &'static Kind, options: &'a ListOptions) -> Page<'a> {
-        Page { kind, options, items: Vec::new(), last_key: String::new(), more: 0 }
+    fn new(kind: &'static Kind, options: &'a ListOptions) -> Self {
+        Page { kind, options, items: Vec::new(), last_key: String::new(), remaining: 0 }
     }
 
-    /// False once nothing that follows can matter.
+    /// Adds an object if it is selected. Returns false once further objects don't matter.
     fn add(&mut self, key: &str, object: &Arc<Object>) -> bool {
         let is_full = self.options.limit > 0 && self.items.len() == self.options.limit;
-        // How many follow is told only where nothing is selected; to count them, none has to be looked at.
+        // The number of further items is reported only without a selector, so these need not be
+        // read.
         if is_full && !self.options.selector.selects() {
-            self.more += 1;
+            self.remaining += 1;
             return true;
         }
-        let object = registry::served_as(self.kind, object);
+        let object = served_form(self.kind, object);
         if !self.options.selector.matches(&object) {
             return true;
         }
         if is_full {
-            self.more += 1;
+            self.remaining += 1;
             return false;
         }
         self.last_key.clear();
@@ -193,25 +204,28 @@ impl<'a> Page<'a> {
     }
 
     fn finish(self, resource_version: u64) -> List {
-        let more = self.more > 0;
+        let remaining = self.remaining > 0;
         List {
             resource_version,
             items: self.items,
-            continue_token: more.then(|| encode(&resource_version.to_string(), &self.last_key)),
-            remaining_item_count: (more && !self.options.selector.selects()).then_some(self.more),
+            continue_token: remaining
+                .then(|| encode(&resource_version.to_string(), &self.last_key)),
+            remaining_item_count: (remaining && !self.options.selector.selects())
+                .then_some(self.remaining),
         }
     }
 }
 
-/// In a token in place of a resourceVersion: to go on with the state as it is then.
+/// Stands for the newest state in the token of an inconsistent continuation.
 const LATEST: &str = "-1";
 
-const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
-     the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
-     Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
-     deleted between the time the first chunk was returned and now may show up in the list.";
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent \
+    list result. You can start a new list without the continue parameter, or use the continue \
+    token in this response to retrieve the remainder of the results. Continuing with the provided \
+    token results in an inconsistent list - objects that were created, modified, or deleted \
+    between the time the first chunk was returned and now may show up in the list.";
 
-/// Tokens are opaque to clients: hexadecimal digits of `RESOURCE_VERSION KEY`.
+/// A token is `RESOURCE_VERSION KEY` in hexadecimal, which clients must not interpret.
 fn encode(resource_version: &str, key: &str) -> String {
     format!("{resource_version} {key}").bytes().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,57 +1,66 @@
-//! The bounded change log of one kind, shared by everyone who watches it (S7).
+//! The bounded change log of one kind, shared by all watchers (S7).
 //!
-//! A watcher is only a number: the resourceVersion that it has seen. It can't slow a write, and what it costs is what it
-//! reads; one that falls behind the window gets [`Expired`] and lists again.
+//! The state of a watcher is the resourceVersion up to which it has read. So watchers never delay
+//! writes, and they cost what they read. A watcher that falls behind the window gets [`Expired`]
+//! and lists again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::object::Object;
+use crate::object::Object;
 
-/// One write.
+/// A write.
 #[derive(Debug)]
 pub struct Change {
+    /// The resourceVersion of the write.
     pub resource_version: u64,
+    /// The type of the write.
     pub action: Action,
-    /// The state after the write; of a deletion the last state, with the deletion's resourceVersion.
+    /// The state after the write; for a deletion the last state with the deletion's
+    /// resourceVersion.
     pub object: Arc<Object>,
-    /// The state before the write.
+    /// The state before the write; `None` for a creation.
     pub previous: Option<Arc<Object>>,
 }
 
+/// The type of a write or of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// The object was created, or starts to match.
     Added,
+    /// The object was changed.
     Modified,
+    /// The object was deleted, or no longer matches.
     Deleted,
 }
 
-/// The resourceVersion asked for lies before the window.
+/// The log does not go back to the requested resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too old resource version: {asked} ({oldest})")]
+#[error("too old resource version: {requested} ({oldest})")]
 pub struct Expired {
-    pub asked: u64,
-    /// The oldest resourceVersion that one can still start from.
+    /// The requested resourceVersion.
+    pub requested: u64,
+    /// The oldest resourceVersion from which the log can be read.
     pub oldest: u64,
 }
 
 #[derive(Debug)]
-pub struct Log {
+pub(super) struct ChangeLog {
     changes: VecDeque<Arc<Change>>,
     capacity: usize,
-    /// One can start from this resourceVersion or a later one.
+    /// The oldest resourceVersion from which the log can be read.
     oldest: u64,
 }
 
-impl Log {
+impl ChangeLog {
     /// # Panics
     /// If `capacity` is 0.
-    pub fn new(capacity: usize) -> Log {
+    pub(super) fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a log keeps at least one change");
-        Log { changes: VecDeque::new(), capacity, oldest: 0 }
+        Self { changes: VecDeque::new(), capacity, oldest: 0 }
     }
 
-    pub fn push(&mut self, change: Arc<Change>) {
+    pub(super) fn push(&mut self, change: Arc<Change>) {
         debug_assert!(
             self.changes.back().is_none_or(|last| last.resource_version < change.resource_version),
             "resourceVersions grow"
@@ -62,56 +71,62 @@ impl Log {
         self.changes.push_back(change);
     }
 
-    /// That of the last change, be it kept or forgotten.
-    pub fn newest(&self) -> u64 {
+    /// The resourceVersion of the last change, even if it was dropped.
+    pub(super) fn newest(&self) -> u64 {
         self.changes.back().map_or(self.oldest, |change| change.resource_version)
     }
 
     /// At most `limit` changes after `resource_version`, oldest first.
-    pub fn since(&self, resource_version: u64, limit: usize) -> Result<Vec<Arc<Change>>, Expired> {
+    pub(super) fn since(
+        &self,
+        resource_version: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Change>>, Expired> {
         Ok(self.after(resource_version)?.take(limit).cloned().collect())
     }
 
     /// All changes after `resource_version`, oldest first.
-    pub fn after(
+    pub(super) fn after(
         &self,
         resource_version: u64,
     ) -> Result<impl Iterator<Item = &Arc<Change>>, Expired> {
         if resource_version < self.oldest {
-            return Err(Expired { asked: resource_version, oldest: self.oldest });
+            return Err(Expired { requested: resource_version, oldest: self.oldest });
         }
         let start =
             self.changes.partition_point(|change| change.resource_version <= resource_version);
         Ok(self.changes.range(start..))
     }
 
-    /// Forgets all changes up to and with `resource_version`.
-    pub fn compact(&mut self, resource_version: u64) {
+    /// Removes all changes up to and including `resource_version`.
+    pub(super) fn compact(&mut self, resource_version: u64) {
         while self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
         {
             self.drop_first();
         }
     }
 
-    /// Keeps the change that is `age` changes old as bytes alone. Returns its object so kept, for the table to share.
-    pub fn cool(&mut self, age: usize) -> Option<Arc<Object>> {
+    /// Drops the trees of the change that is `age` changes old. Returns its object, so that the
+    /// table can share it.
+    pub(super) fn drop_tree(&mut self, age: usize) -> Option<Arc<Object>> {
         let index = self.changes.len().checked_sub(age + 1)?;
         let change = self.changes.get_mut(index)?;
-        let cold = |object: &Arc<Object>| object.cold().map_or_else(|| object.clone(), Arc::new);
-        let object = cold(&change.object);
+        let bare =
+            |object: &Arc<Object>| object.without_tree().map_or_else(|| object.clone(), Arc::new);
+        let object = bare(&change.object);
         let previous = change.previous.as_ref();
         *change = Arc::new(Change {
             resource_version: change.resource_version,
             action: change.action,
             previous: previous
-                .map(|object| if object.is_hot() { cold(object) } else { object.clone() }),
+                .map(|object| if object.has_tree() { bare(object) } else { object.clone() }),
             object: object.clone(),
         });
         Some(object)
     }
 
-    /// The resourceVersion of the change that is `age` changes old; 0 if there are not so many.
-    pub fn hot_since(&self, age: usize) -> u64 {
+    /// The resourceVersion of the change that is `age` changes old; 0 if the log is shorter.
+    pub(super) fn tree_since(&self, age: usize) -> u64 {
         let index = self.changes.len().checked_sub(age + 1);
         index.and_then(|index| self.changes.get(index)).map_or(0, |change| change.resource_version)
     }

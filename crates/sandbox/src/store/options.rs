@@ -1,87 +1,104 @@
-//! What callers pass to the store beside objects, and what deletions answer.
+//! The options of the store and of writes, and the result of deletions.
 
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
-use super::object::Object;
-use super::status::{Details, Status};
 use crate::kind::Kind;
+use crate::object::Object;
+use crate::status::{Details, Reason, Status};
 
-/// How a store is set up.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// All names and UIDs follow from it (S24).
+    /// The seed of generated names and UIDs (S24).
     pub seed: u64,
-    /// Changes kept per kind: a watcher that falls further behind lists again.
+    /// The number of changes that are kept for each kind.
     pub window: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 0, window: 20_000 }
+        Self { seed: 0, window: 20_000 }
     }
 }
 
-/// What goes with every write.
+/// The options of a write.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
+    /// The time of the write.
     pub now: Timestamp,
-    /// `dryRun=All`: everything but the write itself.
+    /// `dryRun=All`: do everything except for the write itself.
     pub dry_run: bool,
 }
 
 impl WriteOptions {
-    pub fn at(now: Timestamp) -> WriteOptions {
-        WriteOptions { now, dry_run: false }
+    /// A write at a time that is not a dry run.
+    pub fn at(now: Timestamp) -> Self {
+        Self { now, dry_run: false }
     }
 }
 
-/// `metav1.DeleteOptions`; http reads them from the body or the query.
+/// `metav1.DeleteOptions`.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
+    /// The grace period of a pod; by default that in its spec.
     pub grace_period_seconds: Option<i64>,
+    /// Conditions that the object must meet.
     pub preconditions: Preconditions,
+    /// The treatment of dependents; by default background deletion.
     pub propagation_policy: Option<PropagationPolicy>,
 }
 
+/// Conditions of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
+    /// The required UID.
     pub uid: Option<String>,
+    /// The required resourceVersion.
     pub resource_version: Option<String>,
 }
 
+/// `metav1.DeletionPropagation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropagationPolicy {
+    /// Keep the dependents, without their references to the owner.
     Orphan,
+    /// Delete the owner first.
     Background,
+    /// Delete the blocking dependents first.
     Foreground,
 }
 
 impl DeleteOptions {
-    /// Without delay.
-    pub fn now() -> DeleteOptions {
-        DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() }
+    /// A deletion without a grace period.
+    pub fn now() -> Self {
+        Self { grace_period_seconds: Some(0), ..Self::default() }
     }
 
-    /// Only the object with this UID.
-    pub fn with_uid(mut self, uid: &str) -> DeleteOptions {
+    /// Restricts the deletion to the object with this UID.
+    pub fn with_uid(mut self, uid: &str) -> Self {
         self.preconditions.uid = Some(uid.to_string());
         self
     }
 
     /// Reads a `DeleteOptions` body.
-    pub fn parse(body: &Value) -> Result<DeleteOptions, Status> {
+    ///
+    /// # Errors
+    ///
+    /// 400 or 422 for an invalid value.
+    pub fn parse(body: &Value) -> Result<Self, Status> {
         let propagation_policy = propagation_policy(body)?;
         let text = |key: &str| body["preconditions"][key].as_str().map(str::to_string);
         let grace = &body["gracePeriodSeconds"];
         if !grace.is_null() && !grace.is_i64() {
             return Err(Status::bad_request(format!(
-                "json: cannot unmarshal {grace} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+                "json: cannot unmarshal {grace} into Go struct field \
+                 DeleteOptions.gracePeriodSeconds of type int64"
             )));
         }
-        Ok(DeleteOptions {
+        Ok(Self {
             grace_period_seconds: grace.as_i64(),
             preconditions: Preconditions {
                 uid: text("uid"),
@@ -95,7 +112,7 @@ impl DeleteOptions {
 fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status> {
     let invalid = |field: &str, message: String| {
         Status::new(
-            super::Reason::Invalid,
+            Reason::Invalid,
             format!("DeleteOptions.meta.k8s.io \"\" is invalid: {field}: {message}"),
         )
     };
@@ -105,8 +122,8 @@ fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status>
             invalid(
                 "propagationPolicy",
                 format!(
-                    "Unsupported value: \"{name}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \
-                     \"nil\""
+                    "Unsupported value: \"{name}\": supported values: \"Foreground\", \
+                     \"Background\", \"Orphan\", \"nil\""
                 ),
             )
         })?),
@@ -126,38 +143,41 @@ fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status>
 }
 
 impl PropagationPolicy {
-    pub fn parse(name: &str) -> Option<PropagationPolicy> {
+    /// The policy with a name.
+    pub fn parse(name: &str) -> Option<Self> {
         match name {
-            "Orphan" => Some(PropagationPolicy::Orphan),
-            "Background" => Some(PropagationPolicy::Background),
-            "Foreground" => Some(PropagationPolicy::Foreground),
+            "Orphan" => Some(Self::Orphan),
+            "Background" => Some(Self::Background),
+            "Foreground" => Some(Self::Foreground),
             _ => None,
         }
     }
 }
 
-/// What a deletion came to.
+/// The result of a deletion.
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// It is gone; this was its last state.
+    /// The object is gone; this is its last state.
     Gone(Arc<Object>),
-    /// It is marked, and goes when its finalizers or its grace period are done.
+    /// The object is marked as being deleted, until its grace period and its finalizers are over.
     Pending(Arc<Object>),
 }
 
 impl Deleted {
+    /// The object after the deletion.
     pub fn object(&self) -> &Arc<Object> {
         match self {
-            Deleted::Gone(object) | Deleted::Pending(object) => object,
+            Self::Gone(object) | Self::Pending(object) => object,
         }
     }
 
-    /// The body of the response: the object, or `Success` for one that is gone, where upstream does not return it.
+    /// The response body: the object, or `Success` for a completed deletion of a kind for which
+    /// upstream returns no object.
     pub fn response(&self, kind: &Kind) -> Value {
         match self {
-            Deleted::Pending(object) => object.value().clone(),
-            Deleted::Gone(object) if kind.returns_deleted_object() => object.value().clone(),
-            Deleted::Gone(object) => json!({
+            Self::Pending(object) => object.value().clone(),
+            Self::Gone(object) if kind.returns_deleted_object() => object.value().clone(),
+            Self::Gone(object) => json!({
                 "kind": "Status",
                 "apiVersion": "v1",
                 "metadata": {},

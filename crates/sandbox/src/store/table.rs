@@ -1,63 +1,63 @@
-//! The objects of one kind, in the order of their keys, with the indexes that save scans.
+//! The objects of one kind, ordered by key, with indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::log::{Action, Change, Log};
-use super::object::Object;
+use super::log::{Action, Change, ChangeLog};
 use crate::kind::{Kind, Strategy};
+use crate::object::Object;
 
-/// How many changes back an object keeps its tree: those who follow the log read it while it is hot.
-pub const HOT_CHANGES: usize = 1_000;
+/// Number of latest changes whose objects keep their trees, for the readers of the log.
+pub(crate) const TREE_CHANGES: usize = 1_000;
 
 #[derive(Debug)]
-pub struct Table {
+pub(super) struct Table {
     kind: &'static Kind,
     objects: BTreeMap<String, Arc<Object>>,
-    /// Keys of pods by the node that they are bound to; empty for other kinds.
+    /// Keys of pods by their node; empty for other kinds.
     by_node: BTreeMap<String, BTreeSet<String>>,
-    pub log: Log,
-    /// Where the sweep for trees that readers made again goes on.
+    pub log: ChangeLog,
+    /// The position of the sweep for trees that readers have parsed again.
     sweep: String,
 }
 
-/// `NAMESPACE/NAME`, or `NAME` of a cluster-scoped object: the order of lists, as etcd has it.
-pub fn key(namespace: &str, name: &str) -> String {
+/// `NAMESPACE/NAME`, or `NAME` for a cluster-scoped object: the order of lists, as in etcd.
+pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") }
 }
 
 impl Table {
-    pub fn new(kind: &'static Kind, capacity: usize) -> Table {
-        Table {
+    pub(super) fn new(kind: &'static Kind, capacity: usize) -> Self {
+        Self {
             kind,
             objects: BTreeMap::new(),
             by_node: BTreeMap::new(),
-            log: Log::new(capacity),
+            log: ChangeLog::new(capacity),
             sweep: String::new(),
         }
     }
 
-    pub fn kind(&self) -> &'static Kind {
+    pub(super) fn kind(&self) -> &'static Kind {
         self.kind
     }
 
-    /// Whether objects of this kind are kept here, in whichever version they are served.
-    pub fn holds(&self, kind: &'static Kind) -> bool {
+    /// Whether the table has the objects of this kind, in any version.
+    pub(super) fn stores(&self, kind: &'static Kind) -> bool {
         let stored = kind.storage();
         self.kind.kind == stored.kind && self.kind.group == stored.group
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    pub fn find(&self, key: &str) -> Option<&Arc<Object>> {
+    pub(super) fn find(&self, key: &str) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
-    /// The objects of a namespace (None: of all), from the first key after `after`.
-    pub fn range(
+    /// The objects of a namespace, or of all for `None`, after the key `after`.
+    pub(super) fn range(
         &self,
         namespace: Option<&str>,
         after: Option<&str>,
@@ -73,13 +73,13 @@ impl Table {
         })
     }
 
-    /// The pods bound to a node, in the order of their keys.
-    pub fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
+    /// The pods that are bound to a node, ordered by key.
+    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
         self.by_node.get(node).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }
 
-    /// Writes a change down: the object, the indexes, the log.
-    pub fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
+    /// Stores a change in the objects, the indexes and the log.
+    pub(super) fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
         let previous = match action {
             Action::Added | Action::Modified => self.objects.insert(key.clone(), object.clone()),
             Action::Deleted => self.objects.remove(&key),
@@ -91,31 +91,32 @@ impl Table {
             object,
             previous,
         }));
-        self.cool();
+        self.drop_trees();
     }
 
-    /// Gives back the memory of one object that has not been written for a while, and of one that was read since.
-    fn cool(&mut self) {
-        if let Some(cold) = self.log.cool(HOT_CHANGES) {
-            let key = key(cold.namespace(), cold.name());
+    /// Drops the tree of one object that was not written for a while, and of one that was read
+    /// since then.
+    fn drop_trees(&mut self) {
+        if let Some(bare) = self.log.drop_tree(TREE_CHANGES) {
+            let key = key(bare.namespace(), bare.name());
             if let Some(object) = self.objects.get_mut(&key)
-                && object.resource_version() == cold.resource_version()
+                && object.resource_version() == bare.resource_version()
             {
-                *object = cold;
+                *object = bare;
             }
         }
-        let newest = self.log.hot_since(HOT_CHANGES);
+        let newest = self.log.tree_since(TREE_CHANGES);
         let start = (Bound::Excluded(self.sweep.as_str()), Bound::Unbounded);
         let Some((key, object)) = self.objects.range_mut::<str, _>(start).next() else {
             self.sweep.clear();
             return;
         };
         self.sweep.clone_from(key);
-        if object.is_hot()
+        if object.has_tree()
             && object.resource_version() < newest
-            && let Some(cold) = object.cold()
+            && let Some(bare) = object.without_tree()
         {
-            *object = Arc::new(cold);
+            *object = Arc::new(bare);
         }
     }
 

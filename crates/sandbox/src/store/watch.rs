@@ -1,22 +1,25 @@
-//! What a change means to one watcher, given what it selects (S7).
+//! The watch event of a change for a watcher's selection (S7).
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::log::{Action, Change};
-use super::object::Object;
+use crate::object::Object;
 use crate::selector::Selector;
 
-/// One event of a watch; `action` is what the watcher is told, which depends on its selector.
+/// An event of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchEvent {
+    /// The type of the event, which depends on the selection.
     pub action: Action,
+    /// The object of the event.
     pub object: Arc<Object>,
 }
 
-/// None if the change does not concern the watcher. An object that stops matching is Deleted (in the last state that
-/// matched, with the change's resourceVersion), one that starts to match is Added.
+/// The event of a change; `None` if the watcher does not select the object. An object that stops
+/// matching is Deleted, in its last matching state with the resourceVersion of the change; one that
+/// starts to match is Added.
 pub fn watch_event(change: &Change, selector: &Selector) -> Option<WatchEvent> {
     let matches = |object: &Object| selector.matches(object);
     let before = change.previous.as_deref().is_some_and(matches);
@@ -28,12 +31,12 @@ pub fn watch_event(change: &Change, selector: &Selector) -> Option<WatchEvent> {
         (false, false) => return None,
         (false, true) => (Action::Added, change.object.clone()),
         (true, true) => (Action::Modified, change.object.clone()),
-        (true, false) => (Action::Deleted, departed(change)),
+        (true, false) => (Action::Deleted, deleted_state(change)),
     };
     Some(WatchEvent { action, object })
 }
 
-fn departed(change: &Change) -> Arc<Object> {
+fn deleted_state(change: &Change) -> Arc<Object> {
     match (change.action, &change.previous) {
         (Action::Modified, Some(previous)) => {
             let mut value = previous.read().into_owned();

@@ -1,4 +1,4 @@
-//! Node affinity, pod affinity and pod anti-affinity.
+//! Validates node affinity, pod affinity and pod anti-affinity.
 
 use super::field::{Causes, Field, go_quote};
 use super::{format, selector};
@@ -49,7 +49,7 @@ fn node_selector_term(term: &Field, causes: &mut Causes) {
 
 fn label_requirement(requirement: &Field, causes: &mut Causes) {
     let (operator, values) = (requirement.child("operator"), requirement.child("values"));
-    if !selector::values_fit(&operator, &values, causes) {
+    if !selector::check_values(&operator, &values, causes) {
         match operator.text() {
             "Gt" | "Lt" if values.len() == 1 => {}
             "Gt" | "Lt" => causes.required(
@@ -93,7 +93,7 @@ fn field_requirement(requirement: &Field, causes: &mut Causes) {
 fn pod_affinity_term(term: &Field, causes: &mut Causes) {
     selector::label_selector(&term.child("labelSelector"), causes);
     selector::label_selector(&term.child("namespaceSelector"), causes);
-    // Upstream reports the namespaces in the singular, and without an index.
+    // Upstream reports the namespaces in the singular and without an index.
     let namespace = term.child("namespace");
     for name in term.child("namespaces").items() {
         for message in format::dns_label(name.text()) {

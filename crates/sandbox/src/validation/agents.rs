@@ -1,4 +1,4 @@
-//! The node agents in `examples/agents/`, through decoding, defaulting and validation.
+//! Decodes, defaults and validates the node agents in `examples/agents/`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::kind::Kinds;
 use crate::{defaults, validation};
 
-/// S9, S12: the manifests of the node agents that people run are taken as they are, but for kinds that are not served.
+/// S9, S12: the manifests of popular node agents are valid, except for kinds that are not served.
 #[test]
-fn popular_node_agents_are_valid_but_for_kinds_that_are_not_served() {
+fn popular_node_agents_are_valid_except_for_unserved_kinds() {
     let kinds = Kinds::default();
     let mut daemon_sets = 0;
     let mut refused = BTreeSet::new();
@@ -40,7 +40,7 @@ fn popular_node_agents_are_valid_but_for_kinds_that_are_not_served() {
     assert_eq!(refused, ["CSIDriver".to_owned()].into());
 }
 
-/// What a controller makes of the template must be taken too.
+/// The pod that a controller creates from the template must be valid, too.
 fn pod_of_the_template_is_valid(file: &str, daemon_set: &Value) {
     let mut pod = daemon_set["spec"]["template"].clone();
     pod["apiVersion"] = "v1".into();

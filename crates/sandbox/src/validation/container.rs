@@ -1,9 +1,8 @@
-//! Containers: regular, init and (as far as they reach a template) ephemeral ones.
+//! Validates containers: regular, init and ephemeral ones.
 
 use serde_json::Value;
 
 use super::field::{Causes, Field, go_json, go_quote};
-use super::pod_spec::choice;
 use super::volume::Volumes;
 use super::{environment, format, probe, resources, security};
 
@@ -40,7 +39,7 @@ fn regular_containers(
         probe::probes(&container, &grace_period, causes);
         let restart_policy = container.child("restartPolicy");
         if restart_policy.is_set() {
-            choice(&restart_policy, &["Always", "OnFailure", "Never"], causes);
+            causes.required_choice(&restart_policy, &["Always", "OnFailure", "Never"]);
         }
     }
     unique_host_ports(regular, causes);
@@ -56,7 +55,7 @@ fn init_container(
     common(spec, container, volumes, causes);
     let restart_policy = container.child("restartPolicy");
     if restart_policy.is_set() {
-        choice(&restart_policy, &["Always", "OnFailure", "Never"], causes);
+        causes.required_choice(&restart_policy, &["Always", "OnFailure", "Never"]);
     }
     unique_name(container, names, causes);
     let is_sidecar = restart_policy.text() == "Always";
@@ -94,7 +93,7 @@ fn unique_name(container: &Field, names: &mut Vec<String>, causes: &mut Causes) 
     }
 }
 
-/// What holds for every container.
+/// The rules of every container.
 fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Causes) {
     let name = container.child("name");
     if name.text().is_empty() {
@@ -105,17 +104,17 @@ fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Cause
     if container.child("image").text().is_empty() {
         causes.required(&container.child("image"), "");
     }
-    choice(
+    causes.required_choice(
         &container.child("terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
-        causes,
     );
     ports(&container.child("ports"), causes);
     environment::env(&container.child("env"), causes);
     environment::env_from(&container.child("envFrom"), causes);
     volume_mounts(container, volumes, causes);
     volume_devices(container, volumes, causes);
-    choice(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"], causes);
+    causes
+        .required_choice(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
     resources::requirements(&container.child("resources"), &spec.child("resourceClaims"), causes);
     resize_policies(&container.child("resizePolicy"), spec.child("restartPolicy").text(), causes);
     let host_users = spec.child("hostUsers").value() != &Value::Bool(false);
@@ -146,11 +145,11 @@ fn ports(ports: &Field, causes: &mut Causes) {
         if host.int() != 0 {
             causes.invalid_each(&host, format::port_number(host.int()));
         }
-        choice(&port.child("protocol"), &["SCTP", "TCP", "UDP"], causes);
+        causes.required_choice(&port.child("protocol"), &["SCTP", "TCP", "UDP"]);
     }
 }
 
-/// No two regular containers can have the same port of the host.
+/// No two regular containers can use the same port of the host.
 fn unique_host_ports(containers: &Field, causes: &mut Causes) {
     let mut seen: Vec<String> = Vec::new();
     for container in containers.items() {
@@ -198,32 +197,29 @@ fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
     }
 }
 
-/// An absent name reads as an empty one.
+/// The field, with an empty string instead of an absent value.
 fn text_of<'a>(field: &'a Field<'a>) -> Field<'a> {
     static EMPTY: Value = Value::String(String::new());
-    if field.is_set() { *field } else { field.holding(&EMPTY) }
+    if field.is_set() { *field } else { field.with_value(&EMPTY) }
 }
 
-/// Upstream reports these without the index of the mount.
+/// Upstream reports these fields without the index of the mount.
 fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut Causes) {
     let sub_path = mounts.child("subPath");
-    let sub_path = sub_path.holding(mount.child("subPath").value());
-    super::volume::descending_path(&sub_path, causes);
+    let sub_path = sub_path.with_value(mount.child("subPath").value());
+    causes.invalid_each(&sub_path, format::descending_path(sub_path.text()));
     let expression = mount.child("subPathExpr");
     if !expression.text().is_empty() {
         if !sub_path.text().is_empty() {
             causes.invalid(&expression, "subPathExpr and subPath are mutually exclusive");
         }
         let path = mounts.child("subPathExpr");
-        super::volume::descending_path(&path.holding(expression.value()), causes);
+        let path = path.with_value(expression.value());
+        causes.invalid_each(&path, format::descending_path(path.text()));
     }
     let propagation = mounts.child("mountPropagation");
-    let propagation = propagation.holding(mount.child("mountPropagation").value());
-    super::pod_spec::optional_choice(
-        &propagation,
-        &["Bidirectional", "HostToContainer", "None"],
-        causes,
-    );
+    let propagation = propagation.with_value(mount.child("mountPropagation").value());
+    causes.optional_choice(&propagation, &["Bidirectional", "HostToContainer", "None"]);
     let privileged = container.child("securityContext").child("privileged").is_true();
     if propagation.text() == "Bidirectional" && !privileged {
         causes.forbidden(
@@ -232,8 +228,8 @@ fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut 
         );
     }
     let recursive = mounts.child("recursiveReadOnly");
-    let recursive = recursive.holding(mount.child("recursiveReadOnly").value());
-    super::pod_spec::optional_choice(&recursive, &["Disabled", "Enabled", "IfPossible"], causes);
+    let recursive = recursive.with_value(mount.child("recursiveReadOnly").value());
+    causes.optional_choice(&recursive, &["Disabled", "Enabled", "IfPossible"]);
     if ["Enabled", "IfPossible"].contains(&recursive.text()) {
         if !mount.child("readOnly").is_true() {
             causes.forbidden(&recursive, "may only be specified when readOnly is true");
@@ -263,7 +259,8 @@ fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
             Some(true) => {}
             Some(false) => causes.invalid(
                 &name,
-                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block \
+                 mode",
             ),
         }
         if path.text().is_empty() {
@@ -288,8 +285,11 @@ fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Caus
             causes.duplicate_rendered(&policy, go_quote(resource.text()), "");
         }
         seen.push(resource.text().to_owned());
-        choice(&policies.holding(resource.value()), &["cpu", "memory"], causes);
-        choice(&policies.holding(restart.value()), &["NotRequired", "RestartContainer"], causes);
+        causes.required_choice(&policies.with_value(resource.value()), &["cpu", "memory"]);
+        causes.required_choice(
+            &policies.with_value(restart.value()),
+            &["NotRequired", "RestartContainer"],
+        );
         if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
             let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
             causes.invalid_rendered(policies, go_quote(restart.text()), detail);

@@ -1,4 +1,4 @@
-//! DaemonSets and ControllerRevisions (upstream's `pkg/apis/apps/validation`).
+//! Validates DaemonSets and ControllerRevisions (upstream's `pkg/apis/apps/validation`).
 
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ fn update_strategy(strategy: &Field, causes: &mut Causes) {
         "RollingUpdate" if !rolling_update.is_set() => causes.required(&rolling_update, ""),
         "RollingUpdate" => self::rolling_update(&rolling_update, causes),
         other => {
-            // The struct that Go prints here has no JSON names.
+            // Upstream prints the internal Go struct, which has no JSON names.
             let rolling_update = match rolling_update.value() {
                 Value::Null => "null".to_owned(),
                 set => format!(
@@ -116,15 +116,15 @@ fn int_or_percent_rendered(value: &Value) -> String {
     if value.is_null() { "0".to_owned() } else { go_value(value) }
 }
 
-/// Exactly one of maxUnavailable and maxSurge is not zero.
+/// Exactly one of maxUnavailable and maxSurge must not be zero.
 fn rolling_update(rolling_update: &Field, causes: &mut Causes) {
     let (max_unavailable, max_surge) =
         (rolling_update.child("maxUnavailable"), rolling_update.child("maxSurge"));
     int_or_percent(&max_unavailable, causes);
     int_or_percent(&max_surge, causes);
-    at_most_all(&max_unavailable, causes);
-    at_most_all(&max_surge, causes);
-    match (amount(&max_unavailable) != 0, amount(&max_surge) != 0) {
+    at_most_100_percent(&max_unavailable, causes);
+    at_most_100_percent(&max_surge, causes);
+    match (int_or_percent_value(&max_unavailable) != 0, int_or_percent_value(&max_surge) != 0) {
         (true, true) => {
             causes.invalid(&max_surge, "may not be set when maxUnavailable is non-zero")
         }
@@ -140,7 +140,7 @@ pub(super) fn int_or_percent(field: &Field, causes: &mut Causes) {
     }
 }
 
-pub(super) fn at_most_all(field: &Field, causes: &mut Causes) {
+pub(super) fn at_most_100_percent(field: &Field, causes: &mut Causes) {
     if percentage(field).is_some_and(|percentage| percentage > 100) {
         causes.invalid(field, "must not be greater than 100%");
     }
@@ -154,8 +154,8 @@ fn percentage(field: &Field) -> Option<i64> {
     Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
 }
 
-/// A number, or the number of a percentage. A string that is no percentage counts by the number that it spells, if any.
-pub(super) fn amount(field: &Field) -> i64 {
+/// A number, or the number of a percentage. Any other string counts as the integer in it, or as 0.
+pub(super) fn int_or_percent_value(field: &Field) -> i64 {
     percentage(field).unwrap_or_else(|| match field.value().as_str() {
         Some(text) => text.parse().unwrap_or(0),
         None => field.int(),

@@ -1,6 +1,6 @@
-//! Deployments (upstream's `pkg/apis/apps/validation`), which are only checked.
+//! Validates Deployments (upstream's `pkg/apis/apps/validation`), which are only checked.
 
-use super::daemon_set::{amount, at_most_all, int_or_percent};
+use super::daemon_set::{at_most_100_percent, int_or_percent, int_or_percent_value};
 use super::field::{Causes, Field};
 use super::metadata::{self, NAMESPACED, nonnegative};
 use super::{pod, selector};
@@ -60,10 +60,11 @@ fn strategy(strategy: &Field, causes: &mut Causes) {
                 (rolling_update.child("maxUnavailable"), rolling_update.child("maxSurge"));
             int_or_percent(&max_unavailable, causes);
             int_or_percent(&max_surge, causes);
-            if amount(&max_unavailable) == 0 && amount(&max_surge) == 0 {
+            if int_or_percent_value(&max_unavailable) == 0 && int_or_percent_value(&max_surge) == 0
+            {
                 causes.invalid(&max_unavailable, "may not be 0 when `maxSurge` is 0");
             }
-            at_most_all(&max_unavailable, causes);
+            at_most_100_percent(&max_unavailable, causes);
         }
         _ => causes.not_supported(&name, &["Recreate", "RollingUpdate"]),
     }

@@ -1,4 +1,4 @@
-//! Environment variables and what they refer to.
+//! Validates environment variables and their sources.
 
 use super::field::{Causes, Field, go_quote};
 use super::{format, resources};
@@ -30,7 +30,7 @@ const RESOURCES: [&str; 6] = [
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-/// The field labels that a downward API reference can be converted from.
+/// The field labels that a downward API reference may use.
 const CONVERTIBLE: [&str; 13] = [
     "metadata.annotations",
     "metadata.labels",
@@ -97,7 +97,7 @@ pub(super) fn env_from(sources: &Field, causes: &mut Causes) {
     }
 }
 
-/// A field of the pod, for a variable (`volume` false) or a file of a downward API volume.
+/// Validates a fieldRef, of a variable or, if `volume` is set, of a file in a downward API volume.
 pub(super) fn field_reference(reference: &Field, volume: bool, causes: &mut Causes) {
     let (version, path) = (reference.child("apiVersion"), reference.child("fieldPath"));
     if version.text().is_empty() {
@@ -128,7 +128,7 @@ pub(super) fn field_reference(reference: &Field, volume: bool, causes: &mut Caus
     }
 }
 
-/// A container's resource, for a variable or a file.
+/// Validates a resourceFieldRef, of a variable or of a file.
 pub(super) fn resource_reference(reference: &Field, volume: bool, causes: &mut Causes) {
     let (container, resource) = (reference.child("containerName"), reference.child("resource"));
     let name = resource.text();
@@ -172,7 +172,8 @@ fn value_from(source: &Field, has_value: bool, causes: &mut Causes) {
         .count();
     let wrong = match count {
         0 => {
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, \
+             `secretKeyRef` or `fileKeyRef`"
         }
         _ if has_value => "may not be specified when `value` is not empty",
         1 => return,

@@ -1,4 +1,4 @@
-//! Events: in the core form as clients of old write them, and in that of events.k8s.io, which is held to more.
+//! Validates Events in the core form and, with stricter rules, in that of events.k8s.io.
 
 use super::field::{Causes, Field, go_quote};
 use super::metadata::immutable;
@@ -7,7 +7,7 @@ use super::{format, metadata};
 const NAME_BYTES_MAX: usize = 128;
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// `new_form` tells an object of events.k8s.io/v1 from one of core/v1.
+/// `new_form` is true for an object of events.k8s.io/v1 and false for one of core/v1.
 pub(super) fn on_create(object: &Field, new_form: bool, causes: &mut Causes) {
     either_form(object, new_form, causes);
     if new_form {
@@ -52,8 +52,7 @@ pub(super) fn on_update(object: &Field, old: &Field, new_form: bool, causes: &mu
     }
 }
 
-/// The rules that both forms have in common. An event with an eventTime is one of the newer kind, and must say who
-/// reported it.
+/// The rules of both forms. An event with an eventTime must also name its reporter.
 fn either_form(object: &Field, new_form: bool, causes: &mut Causes) {
     let namespace = object.child("metadata").child("namespace").text().to_owned();
     let subject = object.child(if new_form { "regarding" } else { "involvedObject" });

@@ -1,24 +1,25 @@
-//! The fields of an object under validation and what is wrong with them, rendered as apimachinery's `field.Error` is:
-//! the same paths (`spec.containers[0].name`), the same words.
+//! The fields of a validated object and their errors, with the paths (`spec.containers[0].name`)
+//! and messages of apimachinery's `field.Error`.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Cause, Reason};
+use super::cause::{Cause, Reason};
 
 static NULL: Value = Value::Null;
 
-/// A value and how it is reached from its object. A chain of borrowed steps: a path becomes text only if it is reported.
+/// A value with its path. The path is a chain of borrowed elements, and is formatted only for an
+/// error.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
-    parent: Option<&'a Field<'a>>,
-    step: Step<'a>,
+    parent: Option<&'a Self>,
+    element: PathElement<'a>,
     value: &'a Value,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathElement<'a> {
     Root,
     Child(&'a str),
     Index(usize),
@@ -27,82 +28,82 @@ enum Step<'a> {
 
 impl<'a> Field<'a> {
     /// The object itself, whose path is empty.
-    pub fn root(object: &'a Value) -> Field<'a> {
-        Field { parent: None, step: Step::Root, value: object }
+    pub(super) fn root(object: &'a Value) -> Self {
+        Field { parent: None, element: PathElement::Root, value: object }
     }
 
-    /// A field of this struct; null if it is not there.
-    pub fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
+    /// A field of a struct; null if it is absent.
+    pub(super) fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
-            step: Step::Child(name),
+            element: PathElement::Child(name),
             value: self.value.get(name).unwrap_or(&NULL),
         }
     }
 
-    /// An entry of this map.
-    pub fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
+    /// An entry of a map.
+    pub(super) fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
         Field {
             parent: Some(self),
-            step: Step::Key(key),
+            element: PathElement::Key(key),
             value: self.value.get(key).unwrap_or(&NULL),
         }
     }
 
-    /// An element of this list.
-    pub fn index(&self, index: usize) -> Field<'_> {
+    /// An element of a list.
+    pub(super) fn index(&self, index: usize) -> Field<'_> {
         Field {
             parent: Some(self),
-            step: Step::Index(index),
+            element: PathElement::Index(index),
             value: self.value.get(index).unwrap_or(&NULL),
         }
     }
 
-    /// This path with another value: upstream reports some values under paths that are not theirs.
-    pub fn holding<'b>(&self, value: &'b Value) -> Field<'b>
+    /// The same path with another value, because upstream reports some values under other paths.
+    pub(super) fn with_value<'b>(&self, value: &'b Value) -> Field<'b>
     where
         'a: 'b,
     {
         Field { value, ..*self }
     }
 
-    /// The elements of this list.
-    pub fn items(&self) -> impl Iterator<Item = Field<'_>> {
+    /// The elements of a list.
+    pub(super) fn items(&self) -> impl Iterator<Item = Field<'_>> {
         (0..self.len()).map(|index| self.index(index))
     }
 
-    /// The entries of this map, ordered by key.
-    pub fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
+    /// The entries of a map, ordered by key.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'_>)> {
         let mut keys: Vec<&'a str> =
             self.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
         keys.sort_unstable();
         keys.into_iter().map(|key| (key, self.key(key)))
     }
 
-    pub fn value(&self) -> &'a Value {
+    pub(super) fn value(&self) -> &'a Value {
         self.value
     }
 
-    /// The string that this is, or "".
-    pub fn text(&self) -> &'a str {
+    /// The string value; empty if it is not a string.
+    pub(super) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or("")
     }
 
-    /// The integer that this is, or 0.
-    pub fn int(&self) -> i64 {
+    /// The integer value; 0 if it is not an integer.
+    pub(super) fn int(&self) -> i64 {
         self.value.as_i64().unwrap_or(0)
     }
 
-    pub fn is_true(&self) -> bool {
+    pub(super) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
-    pub fn is_set(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
     /// The number of elements of a list or entries of a map.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self.value {
             Value::Array(items) => items.len(),
             Value::Object(entries) => entries.len(),
@@ -110,85 +111,115 @@ impl<'a> Field<'a> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub fn path(&self) -> String {
+    pub(super) fn path(&self) -> String {
         let mut text = self.parent.map(Field::path).unwrap_or_default();
-        match self.step {
-            Step::Root => {}
-            Step::Child(name) if text.is_empty() => text.push_str(name),
-            Step::Child(name) => write!(text, ".{name}").expect("a String takes all writes"),
-            Step::Index(index) => write!(text, "[{index}]").expect("a String takes all writes"),
-            Step::Key(key) => write!(text, "[{key}]").expect("a String takes all writes"),
+        match self.element {
+            PathElement::Root => {}
+            PathElement::Child(name) if text.is_empty() => text.push_str(name),
+            PathElement::Child(name) => write!(text, ".{name}").expect("a String takes all writes"),
+            PathElement::Index(index) => {
+                write!(text, "[{index}]").expect("a String takes all writes")
+            }
+            PathElement::Key(key) => write!(text, "[{key}]").expect("a String takes all writes"),
         }
         text
     }
 }
 
-/// What is wrong with an object, in the order in which upstream finds it. Upstream validates some parts twice on update;
-/// what it says twice is said once here, as kubectl shows it.
+/// The errors in an object, in upstream's order. Upstream validates some parts twice on an update;
+/// duplicates are removed, as kubectl does.
 #[derive(Default)]
 pub(super) struct Causes(pub Vec<Cause>);
 
 impl Causes {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn append(&mut self, other: Causes) {
+    pub(super) fn append(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    pub fn required(&mut self, field: &Field, detail: &str) {
+    pub(super) fn required(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Required, field, None, detail);
     }
 
-    pub fn forbidden(&mut self, field: &Field, detail: &str) {
+    pub(super) fn forbidden(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Forbidden, field, None, detail);
     }
 
-    /// The field's own value is invalid.
-    pub fn invalid(&mut self, field: &Field, detail: &str) {
+    /// The value of the field is invalid.
+    pub(super) fn invalid(&mut self, field: &Field, detail: &str) {
         self.add(Reason::Invalid, field, Some(go_value(field.value)), detail);
     }
 
-    /// One cause for each of `details`.
-    pub fn invalid_each(&mut self, field: &Field, details: Vec<String>) {
+    /// One error for each of `details`.
+    pub(super) fn invalid_each(&mut self, field: &Field, details: Vec<String>) {
         for detail in details {
             self.invalid(field, &detail);
         }
     }
 
-    /// `value`, as Go renders it, is reported as what is invalid.
-    pub fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
+    /// The value is invalid; `value` is its text in the message.
+    pub(super) fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
         self.add(Reason::Invalid, field, Some(value), detail);
     }
 
-    pub fn not_supported(&mut self, field: &Field, supported: &[&str]) {
+    /// The field is missing or the empty string.
+    pub(super) fn required_text(&mut self, field: &Field) {
+        if field.text().is_empty() {
+            self.required(field, "");
+        }
+    }
+
+    /// The field is missing, or its value is not in the closed list `supported`.
+    pub(super) fn required_choice(&mut self, field: &Field, supported: &[&str]) {
+        match field.text() {
+            "" => self.required(field, ""),
+            text if supported.contains(&text) => {}
+            _ => self.not_supported(field, supported),
+        }
+    }
+
+    /// The field is set, and its value is not in the closed list `supported`.
+    pub(super) fn optional_choice(&mut self, field: &Field, supported: &[&str]) {
+        if field.is_set() && !supported.contains(&field.text()) {
+            self.not_supported(field, supported);
+        }
+    }
+
+    pub(super) fn not_supported(&mut self, field: &Field, supported: &[&str]) {
         self.not_supported_rendered(field, go_value(field.value), supported);
     }
 
-    pub fn not_supported_rendered(&mut self, field: &Field, value: String, supported: &[&str]) {
+    pub(super) fn not_supported_rendered(
+        &mut self,
+        field: &Field,
+        value: String,
+        supported: &[&str],
+    ) {
         let supported: Vec<String> = supported.iter().map(|value| go_quote(value)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
         self.add(Reason::NotSupported, field, Some(value), &detail);
     }
 
-    pub fn duplicate(&mut self, field: &Field) {
+    pub(super) fn duplicate(&mut self, field: &Field) {
         self.duplicate_rendered(field, go_value(field.value), "");
     }
 
-    pub fn duplicate_rendered(&mut self, field: &Field, value: String, detail: &str) {
+    pub(super) fn duplicate_rendered(&mut self, field: &Field, value: String, detail: &str) {
         self.add(Reason::Duplicate, field, Some(value), detail);
     }
 
-    pub fn not_found(&mut self, field: &Field, detail: &str) {
+    pub(super) fn not_found(&mut self, field: &Field, detail: &str) {
         self.add(Reason::NotFound, field, Some(go_value(field.value)), detail);
     }
 
-    pub fn too_long(&mut self, field: &Field, bytes_max: usize) {
+    pub(super) fn too_long(&mut self, field: &Field, bytes_max: usize) {
         self.add(Reason::TooLong, field, None, &format!("may not be more than {bytes_max} bytes"));
     }
 
@@ -206,7 +237,8 @@ impl Causes {
     }
 }
 
-/// A value as `field.Error` shows it: strings quoted, numbers and booleans plain, everything else as JSON.
+/// A value as `field.Error` prints it: strings quoted, numbers and booleans plain, anything else as
+/// JSON.
 pub(super) fn go_value(value: &Value) -> String {
     match value {
         Value::String(text) => go_quote(text),
@@ -214,13 +246,13 @@ pub(super) fn go_value(value: &Value) -> String {
     }
 }
 
-/// JSON as Go's encoder writes it: `<`, `>` and `&` escaped.
+/// JSON as Go's encoder prints it, with `<`, `>` and `&` escaped.
 pub(super) fn go_json(value: &Value) -> String {
     let text = value.to_string();
     text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// A string as Go's `%q` quotes it.
+/// A string in the format of Go's `%q`.
 pub(super) fn go_quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -248,9 +280,11 @@ pub(super) fn go_quote(text: &str) -> String {
     quoted
 }
 
-/// The characters beyond ASCII that Go does not print: control and format characters, and spaces other than U+0020.
+/// Whether Go escapes a non-ASCII character: control and format characters, and spaces other than
+/// U+0020.
 fn is_invisible(character: char) -> bool {
     let code = character as u32;
-    matches!(code, 0x80..=0xa0 | 0xad | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff)
-        || (code > 0x7f && character.is_whitespace())
+    let is_control = matches!(code, 0x80..=0xa0 | 0xad | 0xfeff);
+    let is_format = matches!(code, 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f);
+    is_control || is_format || (code > 0x7f && character.is_whitespace())
 }

@@ -1,19 +1,20 @@
-//! Whether a string is a valid name, label, port name and so on. Each function returns what is wrong with the string in
-//! the words of apimachinery's `util/validation`, or nothing.
+//! Checks of names, labels, port names and other strings. Each function returns the errors with the
+//! messages of apimachinery's `util/validation`.
 
-const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-    and must start and end with an alphanumeric character \
-    (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-    '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
-    regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const KEY_NAME_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
+const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
+    characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
+    '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
+    alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+    (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const KEY_NAME_MESSAGE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must \
+    start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
     regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, \
-    '-', '_' or '.', and must start and end with an alphanumeric character \
-    (e.g. 'MyValue',  or 'my_value',  or '12345', \
-    regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of \
+    alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+    character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// An RFC 1123 label: at most 63 lower case alphanumeric characters and dashes.
 pub(super) fn dns_label(text: &str) -> Vec<String> {
@@ -34,17 +35,18 @@ pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
-/// The name of an object that has it as a subdomain: `prefix` says that more will be appended, so a trailing dash is fine.
+/// The name of an object, which must be a subdomain. A `prefix` may end with a dash, because more
+/// characters follow.
 pub(super) fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns_subdomain(&mask_trailing_dash(name, prefix))
 }
 
-/// The name of an object that has it as a label (namespaces).
+/// The name of an object that must be a label (a namespace).
 pub(super) fn label_name(name: &str, prefix: bool) -> Vec<String> {
     dns_label(&mask_trailing_dash(name, prefix))
 }
 
-/// A name that fits into a URL's path.
+/// A name that is valid in the path of a URL.
 pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -56,7 +58,7 @@ pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
         .collect()
 }
 
-/// A label key (a qualified name): an optional DNS prefix and a name of at most 63 characters.
+/// A label key (a qualified name): an optional DNS prefix, and a name of at most 63 characters.
 pub(super) fn label_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
@@ -73,8 +75,8 @@ pub(super) fn label_key(key: &str) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a valid label key {KEY_NAME_MESSAGE} with an optional DNS subdomain prefix and '/' \
-                 (e.g. 'example.com/MyName')"
+                "a valid label key {KEY_NAME_MESSAGE} with an optional DNS subdomain prefix and \
+                 '/' (e.g. 'example.com/MyName')"
             )];
         }
     };
@@ -104,8 +106,9 @@ pub(super) fn config_map_key(key: &str) -> Vec<String> {
         || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
     {
         wrong.push(
-            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' \
-             (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+             'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
+             '[-._a-zA-Z0-9]+')"
                 .to_owned(),
         );
     }
@@ -118,14 +121,16 @@ pub(super) fn config_map_key(key: &str) -> Vec<String> {
     wrong
 }
 
-/// The name of an environment variable, as freely as releases since 1.34 take it.
+/// The name of an environment variable, by the relaxed rules since 1.34.
 pub(super) fn env_var_name(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
     if name.chars().any(|character| !(' '..='~').contains(&character) || character == '=') {
         return vec![
-            "a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned(),
+            "a valid environment variable name must consist only of printable ASCII characters \
+             other than '='"
+                .to_owned(),
         ];
     }
     Vec::new()
@@ -198,7 +203,7 @@ pub(super) fn ip(text: &str) -> Vec<String> {
     vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
 }
 
-/// A name of a kernel parameter, segments joined by dots or slashes.
+/// The name of a kernel parameter: segments joined by dots or slashes.
 pub(super) fn is_sysctl(name: &str) -> bool {
     let is_segment = |segment: &str| {
         let edges = [segment.as_bytes().first(), segment.as_bytes().last()];
@@ -208,6 +213,43 @@ pub(super) fn is_sysctl(name: &str) -> bool {
             && segment.bytes().all(|byte| is_label_byte(byte) || byte == b'_')
     };
     name.len() <= 253 && name.split(['.', '/']).all(is_segment)
+}
+
+/// A relative path without `..` elements.
+pub(super) fn descending_path(path: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if path.starts_with('/') {
+        wrong.push("must be a relative path".to_owned());
+    }
+    wrong.extend(no_backsteps(path));
+    wrong
+}
+
+/// A relative path without `..` elements, whose first element does not start with `..` either.
+pub(super) fn local_path(path: &str) -> Vec<String> {
+    let mut wrong = descending_path(path);
+    if path.starts_with("..") && !path.starts_with("../") {
+        wrong.push("must not start with '..'".to_owned());
+    }
+    wrong
+}
+
+/// A path without `..` elements.
+pub(super) fn no_backsteps(path: &str) -> Vec<String> {
+    if path.split('/').any(|part| part == "..") {
+        vec!["must not contain '..'".to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The permission bits of a file.
+pub(super) fn file_mode(mode: i64) -> Vec<String> {
+    if (0..=0o777).contains(&mode) {
+        Vec::new()
+    } else {
+        vec!["must be a number between 0 and 0777 (octal), both inclusive".to_owned()]
+    }
 }
 
 fn too_long(text: &str, length_max: usize) -> Vec<String> {
@@ -220,7 +262,7 @@ fn too_long(text: &str, length_max: usize) -> Vec<String> {
 
 fn mask_trailing_dash(name: &str, prefix: bool) -> String {
     match name.strip_suffix('-') {
-        // Upstream replaces the last two characters, not the dash alone.
+        // Upstream replaces the last two characters, not only the dash.
         Some(rest) if prefix && !rest.is_empty() => {
             let cut = rest.char_indices().next_back().map_or(0, |(index, _)| index);
             format!("{}a", &rest[..cut])

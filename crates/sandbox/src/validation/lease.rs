@@ -1,4 +1,4 @@
-//! Leases.
+//! Validates Leases.
 
 use super::field::{Causes, Field};
 use super::metadata::{self, NAMESPACED, nonnegative};

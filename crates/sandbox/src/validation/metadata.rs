@@ -1,4 +1,5 @@
-//! `metadata`: names, labels, annotations, owners and finalizers (upstream's `ValidateObjectMeta`).
+//! Validates `metadata`: names, labels, annotations, owners and finalizers (upstream's
+//! `ValidateObjectMeta`).
 
 use super::field::{Causes, Field, go_json, go_quote};
 use super::format;
@@ -7,26 +8,29 @@ use crate::kind::Kind;
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// How the objects of a kind are named.
+/// The rules for the names of a kind.
 #[derive(Clone, Copy)]
-pub(super) struct Rules {
+pub(super) struct NameRules {
     namespaced: bool,
     name: fn(&str, bool) -> Vec<String>,
 }
 
-pub(super) const NAMESPACED: Rules = Rules { namespaced: true, name: format::subdomain_name };
-pub(super) const CLUSTER_SCOPED: Rules = Rules { namespaced: false, name: format::subdomain_name };
-/// Names of roles and bindings need only be fit for a URL: many have colons.
-pub(super) const RBAC_NAMESPACED: Rules = Rules { namespaced: true, name: format::path_segment };
-pub(super) const RBAC_CLUSTER_SCOPED: Rules =
-    Rules { namespaced: false, name: format::path_segment };
-pub(super) const NAMESPACE: Rules = Rules { namespaced: false, name: format::label_name };
+pub(super) const NAMESPACED: NameRules =
+    NameRules { namespaced: true, name: format::subdomain_name };
+pub(super) const CLUSTER_SCOPED: NameRules =
+    NameRules { namespaced: false, name: format::subdomain_name };
+/// Names of roles and bindings need only be valid in a URL: many have colons.
+pub(super) const RBAC_NAMESPACED: NameRules =
+    NameRules { namespaced: true, name: format::path_segment };
+pub(super) const RBAC_CLUSTER_SCOPED: NameRules =
+    NameRules { namespaced: false, name: format::path_segment };
+pub(super) const NAMESPACE: NameRules = NameRules { namespaced: false, name: format::label_name };
 
-pub(super) fn rules_of(kind: &Kind) -> Rules {
+pub(super) fn rules_of(kind: &Kind) -> NameRules {
     if kind.namespaced { NAMESPACED } else { CLUSTER_SCOPED }
 }
 
-pub(super) fn on_create(object: &Field, rules: Rules, causes: &mut Causes) {
+pub(super) fn on_create(object: &Field, rules: NameRules, causes: &mut Causes) {
     let metadata = object.child("metadata");
     let generate_name = metadata.child("generateName");
     if !generate_name.text().is_empty() {
@@ -47,9 +51,9 @@ pub(super) fn on_create(object: &Field, rules: Rules, causes: &mut Causes) {
     }
 }
 
-/// What holds for objects of every kind, whose names need only be fit for a URL.
+/// The generic rules, with a name that needs only be valid in a URL.
 pub(super) fn on_create_generic(object: &Field, causes: &mut Causes) {
-    on_create(object, Rules { namespaced: true, name: format::path_segment }, causes);
+    on_create(object, NameRules { namespaced: true, name: format::path_segment }, causes);
 }
 
 pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
@@ -87,7 +91,7 @@ pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
     }
 }
 
-/// Labels as they stand in metadata and in node selectors.
+/// Labels in metadata and in node selectors.
 pub(super) fn labels(labels: &Field, causes: &mut Causes) {
     for (key, value) in labels.entries() {
         for message in format::label_key(key) {
@@ -118,7 +122,7 @@ pub(super) fn nonnegative(field: &Field, causes: &mut Causes) {
     }
 }
 
-/// `field` must not differ from `old`.
+/// `field` must equal `old`.
 pub(super) fn immutable(field: &Field, old: &Field, causes: &mut Causes) {
     if field.value() != old.value() && !(is_blank(field) && is_blank(old)) {
         let value = match field.value() {
@@ -129,7 +133,7 @@ pub(super) fn immutable(field: &Field, old: &Field, causes: &mut Causes) {
     }
 }
 
-/// The names of a namespace's `spec.finalizers`.
+/// An entry of a namespace's `spec.finalizers`.
 pub(super) fn finalizer_name(finalizer: &Field, causes: &mut Causes) {
     causes.invalid_each(finalizer, format::label_key(finalizer.text()));
     kubernetes_finalizer(finalizer, causes);
@@ -139,7 +143,7 @@ fn is_blank(field: &Field) -> bool {
     !field.is_set() || field.value().as_str() == Some("")
 }
 
-fn namespace(metadata: &Field, rules: Rules, causes: &mut Causes) {
+fn namespace(metadata: &Field, rules: NameRules, causes: &mut Causes) {
     let namespace = metadata.child("namespace");
     match (rules.namespaced, namespace.text()) {
         (true, "") => causes.required(&namespace, ""),
@@ -149,7 +153,7 @@ fn namespace(metadata: &Field, rules: Rules, causes: &mut Causes) {
     }
 }
 
-/// What is checked alike on create and on update.
+/// The rules of creates and updates.
 fn common(metadata: &Field, causes: &mut Causes) {
     labels(&metadata.child("labels"), causes);
     annotations(&metadata.child("annotations"), causes);
@@ -244,7 +248,8 @@ fn no_new_finalizers(finalizers: &Field, old: &Field, causes: &mut Causes) {
         causes.forbidden(
             finalizers,
             &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                "no new finalizers can be added if the object is being deleted, found new \
+                 finalizers []string{{{}}}",
                 extra.join(", ")
             ),
         );

@@ -1,4 +1,4 @@
-//! Nodes: taints, quantities, addresses, and what may not change.
+//! Validates Nodes: taints, quantities, addresses and immutable fields.
 
 use super::field::{Causes, Field, go_json, go_quote};
 use super::metadata::{self, CLUSTER_SCOPED};
@@ -39,7 +39,7 @@ fn taints(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let metadata = object.child("metadata");
     let path = metadata.child("taints");
-    let taints = path.holding(spec.child("taints").value());
+    let taints = path.with_value(spec.child("taints").value());
     let mut seen: Vec<(String, String)> = Vec::new();
     for taint in taints.items() {
         selector::label_key(&taint.child("key"), causes);
@@ -67,7 +67,7 @@ fn taints(object: &Field, causes: &mut Causes) {
     }
 }
 
-/// A taint as Go prints the struct, which has no JSON names.
+/// A taint as upstream prints the Go struct, without JSON names.
 fn rendered(taint: &Field) -> String {
     let time_added = match taint.child("timeAdded") {
         set if set.is_set() => go_json(set.value()),
@@ -86,9 +86,9 @@ fn quantities(object: &Field, causes: &mut Causes) {
     for name in ["capacity", "allocatable"] {
         let resources = status.child(name);
         for (resource, entry) in resources.entries() {
-            // Upstream writes these keys as if they were fields.
+            // Upstream reports these keys like fields.
             let field = resources.child(resource);
-            quantity_of_resource(resource, &field.holding(entry.value()), causes);
+            quantity_of_resource(resource, &field.with_value(entry.value()), causes);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Pods and pod templates: what is common to both is in `pod_spec`; here is what differs, and what may change of a pod.
+//! Validates pods and pod templates. The rules of both are in `pod_spec`; here are the differences,
+//! and the fields of a pod that may change.
 
 use serde_json::Value;
 
@@ -71,13 +72,13 @@ pub(super) fn on_status_update(object: &Field, old: &Field, causes: &mut Causes)
     }
 }
 
-/// A template as it stands in a DaemonSet.
+/// The pod template of a DaemonSet or Deployment.
 pub(super) fn template(template: &Field, causes: &mut Causes) {
     let metadata = template.child("metadata");
-    // Upstream reports the template's labels and annotations without the step through metadata.
+    // Upstream reports the template's labels and annotations without `metadata` in the path.
     let (labels, annotations) = (template.child("labels"), template.child("annotations"));
-    metadata::labels(&labels.holding(metadata.child("labels").value()), causes);
-    let annotations = annotations.holding(metadata.child("annotations").value());
+    metadata::labels(&labels.with_value(metadata.child("labels").value()), causes);
+    let annotations = annotations.with_value(metadata.child("annotations").value());
     metadata::annotations(&annotations, causes);
     let spec = template.child("spec");
     pod_annotations(&annotations, &spec, causes);
@@ -158,7 +159,8 @@ fn mirror_annotation_unchanged(object: &Field, old: &Field, causes: &mut Causes)
     }
 }
 
-/// The deadline may come, and come nearer. False if it is so wrong that no more is said.
+/// The deadline may be added or shortened. Returns false after an error with which upstream stops
+/// the validation.
 fn active_deadline_update(spec: &Field, old_spec: &Field, causes: &mut Causes) -> bool {
     let (deadline, old_deadline) =
         (spec.child("activeDeadlineSeconds"), old_spec.child("activeDeadlineSeconds"));
@@ -193,14 +195,14 @@ fn only_removed_gates(gates: &Field, old_gates: &Field, causes: &mut Causes) {
     }
 }
 
-/// Everything but the updatable fields must be as it was.
+/// All fields except for the updatable ones must be unchanged.
 fn unchanged_otherwise(spec: &Field, old_spec: &Field, causes: &mut Causes) {
     if spec.value() == old_spec.value() {
         return;
     }
     let (new, old) = (without_updatable(spec.value(), old_spec.value()), old_spec.value());
     if &new != old {
-        // Upstream appends a diff of Go structs here; the names of the fields that differ say as much.
+        // Upstream appends a diff of Go structs; the changed fields have the same information.
         let detail = format!(
             "pod updates may not change fields other than {UPDATABLE_FIELDS}\n{}",
             difference(&new, old)
@@ -209,7 +211,7 @@ fn unchanged_otherwise(spec: &Field, old_spec: &Field, causes: &mut Causes) {
     }
 }
 
-/// The new spec with what may change put back to what it was.
+/// The new spec with the old values of the updatable fields.
 fn without_updatable(new: &Value, old: &Value) -> Value {
     let mut munged = new.clone();
     for name in ["containers", "initContainers"] {
@@ -242,7 +244,7 @@ fn without_updatable(new: &Value, old: &Value) -> Value {
     munged
 }
 
-/// The fields of two specs that differ, with both values.
+/// The fields that differ between two specs, with both values.
 fn difference(new: &Value, old: &Value) -> String {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return String::new() };
     let mut names: Vec<&String> = new.keys().chain(old.keys()).collect();
@@ -277,7 +279,7 @@ fn condition_type(object: &Field, condition: &Field, causes: &mut Causes) {
     }
 }
 
-/// A container that ended for good stays ended.
+/// A terminated container that will not restart must stay terminated.
 fn container_transitions(
     status: &Field,
     old_status: &Field,

@@ -1,4 +1,4 @@
-//! A pod's spec, whether in a pod or in a template (upstream's `ValidatePodSpec`).
+//! Validates the spec of a pod or template (upstream's `ValidatePodSpec`).
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_BYTES_MAX: usize = 2048;
 
-/// `is_pod` tells a pod from a template: a pod's host ports must already be what they will be.
+/// `is_pod` distinguishes a pod, whose host ports must be set already, from a template.
 pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     let grace_period = spec.child("terminationGracePeriodSeconds");
     if !grace_period.is_set() {
@@ -21,11 +21,10 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     if spec.child("hostNetwork").is_true() {
         host_ports(&spec.child("containers"), is_pod, causes);
     }
-    choice(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"], causes);
-    choice(
+    causes.required_choice(&spec.child("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    causes.required_choice(
         &spec.child("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
-        causes,
     );
     metadata::labels(&spec.child("nodeSelector"), causes);
     security::pod_security_context(spec, causes);
@@ -41,26 +40,10 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
     names(spec, causes);
     scheduling::tolerations(&spec.child("tolerations"), causes);
     host_aliases(&spec.child("hostAliases"), causes);
-    rest(spec, causes);
+    other_fields(spec, causes);
 }
 
-/// A required field with a closed list of values.
-pub(super) fn choice(field: &Field, supported: &[&str], causes: &mut Causes) {
-    match field.text() {
-        "" => causes.required(field, ""),
-        text if supported.contains(&text) => {}
-        _ => causes.not_supported(field, supported),
-    }
-}
-
-/// A field that may be absent, and has a closed list of values if it is not.
-pub(super) fn optional_choice(field: &Field, supported: &[&str], causes: &mut Causes) {
-    if field.is_set() && !supported.contains(&field.text()) {
-        causes.not_supported(field, supported);
-    }
-}
-
-/// The fields that hold one name.
+/// The fields that contain a name.
 fn names(spec: &Field, causes: &mut Causes) {
     for (name, is_valid) in [
         ("serviceAccountName", format::dns_subdomain as fn(&str) -> Vec<String>),
@@ -83,7 +66,7 @@ fn names(spec: &Field, causes: &mut Causes) {
     }
 }
 
-fn rest(spec: &Field, causes: &mut Causes) {
+fn other_fields(spec: &Field, causes: &mut Causes) {
     let priority_class = spec.child("priorityClassName");
     if !priority_class.text().is_empty() {
         causes.invalid_each(&priority_class, format::dns_subdomain(priority_class.text()));
@@ -92,19 +75,19 @@ fn rest(spec: &Field, causes: &mut Causes) {
     if runtime_class.is_set() {
         causes.invalid_each(&runtime_class, format::dns_subdomain(runtime_class.text()));
     }
-    optional_choice(&spec.child("preemptionPolicy"), &["PreemptLowerPriority", "Never"], causes);
+    causes.optional_choice(&spec.child("preemptionPolicy"), &["PreemptLowerPriority", "Never"]);
     let overhead = spec.child("overhead");
     if overhead.is_set() {
         let as_limits = serde_json::json!({"limits": overhead.value()});
         resources::requirements(
-            &overhead.holding(&as_limits),
+            &overhead.with_value(&as_limits),
             &spec.child("resourceClaims"),
             causes,
         );
     }
     let os = spec.child("os");
     if os.is_set() {
-        choice(&os.child("name"), &["linux", "windows"], causes);
+        causes.required_choice(&os.child("name"), &["linux", "windows"]);
     }
 }
 
@@ -151,7 +134,8 @@ fn dns_config(config: &Field, policy: &str, causes: &mut Causes) {
         searches.items().map(|search| search.text().len() + 1).sum::<usize>().saturating_sub(1);
     if joined > SEARCH_BYTES_MAX {
         let detail = format!(
-            "must not have more than {SEARCH_BYTES_MAX} characters (including spaces) in the search list"
+            "must not have more than {SEARCH_BYTES_MAX} characters (including spaces) in the \
+             search list"
         );
         causes.invalid(&searches, &detail);
     }
@@ -168,7 +152,7 @@ fn dns_config(config: &Field, policy: &str, causes: &mut Causes) {
     }
 }
 
-/// A search domain: a subdomain that may have underscores, or the root alone.
+/// A search domain: a subdomain that may contain underscores, or the root.
 fn dns_search(domain: &str) -> Vec<String> {
     if domain.is_empty() { Vec::new() } else { format::dns_subdomain(&domain.replace('_', "a")) }
 }
@@ -177,7 +161,7 @@ fn scheduling_gates(gates: &Field, causes: &mut Causes) {
     let mut seen: Vec<&Value> = Vec::new();
     for gate in gates.items() {
         let name = gate.value().get("name").unwrap_or(&Value::Null);
-        let named = gate.holding(name);
+        let named = gate.with_value(name);
         causes.invalid_each(&named, format::label_key(named.text()));
         if seen.contains(&name) {
             causes.duplicate(&named);
@@ -202,10 +186,15 @@ fn resource_claims(claims: &Field, causes: &mut Causes) {
         match sources.each_ref().map(Field::is_set) {
             [true, true] => causes.invalid(
                 &claim,
-                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be \
+                 specified",
             ),
             [false, false] => {
-                causes.invalid(&claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`");
+                causes.invalid(
+                    &claim,
+                    "must specify one of: `resourceClaimName`, \
+                    `resourceClaimTemplateName`",
+                );
             }
             _ => {}
         }
@@ -215,7 +204,7 @@ fn resource_claims(claims: &Field, causes: &mut Causes) {
     }
 }
 
-/// A pod with users of its own can't share the host's namespaces.
+/// A pod with its own user namespace can't share the other namespaces of the host.
 fn host_users(spec: &Field, causes: &mut Causes) {
     if spec.child("hostUsers").value() != &Value::Bool(false) {
         return;

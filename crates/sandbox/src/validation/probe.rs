@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks: what is run, asked or connected to, and how often.
+//! Validates probes and lifecycle hooks.
 
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn succeeds_at_once(probe: &Field, causes: &mut Causes) {
     }
 }
 
-/// Exactly one handler, of those `allowed`.
+/// Exactly one handler of the `allowed` types.
 fn handler(owner: &Field, allowed: &[&str], grace_period: &Field, causes: &mut Causes) {
     let mut found = false;
     for name in HANDLERS.into_iter().filter(|name| allowed.contains(name)) {
@@ -111,7 +111,7 @@ fn http_get(action: &Field, causes: &mut Causes) {
     }
 }
 
-/// A port by number or by name.
+/// A port, by number or by name.
 fn port(port: &Field, causes: &mut Causes) {
     match port.value() {
         Value::String(name) => causes.invalid_each(port, format::port_name(name)),

@@ -1,4 +1,4 @@
-//! Resource requirements: names, quantities, and requests within limits.
+//! Validates resource requirements: names, quantities, and requests within limits.
 
 use super::field::{Causes, Field, go_quote};
 use super::format;
@@ -6,7 +6,7 @@ use everynode_k8s::quantity::Quantity;
 
 const STANDARD_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// The requirements of a container, or of a whole pod.
+/// The requirements of a container or of a pod.
 pub(super) fn requirements(requirements: &Field, claims: &Field, causes: &mut Causes) {
     let (limits, requests) = (requirements.child("limits"), requirements.child("requests"));
     for (resource, limit) in limits.entries() {
@@ -29,7 +29,7 @@ pub(super) fn requirements(requirements: &Field, claims: &Field, causes: &mut Ca
     claim_names(&requirements.child("claims"), claims, causes);
 }
 
-/// The quantity of a resource: not negative, and whole where only whole ones make sense.
+/// A quantity must not be negative, and must be an integer for some resources.
 pub(super) fn quantity_of_resource(resource: &str, field: &Field, causes: &mut Causes) {
     let Some(quantity) = quantity(field) else { return };
     if quantity.is_negative() {
@@ -46,7 +46,7 @@ pub(super) fn quantity_of_resource(resource: &str, field: &Field, causes: &mut C
     }
 }
 
-/// The quantity that a field holds. What is none has been refused when it was decoded.
+/// The quantity in a field; `None` if it is absent. Decoding has refused malformed ones.
 pub(super) fn quantity(field: &Field) -> Option<Quantity> {
     Quantity::of_json(field.value()).ok()
 }
@@ -84,7 +84,7 @@ fn container_resource_name(name: &str, field: &Field, causes: &mut Causes) {
     }
 }
 
-/// Resources that have a meaning in quotas, but not for containers.
+/// Resources for quotas, which containers can't use.
 fn is_standard_elsewhere(name: &str) -> bool {
     [
         "requests.cpu",
@@ -113,7 +113,7 @@ fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// A resource of Kubernetes' own: without a domain, or in kubernetes.io.
+/// A resource of Kubernetes itself: without a domain, or in kubernetes.io.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -173,7 +173,7 @@ fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
     for claim in claims.items() {
         let name = claim.child("name").text().to_owned();
         let named = serde_json::Value::from(name.as_str());
-        let field = claim.holding(&named);
+        let field = claim.with_value(&named);
         if name.is_empty() {
             causes.required(&claim, "");
             continue;

@@ -1,4 +1,4 @@
-//! Roles and role bindings.
+//! Validates roles and role bindings.
 
 use super::field::{Causes, Field, go_value};
 use super::format;
@@ -7,7 +7,7 @@ use super::selector::label_selector;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Where a role or a binding holds.
+/// The scope of a role or a binding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Cluster,
@@ -43,10 +43,10 @@ pub(super) fn binding_on_update(object: &Field, old: &Field, scope: Scope, cause
 }
 
 impl Scope {
-    fn rules(self) -> metadata::Rules {
+    fn rules(self) -> metadata::NameRules {
         match self {
-            Scope::Cluster => RBAC_CLUSTER_SCOPED,
-            Scope::Namespace => RBAC_NAMESPACED,
+            Self::Cluster => RBAC_CLUSTER_SCOPED,
+            Self::Namespace => RBAC_NAMESPACED,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tolerations, taint effects and topology spread constraints.
+//! Validates tolerations, taint effects and topology spread constraints.
 
 use serde_json::Value;
 
@@ -22,7 +22,8 @@ fn toleration(toleration: &Field, causes: &mut Causes) {
         causes.invalid_rendered(
             &operator,
             go_quote(operator.text()),
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            "operator must be Exists when `key` is empty, which means \"match all values and all \
+             keys\"",
         );
     }
     if toleration.child("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
@@ -59,7 +60,7 @@ pub(super) fn taint_effect(effect: &Field, causes: &mut Causes) {
     }
 }
 
-/// An update of a pod may add tolerations, and change how long they last, but nothing else.
+/// An update of a pod may add tolerations and change their tolerationSeconds, and nothing else.
 pub(super) fn only_added_tolerations(tolerations: &Field, old: &Field, causes: &mut Causes) {
     let without_seconds = |toleration: &Field| {
         let mut value = toleration.value().clone();
@@ -80,7 +81,7 @@ pub(super) fn only_added_tolerations(tolerations: &Field, old: &Field, causes: &
     self::tolerations(tolerations, causes);
 }
 
-/// The numeric operators compare integers in their canonical spelling, of any length.
+/// The numeric operators need an integer in canonical form, of any length.
 fn decimal_integer(value: &Field, causes: &mut Causes) {
     let text = value.text();
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -98,7 +99,7 @@ fn decimal_integer(value: &Field, causes: &mut Causes) {
     }
 }
 
-/// A toleration as Go prints the struct, which has no JSON names.
+/// A toleration as upstream prints the Go struct, without JSON names.
 fn rendered(toleration: &Field) -> String {
     let text = |name| go_quote(toleration.child(name).text());
     let seconds = toleration.child("tolerationSeconds").value().as_i64();
@@ -147,7 +148,7 @@ pub(super) fn topology_spread_constraints(constraints: &Field, causes: &mut Caus
         }
         min_domains(&constraint.child("minDomains"), action.text(), causes);
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            super::pod_spec::optional_choice(&constraint.child(name), &["Honor", "Ignore"], causes);
+            causes.optional_choice(&constraint.child(name), &["Honor", "Ignore"]);
         }
         match_label_keys(&constraint, causes);
         selector::label_selector(&constraint.child("labelSelector"), causes);

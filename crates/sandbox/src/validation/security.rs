@@ -1,10 +1,9 @@
-//! Security contexts of pods and containers.
+//! Validates the security contexts of pods and containers.
 
 use serde_json::Value;
 
 use super::field::{Causes, Field, go_json, go_quote};
-use super::pod_spec::optional_choice;
-use super::{format, volume};
+use super::format;
 
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const APP_ARMOR_PROFILE_BYTES_MAX: usize = 4095;
@@ -17,18 +16,18 @@ pub(super) fn pod_security_context(spec: &Field, causes: &mut Causes) {
     for group in context.child("supplementalGroups").items() {
         unix_id(&group, causes);
     }
-    // Where processes are shared is said in the spec, and reported in the security context.
+    // shareProcessNamespace is in the spec, but upstream reports it in the security context.
     let share = context.child("shareProcessNamespace");
-    let share = share.holding(spec.child("shareProcessNamespace").value());
+    let share = share.with_value(spec.child("shareProcessNamespace").value());
     if share.is_true() && spec.child("hostPID").is_true() {
         causes.invalid(&share, "ShareProcessNamespace and HostPID cannot both be enabled");
     }
     sysctls(spec, &context.child("sysctls"), causes);
-    optional_choice(&context.child("fsGroupChangePolicy"), &["Always", "OnRootMismatch"], causes);
+    causes.optional_choice(&context.child("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
     seccomp_profile(&context.child("seccompProfile"), causes);
     app_armor_profile(&context.child("appArmorProfile"), causes);
-    optional_choice(&context.child("supplementalGroupsPolicy"), &["Merge", "Strict"], causes);
-    optional_choice(&context.child("seLinuxChangePolicy"), &["MountOption", "Recursive"], causes);
+    causes.optional_choice(&context.child("supplementalGroupsPolicy"), &["Merge", "Strict"]);
+    causes.optional_choice(&context.child("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
 }
 
 pub(super) fn security_context(context: &Field, host_users: bool, causes: &mut Causes) {
@@ -36,7 +35,7 @@ pub(super) fn security_context(context: &Field, host_users: bool, causes: &mut C
         unix_id(&context.child(name), causes);
     }
     let proc_mount = context.child("procMount");
-    optional_choice(&proc_mount, &["Default", "Unmasked"], causes);
+    causes.optional_choice(&proc_mount, &["Default", "Unmasked"]);
     if host_users && proc_mount.text() == "Unmasked" {
         causes.invalid(&proc_mount, "`hostUsers` must be false to use `Unmasked`");
     }
@@ -121,7 +120,7 @@ fn seccomp_profile(profile: &Field, causes: &mut Causes) {
     }
     match (profile_type.text() == "Localhost", localhost.is_set()) {
         (true, false) => causes.required(&localhost, "must be set when seccomp type is Localhost"),
-        (true, true) => volume::descending_path(&localhost, causes),
+        (true, true) => causes.invalid_each(&localhost, format::descending_path(localhost.text())),
         (false, true) => {
             let value = format!(
                 "{{\"Type\":{},\"LocalhostProfile\":{}}}",

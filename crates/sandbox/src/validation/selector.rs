@@ -1,4 +1,4 @@
-//! Label selectors: valid or not, and whether they match.
+//! Validates label selectors, and matches them against labels.
 
 use super::field::{Causes, Field, go_json};
 use super::{format, metadata};
@@ -16,7 +16,7 @@ pub(super) fn is_empty(selector: &Field) -> bool {
 
 fn requirement(expression: &Field, causes: &mut Causes) {
     let (operator, values) = (expression.child("operator"), expression.child("values"));
-    if !values_fit(&operator, &values, causes) {
+    if !check_values(&operator, &values, causes) {
         causes.invalid_rendered(
             &operator,
             super::field::go_quote(operator.text()),
@@ -29,8 +29,8 @@ fn requirement(expression: &Field, causes: &mut Causes) {
     }
 }
 
-/// Says so if an operator of sets has values that it can't have. False if it is none.
-pub(super) fn values_fit(operator: &Field, values: &Field, causes: &mut Causes) -> bool {
+/// Checks the values of a set operator. Returns false for another operator.
+pub(super) fn check_values(operator: &Field, values: &Field, causes: &mut Causes) -> bool {
     match operator.text() {
         "In" | "NotIn" if values.is_empty() => {
             causes.required(values, "must be specified when `operator` is 'In' or 'NotIn'");
@@ -53,8 +53,8 @@ pub(super) fn label_key(key: &Field, causes: &mut Causes) {
     }
 }
 
-/// Whether a selector that can be evaluated does not match `labels`. One that can't is no mismatch: it is invalid.
-/// No selector at all matches nothing, an empty one everything.
+/// Whether a valid selector does not match `labels`; an invalid one is reported elsewhere. An
+/// absent selector matches nothing, an empty one everything.
 pub(super) fn mismatches(selector: &Field, labels: &Field) -> bool {
     if !selector.is_set() {
         return true;
@@ -78,7 +78,7 @@ pub(super) fn mismatches(selector: &Field, labels: &Field) -> bool {
     !matches
 }
 
-/// A selector as Go prints its struct in JSON: `matchLabels` before `matchExpressions`.
+/// A selector as upstream prints the Go struct in JSON: `matchLabels` before `matchExpressions`.
 pub(super) fn rendered(selector: &Field) -> String {
     if !selector.is_set() {
         return "null".to_owned();

@@ -1,8 +1,9 @@
-//! Services and PodDisruptionBudgets (upstream's `ValidateService` and `ValidatePodDisruptionBudget`), which are only checked.
+//! Validates Services and PodDisruptionBudgets (upstream's `ValidateService` and
+//! `ValidatePodDisruptionBudget`), which are only checked.
 
 use std::collections::BTreeSet;
 
-use super::daemon_set::{at_most_all, int_or_percent};
+use super::daemon_set::{at_most_100_percent, int_or_percent};
 use super::field::{Causes, Field, go_json};
 use super::metadata::{self, NAMESPACED};
 use super::{format, selector};
@@ -74,7 +75,7 @@ pub(super) fn budget_on_create(object: &Field, causes: &mut Causes) {
     }
     for field in [&available, &unavailable] {
         int_or_percent(field, causes);
-        at_most_all(field, causes);
+        at_most_100_percent(field, causes);
     }
     selector::label_selector(&spec.child("selector"), causes);
     let policy = spec.child("unhealthyPodEvictionPolicy");

@@ -1,4 +1,4 @@
-//! Namespaces, ConfigMaps and Secrets.
+//! Validates Namespaces, ConfigMaps and Secrets.
 
 use k8s_openapi::ByteString;
 use serde::Deserialize as _;
@@ -15,7 +15,7 @@ pub(super) fn namespace_on_create(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let finalizers = spec.child("finalizers");
     for finalizer in finalizers.items() {
-        finalizer_name(&finalizers.holding(finalizer.value()), causes);
+        finalizer_name(&finalizers.with_value(finalizer.value()), causes);
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn secret_on_update(object: &Field, old: &Field, causes: &mut Causes)
     secret_on_create(object, causes);
 }
 
-/// The keys that the built-in types of secrets must have.
+/// The required keys of the built-in types of secrets.
 fn secret_type(object: &Field, data: &Field, causes: &mut Causes) {
     let mut require = |key: &str| {
         if !data.key(key).is_set() {
@@ -143,7 +143,7 @@ fn data_key(value: &Field, key: &str, causes: &mut Causes) {
     }
 }
 
-/// The bytes that a base64 string stands for; none if it is not one (which decoding has refused before).
+/// The bytes of a base64 string; empty if it is invalid, which decoding has refused before.
 fn decoded(value: &Field) -> Vec<u8> {
     ByteString::deserialize(value.value()).map(|bytes| bytes.0).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! Runs the tables in `tests/admission/`: each case edits a base object, sends it through decoding, defaulting and
-//! validation as the server does, and compares what comes out with what is written below the case.
-//! `UPDATE_EXPECT=1` writes what came out into the tables.
+//! Runs the tables in `tests/admission/`: each case edits a base object, decodes, defaults and
+//! validates it as the server does, and compares the result with the text below the case.
+//! `UPDATE_EXPECT=1` writes the results into the tables.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use everynode_core::api::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kind::{BUILT_IN, Kind};
 use crate::{defaults, printer, validation};
 
-/// What a case does with the object that its edits make.
+/// The request that a case makes with its object.
 #[derive(Clone, Copy, PartialEq)]
 enum Verb {
     Create,
@@ -23,7 +23,7 @@ enum Verb {
 }
 
 struct Case {
-    /// The lines of the case as they stand in the table, up to its result.
+    /// The lines of the case in the table, up to its result.
     text: String,
     verb: Verb,
     base: String,
@@ -31,9 +31,9 @@ struct Case {
     expected: String,
 }
 
-/// S9: every manifest of the tables has exactly the result, or exactly the causes, that the table says.
+/// S9: every case of the tables has exactly the result or the errors in the table.
 #[test]
-fn the_tables_hold() {
+fn validation_matches_the_tables() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/admission");
     let mut cases_total = 0;
     let mut wrong = String::new();
@@ -69,35 +69,34 @@ fn the_tables_hold() {
     assert!(cases_total >= 60, "{cases_total} cases");
 }
 
-/// S4: what is allowed and had better not be is said in upstream's words, unless it was so before.
+/// S4: discouraged fields cause upstream's warnings, unless they were there before.
 #[test]
-fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
+fn templates_warn_about_deprecated_and_ambiguous_fields() {
     let (_, mut object) = bases().swap_remove(0);
     for (pointer, value) in [
         (
             "/spec/template/metadata/annotations",
-            serde_json::json!({"scheduler.alpha.kubernetes.io/critical-pod": ""}),
+            json!({"scheduler.alpha.kubernetes.io/critical-pod": ""}),
         ),
-        ("/spec/template/spec/nodeSelector", serde_json::json!({"beta.kubernetes.io/os": "linux"})),
-        (
-            "/spec/template/spec/volumes",
-            serde_json::json!([{"name": "g", "gitRepo": {"repository": "x"}}]),
-        ),
-        (
-            "/spec/template/spec/topologySpreadConstraints",
-            serde_json::json!([{"topologyKey": "zone"}]),
-        ),
+        ("/spec/template/spec/nodeSelector", json!({"beta.kubernetes.io/os": "linux"})),
+        ("/spec/template/spec/volumes", json!([{"name": "g", "gitRepo": {"repository": "x"}}])),
+        ("/spec/template/spec/topologySpreadConstraints", json!([{"topologyKey": "zone"}])),
         (
             "/spec/template/spec/containers/0/env",
-            serde_json::json!([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}, {"name": "A", "value": "3"}]),
+            json!([
+                {"name": "A", "value": "1"},
+                {"name": "A", "value": "$(A)2"},
+                {"name": "A", "value": "3"},
+            ]),
         ),
-        (
-            "/spec/template/spec/containers/0/resources",
-            serde_json::json!({"requests": {"memory": "0.5"}}),
-        ),
+        ("/spec/template/spec/containers/0/resources", json!({"requests": {"memory": "0.5"}})),
         (
             "/spec/template/spec/containers/0/ports",
-            serde_json::json!([{"containerPort": 80}, {"containerPort": 80}, {"containerPort": 80, "hostPort": 80}]),
+            json!([
+                {"containerPort": 80},
+                {"containerPort": 80},
+                {"containerPort": 80, "hostPort": 80},
+            ]),
         ),
     ] {
         edit(&mut object, pointer, &value);
@@ -106,16 +105,26 @@ fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
     defaults::apply(kind, &mut object);
     let container = "spec.template.spec.containers[0]";
     let expected = [
-        "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+        "spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use \
+         \"kubernetes.io/os\" instead"
             .to_owned(),
-        "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod"
+        "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector \
+         results in matching no pod"
             .to_owned(),
-        "spec.template.metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: non-functional in v1.16+; \
-         use the \"priorityClassName\" field instead"
+        "spec.template.metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: \
+         non-functional in v1.16+; use the \"priorityClassName\" field instead"
             .to_owned(),
-        "spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+".to_owned(),
-        format!("{container}.resources.requests[memory]: fractional byte value \"500m\" is invalid, must be an integer"),
-        format!("{container}.env[2]: hides previous definition of \"A\", which may be dropped when using apply"),
+        "spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in \
+         v1.33+"
+            .to_owned(),
+        format!(
+            "{container}.resources.requests[memory]: fractional byte value \"500m\" is \
+            invalid, must be an integer"
+        ),
+        format!(
+            "{container}.env[2]: hides previous definition of \"A\", which may be dropped when \
+            using apply"
+        ),
         format!("{container}.ports[1]: duplicate port definition with {container}.ports[0]"),
         format!("{container}.ports[2]: overlapping port definition with {container}.ports[0]"),
         format!("{container}.ports[2]: overlapping port definition with {container}.ports[1]"),
@@ -124,7 +133,7 @@ fn templates_warn_of_what_is_out_of_date_or_ambiguous() {
     assert_eq!(validation::warnings(kind, &object, Some(&object)), Vec::<String>::new());
 }
 
-/// S9: defaulting is idempotent, so that an object that was read can be written back unchanged.
+/// S9: defaulting is idempotent, so that an object can be written back unchanged.
 #[test]
 fn defaults_applied_twice_are_the_defaults_applied_once() {
     for (_, base) in bases() {
@@ -138,7 +147,7 @@ fn defaults_applied_twice_are_the_defaults_applied_once() {
     }
 }
 
-/// Any small JSON value, strings among it that mean something somewhere.
+/// Any small JSON value, with meaningful strings.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -191,7 +200,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The pointers to every value of a tree.
+/// The JSON pointers to all values of a tree.
 fn pointers(value: &Value, path: &str, found: &mut Vec<String>) {
     found.push(path.to_owned());
     match value {
@@ -211,10 +220,10 @@ fn pointers(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 proptest! {
-    /// S9: whatever stands where in an object: it is decoded or refused, defaulted, validated and printed without a
-    /// panic, and what was decoded and defaulted is not changed by being defaulted again.
+    /// S9: any object is decoded or refused, defaulted, validated and printed without a panic, and
+    /// defaulting it again changes nothing.
     #[test]
-    fn no_object_breaks_the_rules_of_its_kind(
+    fn arbitrary_objects_do_not_panic(
         base in any::<Index>(),
         edits in prop::collection::vec((any::<Index>(), any_json()), 1..4),
     ) {
@@ -246,7 +255,7 @@ proptest! {
     }
 }
 
-/// Cases are separated by empty lines; the lines before the first are the head.
+/// Cases are separated by empty lines; the lines before the first one are the head.
 fn parse(table: &str) -> (String, Vec<Case>) {
     let (head, rest) = table.split_once("\n\n").expect("a head, and cases");
     let cases = rest.split("\n\n").map(|block| parse_case(block.trim_end())).collect();
@@ -289,7 +298,7 @@ fn run(case: &Case) -> String {
     defaults::apply(kind, &mut old);
     let mut new = if case.verb == Verb::Create { base.clone() } else { old.clone() };
     for (pointer, value) in &case.edits {
-        // A pointer that starts with "old" edits what is stored, and what is sent.
+        // A pointer that starts with "old" edits the stored object and the one in the request.
         if let Some(pointer) = pointer.strip_prefix("old") {
             edit(&mut old, pointer, value);
             edit(&mut new, pointer, value);
@@ -319,7 +328,7 @@ fn run(case: &Case) -> String {
         .collect()
 }
 
-/// Puts `value` where `pointer` leads, making what is missing on the way; null removes.
+/// Sets `value` at `pointer` and creates missing parents; null removes.
 fn edit(object: &mut Value, pointer: &str, value: &Value) {
     let (parent, last) = pointer.rsplit_once('/').expect("a pointer");
     let mut place = object;
@@ -355,52 +364,52 @@ fn kind_of(object: &Value) -> &'static Kind {
         .expect("the kind is served")
 }
 
-/// The valid objects that cases start from.
+/// The valid objects that cases edit.
 fn bases() -> Vec<(&'static str, Value)> {
-    let template = serde_json::json!({
+    let template = json!({
         "metadata": {"labels": {"app": "agent"}},
         "spec": {"containers": [{"name": "agent", "image": "registry.example.com/agent:1.0"}]},
     });
-    let meta = serde_json::json!({"name": "agent", "namespace": "default", "resourceVersion": "1"});
+    let meta = json!({"name": "agent", "namespace": "default", "resourceVersion": "1"});
     let object = |api_version: &str, kind: &str, rest: Value| {
-        let mut object =
-            serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": meta});
+        let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": meta});
         for (name, value) in rest.as_object().expect("fields") {
             object[name] = value.clone();
         }
         object
     };
-    let cluster_meta = serde_json::json!({"name": "agent", "resourceVersion": "1"});
+    let cluster_meta = json!({"name": "agent", "resourceVersion": "1"});
     let mut bases = vec![
         (
             "DaemonSet",
             object(
                 "apps/v1",
                 "DaemonSet",
-                serde_json::json!({"spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template}}),
+                json!({"spec": {
+                    "selector": {"matchLabels": {"app": "agent"}},
+                    "template": template,
+                }}),
             ),
         ),
-        ("Pod", object("v1", "Pod", serde_json::json!({"spec": template["spec"]}))),
-        ("Node", object("v1", "Node", serde_json::json!({"metadata": cluster_meta}))),
-        ("Namespace", object("v1", "Namespace", serde_json::json!({"metadata": cluster_meta}))),
-        ("ConfigMap", object("v1", "ConfigMap", serde_json::json!({"data": {"key": "value"}}))),
-        ("Secret", object("v1", "Secret", serde_json::json!({"data": {"key": "dmFsdWU="}}))),
-        ("ServiceAccount", object("v1", "ServiceAccount", serde_json::json!({}))),
+        ("Pod", object("v1", "Pod", json!({"spec": template["spec"]}))),
+        ("Node", object("v1", "Node", json!({"metadata": cluster_meta}))),
+        ("Namespace", object("v1", "Namespace", json!({"metadata": cluster_meta}))),
+        ("ConfigMap", object("v1", "ConfigMap", json!({"data": {"key": "value"}}))),
+        ("Secret", object("v1", "Secret", json!({"data": {"key": "dmFsdWU="}}))),
+        ("ServiceAccount", object("v1", "ServiceAccount", json!({}))),
         (
             "ControllerRevision",
-            object(
-                "apps/v1",
-                "ControllerRevision",
-                serde_json::json!({"data": {"spec": {}}, "revision": 1}),
-            ),
+            object("apps/v1", "ControllerRevision", json!({"data": {"spec": {}}, "revision": 1})),
         ),
-        ("Lease", object("coordination.k8s.io/v1", "Lease", serde_json::json!({"spec": {}}))),
+        ("Lease", object("coordination.k8s.io/v1", "Lease", json!({"spec": {}}))),
         (
             "Event",
             object(
                 "v1",
                 "Event",
-                serde_json::json!({"involvedObject": {"kind": "Pod", "namespace": "default", "name": "agent-1"}}),
+                json!({
+                    "involvedObject": {"kind": "Pod", "namespace": "default", "name": "agent-1"},
+                }),
             ),
         ),
         (
@@ -408,9 +417,13 @@ fn bases() -> Vec<(&'static str, Value)> {
             object(
                 "events.k8s.io/v1",
                 "Event",
-                serde_json::json!({
-                    "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "example.com/agent",
-                    "reportingInstance": "agent-1", "action": "Test", "reason": "Testing", "type": "Normal",
+                json!({
+                    "eventTime": "2026-01-01T00:00:00.000000Z",
+                    "reportingController": "example.com/agent",
+                    "reportingInstance": "agent-1",
+                    "action": "Test",
+                    "reason": "Testing",
+                    "type": "Normal",
                     "regarding": {"kind": "Pod", "namespace": "default", "name": "agent-1"},
                 }),
             ),
@@ -422,7 +435,7 @@ fn bases() -> Vec<(&'static str, Value)> {
 
 fn role_bases() -> [(&'static str, Value); 4] {
     let base = |kind: &'static str, role: &str| {
-        let mut object = serde_json::json!({
+        let mut object = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
             "metadata": {"name": "agent", "resourceVersion": "1"},
         });
@@ -430,7 +443,7 @@ fn role_bases() -> [(&'static str, Value); 4] {
             object["metadata"]["namespace"] = "default".into();
         }
         if !role.is_empty() {
-            object["roleRef"] = serde_json::json!({"kind": role, "name": "r"});
+            object["roleRef"] = json!({"kind": role, "name": "r"});
         }
         (kind, object)
     };

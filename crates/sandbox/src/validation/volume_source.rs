@@ -1,7 +1,6 @@
-//! What a volume is made of.
+//! Validates the sources of volumes.
 
 use super::field::{Causes, Field, go_quote};
-use super::volume::{file_mode, local_path, no_backsteps, required_text};
 use super::{environment, format, resources, selector};
 
 const HOST_PATH_TYPES: [&str; 8] = [
@@ -15,29 +14,29 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 
-/// How one type of volume is validated.
-type Rule = fn(&Field, &mut Causes);
+/// Validates one type of volume.
+type SourceValidator = fn(&Field, &mut Causes);
 
-/// The types of volumes, in the order in which upstream looks for them.
-const TYPES: [(&str, Rule); 29] = [
+/// The types of volumes, in upstream's order.
+const TYPES: [(&str, SourceValidator); 29] = [
     ("emptyDir", empty_dir),
     ("hostPath", host_path),
-    ("gitRepo", |source, causes| required_text(&source.child("repository"), causes)),
-    ("gcePersistentDisk", |source, causes| required_text(&source.child("pdName"), causes)),
-    ("awsElasticBlockStore", |source, causes| required_text(&source.child("volumeID"), causes)),
+    ("gitRepo", |source, causes| causes.required_text(&source.child("repository"))),
+    ("gcePersistentDisk", |source, causes| causes.required_text(&source.child("pdName"))),
+    ("awsElasticBlockStore", |source, causes| causes.required_text(&source.child("volumeID"))),
     ("secret", |source, causes| keyed(source, "secretName", causes)),
     ("nfs", nfs),
     ("iscsi", |source, causes| all_required(source, &["targetPortal", "iqn"], causes)),
     ("glusterfs", |source, causes| all_required(source, &["endpoints", "path"], causes)),
     ("flocker", |_, _| {}),
-    ("persistentVolumeClaim", |source, causes| required_text(&source.child("claimName"), causes)),
+    ("persistentVolumeClaim", |source, causes| causes.required_text(&source.child("claimName"))),
     ("rbd", |source, causes| {
         required_list(&source.child("monitors"), causes);
-        required_text(&source.child("image"), causes);
+        causes.required_text(&source.child("image"));
     }),
-    ("cinder", |source, causes| required_text(&source.child("volumeID"), causes)),
+    ("cinder", |source, causes| causes.required_text(&source.child("volumeID"))),
     ("cephfs", |source, causes| required_list(&source.child("monitors"), causes)),
-    ("quobyte", |source, causes| required_text(&source.child("volume"), causes)),
+    ("quobyte", |source, causes| causes.required_text(&source.child("volume"))),
     ("downwardAPI", |source, causes| {
         default_mode(source, causes);
         for item in source.child("items").items() {
@@ -45,14 +44,14 @@ const TYPES: [(&str, Rule); 29] = [
         }
     }),
     ("fc", |_, _| {}),
-    ("flexVolume", |source, causes| required_text(&source.child("driver"), causes)),
+    ("flexVolume", |source, causes| causes.required_text(&source.child("driver"))),
     ("configMap", |source, causes| keyed(source, "name", causes)),
     ("azureFile", |source, causes| all_required(source, &["secretName", "shareName"], causes)),
-    ("vsphereVolume", |source, causes| required_text(&source.child("volumePath"), causes)),
-    ("photonPersistentDisk", |source, causes| required_text(&source.child("pdID"), causes)),
-    ("portworxVolume", |source, causes| required_text(&source.child("volumeID"), causes)),
+    ("vsphereVolume", |source, causes| causes.required_text(&source.child("volumePath"))),
+    ("photonPersistentDisk", |source, causes| causes.required_text(&source.child("pdID"))),
+    ("portworxVolume", |source, causes| causes.required_text(&source.child("volumeID"))),
     ("azureDisk", |source, causes| all_required(source, &["diskName", "diskURI"], causes)),
-    ("storageos", |source, causes| required_text(&source.child("volumeName"), causes)),
+    ("storageos", |source, causes| causes.required_text(&source.child("volumeName"))),
     ("projected", projected),
     ("scaleIO", |source, causes| {
         all_required(source, &["gateway", "system", "volumeName"], causes)
@@ -64,7 +63,7 @@ const TYPES: [(&str, Rule); 29] = [
 /// A volume has exactly one type.
 pub(super) fn source(volume: &Field, causes: &mut Causes) {
     let mut found = 0;
-    for (name, rule) in TYPES {
+    for (name, validate) in TYPES {
         let source = volume.child(name);
         if !source.is_set() {
             continue;
@@ -73,7 +72,7 @@ pub(super) fn source(volume: &Field, causes: &mut Causes) {
         if found > 1 {
             causes.forbidden(&source, "may not specify more than 1 volume type");
         } else {
-            rule(&source, causes);
+            validate(&source, causes);
         }
     }
     let image = volume.child("image");
@@ -92,7 +91,7 @@ pub(super) fn source(volume: &Field, causes: &mut Causes) {
 
 fn all_required(source: &Field, names: &[&str], causes: &mut Causes) {
     for name in names {
-        required_text(&source.child(name), causes);
+        causes.required_text(&source.child(name));
     }
 }
 
@@ -114,8 +113,8 @@ fn host_path(source: &Field, causes: &mut Causes) {
     if path.text().is_empty() {
         return causes.required(&path, "");
     }
-    no_backsteps(&path, causes);
-    super::pod_spec::optional_choice(&source.child("type"), &HOST_PATH_TYPES, causes);
+    causes.invalid_each(&path, format::no_backsteps(path.text()));
+    causes.optional_choice(&source.child("type"), &HOST_PATH_TYPES);
 }
 
 fn nfs(source: &Field, causes: &mut Causes) {
@@ -138,7 +137,7 @@ fn csi(source: &Field, causes: &mut Causes) {
     }
     let secret = source.child("nodePublishSecretRef");
     if secret.is_set() {
-        required_text(&secret.child("name"), causes);
+        causes.required_text(&secret.child("name"));
     }
 }
 
@@ -154,21 +153,25 @@ fn ephemeral(source: &Field, causes: &mut Causes) {
 }
 
 fn image_source(source: &Field, causes: &mut Causes) {
-    required_text(&source.child("reference"), causes);
-    super::pod_spec::choice(
-        &source.child("pullPolicy"),
-        &["Always", "IfNotPresent", "Never"],
-        causes,
-    );
+    causes.required_text(&source.child("reference"));
+    causes.required_choice(&source.child("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
+}
+
+fn local_path(path: &Field, causes: &mut Causes) {
+    causes.invalid_each(path, format::local_path(path.text()));
+}
+
+fn file_mode(mode: &Field, causes: &mut Causes) {
+    causes.invalid_each(mode, format::file_mode(mode.int()));
 }
 
 fn default_mode(source: &Field, causes: &mut Causes) {
     file_mode(&source.child("defaultMode"), causes);
 }
 
-/// A Secret or ConfigMap, and which of its keys go where.
+/// A Secret or ConfigMap, with the paths of its keys.
 fn keyed(source: &Field, name: &str, causes: &mut Causes) {
-    required_text(&source.child(name), causes);
+    causes.required_text(&source.child(name));
     default_mode(source, causes);
     for item in source.child("items").items() {
         key_to_path(&item, causes);
@@ -176,16 +179,16 @@ fn keyed(source: &Field, name: &str, causes: &mut Causes) {
 }
 
 fn key_to_path(item: &Field, causes: &mut Causes) {
-    required_text(&item.child("key"), causes);
-    required_text(&item.child("path"), causes);
+    causes.required_text(&item.child("key"));
+    causes.required_text(&item.child("path"));
     local_path(&item.child("path"), causes);
     file_mode(&item.child("mode"), causes);
 }
 
 /// Upstream reports the files of a downward API volume under the volume itself.
 fn downward_file(owner: &Field, item: &Field, causes: &mut Causes) {
-    let owner = owner.holding(item.value());
-    required_text(&owner.child("path"), causes);
+    let owner = owner.with_value(item.value());
+    causes.required_text(&owner.child("path"));
     local_path(&owner.child("path"), causes);
     let (field, resource) = (owner.child("fieldRef"), owner.child("resourceFieldRef"));
     match (field.is_set(), resource.is_set()) {
@@ -212,11 +215,11 @@ fn projected(projected: &Field, causes: &mut Causes) {
     }
 }
 
-/// The paths that are taken in a projected volume.
+/// The paths in a projected volume.
 struct Paths(Vec<String>);
 
 impl Paths {
-    /// Takes a path. If it is taken, `reported` is what upstream names.
+    /// Adds a path; if it is a duplicate, reports the value `reported` as upstream does.
     fn take(&mut self, projected: &Field, path: &str, reported: &str, causes: &mut Causes) {
         if self.0.iter().any(|other| other == path) {
             causes.invalid_rendered(projected, go_quote(reported), "conflicting duplicate paths");
@@ -234,7 +237,7 @@ fn projection(projected: &Field, source: &Field, paths: &mut Paths, causes: &mut
             continue;
         }
         found += 1;
-        required_text(&keyed.child("name"), causes);
+        causes.required_text(&keyed.child("name"));
         for item in keyed.child("items").items() {
             key_to_path(&item, causes);
             paths.take(projected, item.child("path").text(), keyed.child("name").text(), causes);
@@ -279,14 +282,14 @@ fn account_token(projected: &Field, token: &Field, causes: &mut Causes) {
         causes.invalid(&expiration, "may not specify a duration larger than 2^32 seconds");
     }
     let path = projected.child("path");
-    let path = path.holding(token.child("path").value());
-    required_text(&path, causes);
+    let path = path.with_value(token.child("path").value());
+    causes.required_text(&path);
     local_path(&path, causes);
 }
 
 fn trust_bundle(source: &Field, bundle: &Field, causes: &mut Causes) {
     let field = source.child("clusterTrustBundlePEM");
-    let field = field.holding(bundle.value());
+    let field = field.with_value(bundle.value());
     match (bundle.child("name").is_set(), bundle.child("signerName").is_set()) {
         (true, true) => causes.invalid(&field, "only one of name and signerName may be used"),
         (true, false) => {
@@ -298,6 +301,6 @@ fn trust_bundle(source: &Field, bundle: &Field, causes: &mut Causes) {
         (false, true) => selector::label_selector(&field.child("labelSelector"), causes),
         (false, false) => causes.required(&field, "either name or signerName must be specified"),
     }
-    required_text(&field.child("path"), causes);
+    causes.required_text(&field.child("path"));
     local_path(&field.child("path"), causes);
 }

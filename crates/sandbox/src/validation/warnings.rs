@@ -1,5 +1,5 @@
-//! What an object may say, but had better not: the texts that go back in `Warning` headers, and that kubectl shows
-//! (upstream's `pkg/api/pod/warnings.go`).
+//! Warnings about discouraged but valid fields, which kubectl prints (upstream's
+//! `pkg/api/pod/warnings.go`).
 
 use super::field::{Field, go_quote};
 use super::resources::quantity;
@@ -7,7 +7,7 @@ use super::resources::quantity;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Labels of nodes that have newer names.
+/// Deprecated node labels.
 const OLD_NODE_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -25,7 +25,7 @@ const OLD_NODE_LABELS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Annotations, by prefix, that became fields.
+/// Deprecated annotations, by prefix.
 const OLD_ANNOTATIONS: [(&str, &str); 6] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -53,7 +53,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Types of volumes that are no more.
+/// Deprecated types of volumes.
 const OLD_VOLUMES: [(&str, &str); 7] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -64,7 +64,7 @@ const OLD_VOLUMES: [(&str, &str); 7] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// The warnings of a pod, or of a template: whatever has `metadata` and `spec`.
+/// The warnings about a pod or a template.
 pub(super) fn of_pod(pod: &Field) -> Vec<String> {
     let mut warnings = Warnings(Vec::new());
     let (metadata, spec) = (pod.child("metadata"), pod.child("spec"));
@@ -191,7 +191,7 @@ fn whole_bytes(amount: &Field, warnings: &mut Warnings) {
     }
 }
 
-/// A variable that is set twice, the second time without the first.
+/// A variable that is defined twice, the second time without a reference to the first.
 fn environment(variables: &Field, warnings: &mut Warnings) {
     let mut seen: Vec<String> = Vec::new();
     for variable in variables.items() {
@@ -210,7 +210,7 @@ fn environment(variables: &Field, warnings: &mut Warnings) {
     }
 }
 
-/// A port that was seen, and where.
+/// A port, with its path.
 struct Port {
     path: String,
     container_port: i64,

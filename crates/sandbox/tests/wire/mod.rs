@@ -1,12 +1,12 @@
-//! A client of few words, of which no test uses all: bytes over TLS, so that a test can send what no client would.
+//! A client that sends bytes over TLS, so that a test can send what an ordinary client never sends.
 
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, reason = "no test uses all of it")]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_sandbox::{Applied, Limits, Options, Sandbox, start};
+use everynode_sandbox::{AppliedObject, Limits, Options, Sandbox, start};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
@@ -21,27 +21,27 @@ pub struct Server {
     connector: TlsConnector,
 }
 
-pub struct Answer {
+pub struct Response {
     pub code: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Answer {
+impl Response {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
-/// Longer than any answer may take.
+/// The timeout of each exchange.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 impl Server {
-    pub async fn start() -> Server {
-        Server::start_with(Limits::default()).await
+    pub async fn start() -> Self {
+        Self::start_with(Limits::default()).await
     }
 
-    pub async fn start_with(limits: Limits) -> Server {
+    pub async fn start_with(limits: Limits) -> Self {
         let sandbox = start(Options { limits, ..Options::default() }).await.expect("a sandbox");
         let text = std::fs::read_to_string(sandbox.kubeconfig_path()).expect("a kubeconfig");
         let document: Value = serde_json::from_str(&text).expect("a kubeconfig of ours is JSON");
@@ -56,7 +56,7 @@ impl Server {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let token = document["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
-        Server { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
+        Self { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
     }
 
     pub fn kubeconfig(&self) -> &Path {
@@ -71,31 +71,31 @@ impl Server {
         self.sandbox.server_url().trim_start_matches("https://")
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Response {
         self.request("GET", path, "", b"").await
     }
 
-    /// The same with another token.
-    pub async fn read_with(&self, token: &str, path: &str) -> Answer {
+    /// Sends a GET request with another token.
+    pub async fn read_with(&self, token: &str, path: &str) -> Response {
         let head =
             format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
         self.send(head.as_bytes()).await
     }
 
-    pub async fn post(&self, path: &str, body: &[u8]) -> Answer {
+    pub async fn post(&self, path: &str, body: &[u8]) -> Response {
         self.request("POST", path, "Content-Type: application/json\r\n", body).await
     }
 
-    pub fn apply(&self, manifest: &str) -> Vec<Applied> {
+    pub fn apply(&self, manifest: &str) -> Vec<AppliedObject> {
         self.sandbox.apply_manifest(manifest)
     }
 
-    pub async fn read_as(&self, path: &str, accept: &str) -> Answer {
+    pub async fn read_as(&self, path: &str, accept: &str) -> Response {
         self.request("GET", path, &format!("Accept: {accept}\r\n"), b"").await
     }
 
-    /// A well-formed request with the token; `headers` end in CRLF each.
-    pub async fn request(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+    /// Sends a well-formed request with the token; each of the `headers` ends with CRLF.
+    pub async fn request(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Response {
         let (token, length) = (&self.token, body.len());
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{headers}\
@@ -104,7 +104,7 @@ impl Server {
         self.send(&[head.as_bytes(), body].concat()).await
     }
 
-    /// The head of a request without a body, the only one on its connection.
+    /// Returns the head of a request without a body, after which the connection closes.
     pub fn head(&self, method: &str, path: &str) -> Vec<u8> {
         let token = &self.token;
         let head = format!(
@@ -114,7 +114,7 @@ impl Server {
         head.into()
     }
 
-    /// Asks for an answer that is read bit by bit.
+    /// Sends a GET request whose response is read as a stream.
     pub async fn open(&self, path: &str) -> Stream {
         let mut stream = self.connect().await;
         stream.write_all(&self.head("GET", path)).await.expect("a connection");
@@ -122,32 +122,32 @@ impl Server {
         Stream { stream, text: String::new() }
     }
 
-    /// Sends bytes and reads one answer.
-    pub async fn send(&self, bytes: &[u8]) -> Answer {
+    /// Sends bytes and reads one response.
+    pub async fn send(&self, bytes: &[u8]) -> Response {
         let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, true));
-        let text = text.await.expect("an answer in time");
+        let text = text.await.expect("a response in time");
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
         let body = if is_chunked { unchunk(body) } else { body.to_owned() };
-        Answer { code, head: head.to_owned(), body }
+        Response { code, head: head.to_owned(), body }
     }
 
-    /// Sends bytes and reads until the server closes.
+    /// Sends bytes and reads until the server closes the connection.
     pub async fn raw(&self, bytes: &[u8]) -> String {
         let text = tokio::time::timeout(DEADLINE, self.exchange(bytes, false));
         text.await.expect("the server closes in time")
     }
 
-    /// Sends bytes without TLS and reads until the server closes.
+    /// Sends bytes without TLS and reads until the server closes the connection.
     pub async fn plain(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect_plain().await;
         stream.write_all(bytes).await.expect("a connection");
-        let mut answer = Vec::new();
-        let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer));
-        // A connection that is reset is closed as well.
+        let mut response = Vec::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut response));
+        // A reset counts as closed.
         let _ = read.await.expect("the server closes in time");
-        answer
+        response
     }
 
     pub async fn connect_plain(&self) -> TcpStream {
@@ -160,43 +160,43 @@ impl Server {
         self.connector.connect(name, stream).await.expect("a TLS connection")
     }
 
-    async fn exchange(&self, bytes: &[u8], one_answer: bool) -> String {
+    async fn exchange(&self, bytes: &[u8], one_response: bool) -> String {
         let mut stream = self.connect().await;
-        // The server may refuse before it has read all.
+        // The server may refuse the request before it has read all bytes.
         let _ = stream.write_all(bytes).await;
         let _ = stream.flush().await;
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         let mut buffer = vec![0; 64 * 1024];
         while let Some(length) = read(&mut stream, &mut buffer).await {
-            answer.extend_from_slice(&buffer[..length]);
-            if one_answer && is_whole(&answer) {
+            response.extend_from_slice(&buffer[..length]);
+            if one_response && is_whole(&response) {
                 break;
             }
         }
-        String::from_utf8_lossy(&answer).into_owned()
+        String::from_utf8_lossy(&response).into_owned()
     }
 }
 
-/// An answer that goes on.
+/// A response that is read as a stream.
 pub struct Stream {
     stream: TlsStream<TcpStream>,
     text: String,
 }
 
 impl Stream {
-    /// All that has come.
+    /// The text received so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Reads until this has come.
+    /// Reads until the text contains `wanted`.
     pub async fn until(&mut self, wanted: &str) {
         while !self.text.contains(wanted) {
-            assert!(self.more().await, "it ends before {wanted}: {}", self.text);
+            assert!(self.more().await, "the response ends before {wanted}: {}", self.text);
         }
     }
 
-    /// Reads what comes next; false if the connection is closed.
+    /// Reads more of the response; returns false if the connection is closed.
     pub async fn more(&mut self) -> bool {
         let mut buffer = vec![0; 64 * 1024];
         let read = tokio::time::timeout(DEADLINE, read(&mut self.stream, &mut buffer));
@@ -210,9 +210,9 @@ async fn read(stream: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> Option<us
     stream.read(buffer).await.ok().filter(|length| *length > 0)
 }
 
-/// Whether an answer with a length has come in full.
-fn is_whole(answer: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(answer);
+/// Returns whether a response with a Content-Length is complete.
+fn is_whole(response: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(response);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| {
         line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok()
@@ -231,7 +231,7 @@ fn unchunk(mut body: &str) -> String {
     whole
 }
 
-/// Base64, as far as kubeconfigs need it.
+/// Decodes Base64, as kubeconfigs use it.
 fn decode(text: &str) -> Vec<u8> {
     const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bits, mut count, mut bytes) = (0usize, 0, Vec::new());

@@ -9,7 +9,7 @@
 
 use everynode_core::api::Uid;
 use everynode_sandbox::kind::POD;
-use everynode_sandbox::store::Object;
+use everynode_sandbox::object::Object;
 use http::Method;
 
 use super::{Checks, PendingWrite, Property, Violation, is_owned, violation};

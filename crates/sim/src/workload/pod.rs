@@ -2,7 +2,8 @@
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::kind::{NODE, POD};
-use everynode_sandbox::store::{DeleteOptions, Object};
+use everynode_sandbox::object::Object;
+use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ fn evict(world: &mut World, pod: &Value) {
     let (name, namespace) = name_and_namespace(pod);
     let eviction = json!({"metadata": {"name": name, "namespace": namespace}});
     let options = world.write_options();
-    let done = world.store().evict(&namespace, &name, &eviction, &options);
+    let done = world.registry().evict(&namespace, &name, &eviction, &options);
     world.log_write("evicts", &POD, &name, done.err());
 }
 
@@ -40,7 +41,7 @@ fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let phase = pick(rng, &["Failed", "Failed", "Succeeded"]);
     pod["status"]["phase"] = json!(phase);
     let options = world.write_options();
-    let done = world.store().update_status(&POD, &namespace, &name, pod, &options);
+    let done = world.registry().update_status(&POD, &namespace, &name, pod, &options);
     world.log_write(phase, &POD, &name, done.err());
 }
 

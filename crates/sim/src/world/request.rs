@@ -94,7 +94,7 @@ impl World {
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
-        serve::serve(self.cluster.store_mut(), request, target.as_ref(), body, now)
+        serve::serve(self.cluster.registry_mut(), request, target.as_ref(), body, now)
     }
 
     fn inject(&mut self, injected_fault: InjectedFault) {
@@ -112,7 +112,7 @@ impl World {
                 self.schedule(2_000, ScheduledEvent::ResumeWatches);
                 self.settle();
                 let version = self.cluster.store().resource_version();
-                self.cluster.store_mut().compact(version);
+                self.cluster.registry_mut().store_mut().compact(version);
             }
         }
     }

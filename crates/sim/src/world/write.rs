@@ -1,7 +1,8 @@
 //! Writes that users and other components make to the simulated cluster.
 
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::{DeleteOptions, Status};
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
@@ -23,7 +24,7 @@ impl World {
     pub(crate) fn update(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = name_and_namespace(&object);
         let options = self.write_options();
-        let done = self.store().update(kind, &namespace, &name, object, &options);
+        let done = self.registry().update(kind, &namespace, &name, object, &options);
         self.log_write("edits", kind, &name, done.err());
     }
 
@@ -31,7 +32,7 @@ impl World {
     pub(crate) fn create(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = name_and_namespace(&object);
         let options = self.write_options();
-        let done = self.store().create(kind, &namespace, object, &options);
+        let done = self.registry().create(kind, &namespace, object, &options);
         self.log_write("creates", kind, &name, done.err());
     }
 
@@ -39,7 +40,7 @@ impl World {
     pub(crate) fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
         let (name, namespace) = name_and_namespace(object);
         let options = self.write_options();
-        let done = self.store().delete(kind, &namespace, &name, delete, &options);
+        let done = self.registry().delete(kind, &namespace, &name, delete, &options);
         self.log_write("deletes", kind, &name, done.err());
     }
 

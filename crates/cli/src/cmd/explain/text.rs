@@ -1,26 +1,28 @@
-//! Explanations for people.
+//! Explanations as text.
 
 use std::fmt::Write;
 
 use everynode_insight::explain::{
-    AffinityCheck, Explanation, Group, NodeStory, PodStory, ReasonStory, Situation,
+    AffinityCheck, Explanation, NodeExplanation, NodeGroup, PodExplanation, ReasonDetail,
 };
 use everynode_insight::names;
+use everynode_insight::situation::Situation;
 
-use crate::output::{self, Screen, Tone, table};
+use crate::output::{self, TextLayout, Tone, table};
 
-/// Room for names when nobody says how wide the terminal is.
+/// The width of a list of node names if the output is no terminal.
 const NAMES_WIDTH: usize = 100;
-/// No screen holds more groups; they are in order of urgency.
+/// The maximum number of groups shown; the most urgent ones come first.
 const GROUPS_MAX: usize = 40;
 
-pub fn nodes(explanation: &Explanation, screen: Screen, wide: bool) -> String {
-    let mut text = headline(explanation, screen);
+/// All nodes of a DaemonSet. `wide` lists every node name.
+pub(crate) fn nodes(explanation: &Explanation, layout: TextLayout, wide: bool) -> String {
+    let mut text = headline(explanation, layout);
     let _ = writeln!(text, "{}; {}", explanation.update_strategy, explanation.rollout);
-    problems(&explanation.problems, screen, &mut text);
+    problems(&explanation.problems, layout, &mut text);
     text.push('\n');
     for group in explanation.groups.iter().take(GROUPS_MAX) {
-        text += &block(group, screen, wide);
+        text += &block(group, layout, wide);
     }
     let more = explanation.groups.len().saturating_sub(GROUPS_MAX);
     if more > 0 {
@@ -29,9 +31,9 @@ pub fn nodes(explanation: &Explanation, screen: Screen, wide: bool) -> String {
     text
 }
 
-fn headline(explanation: &Explanation, screen: Screen) -> String {
+fn headline(explanation: &Explanation, layout: TextLayout) -> String {
     let Explanation { namespace, name, nodes, desired, .. } = explanation;
-    let title = screen.paint(Tone::Heading, &format!("daemonset {namespace}/{name}"));
+    let title = layout.paint(Tone::Heading, &format!("daemonset {namespace}/{name}"));
     let mut text = format!("{title}: {desired} of {nodes} nodes should run it");
     let counts = [
         (explanation.ready, "ready"),
@@ -40,30 +42,32 @@ fn headline(explanation: &Explanation, screen: Screen) -> String {
     ];
     for (count, what) in counts.into_iter().filter_map(|(count, what)| Some((count?, what))) {
         let tone = if count == *desired { Tone::Good } else { Tone::Waiting };
-        text += &format!(", {}", screen.paint(tone, &format!("{count} {what}")));
+        text += &format!(", {}", layout.paint(tone, &format!("{count} {what}")));
     }
     text + "\n"
 }
 
-fn problems(problems: &[String], screen: Screen, text: &mut String) {
+fn problems(problems: &[String], layout: TextLayout, text: &mut String) {
     for problem in problems {
-        let _ = writeln!(text, "{} {problem}", screen.paint(Tone::Bad, "!"));
+        let _ = writeln!(text, "{} {problem}", layout.paint(Tone::Bad, "!"));
     }
 }
 
-/// A line that says what and why, then which nodes, and what else helps. A command stays on one line, to be copied.
-fn block(group: &Group, screen: Screen, wide: bool) -> String {
+/// A line with the number of nodes, their state and the reason, then the names, the detail and the
+/// next step. Commands are not broken, so that they can be copied.
+fn block(group: &NodeGroup, layout: TextLayout, wide: bool) -> String {
     let state = format!("{:<STATE_WIDTH$}", group.situation.words());
-    let state = screen.paint(tone(group.situation), &state);
+    let state = layout.paint(tone(group.situation), &state);
     let mut text = format!("{:>COUNT_WIDTH$}  {state}  {}\n", group.nodes.len(), group.why);
     let nodes = group.nodes.iter().map(String::as_str);
-    let width = screen.width.map(|width| usize::from(width).saturating_sub(INDENT));
-    let which = match wide {
-        true => names::compressed(nodes).join(", "),
-        false => names::shortened(nodes, width.unwrap_or(NAMES_WIDTH)),
+    let width = layout.width.map(|width| usize::from(width).saturating_sub(INDENT));
+    let which = if wide {
+        names::compressed(nodes).join(", ")
+    } else {
+        names::shortened(nodes, width.unwrap_or(NAMES_WIDTH))
     };
     let mut line = |tone: Tone, line: &str| {
-        let _ = writeln!(text, "{:INDENT$}{}", "", screen.paint(tone, line));
+        let _ = writeln!(text, "{:INDENT$}{}", "", layout.paint(tone, line));
     };
     line(Tone::Plain, &which);
     if let Some(detail) = &group.detail {
@@ -78,7 +82,7 @@ fn block(group: &Group, screen: Screen, wide: bool) -> String {
 
 const COUNT_WIDTH: usize = 5;
 const STATE_WIDTH: usize = 17;
-/// Where the second column's text begins.
+/// The column at which the reason starts.
 const INDENT: usize = COUNT_WIDTH + STATE_WIDTH + 4;
 
 fn cut(text: &str, width: Option<usize>) -> String {
@@ -107,46 +111,47 @@ const fn tone(situation: Situation) -> Tone {
     }
 }
 
-pub fn node(story: &NodeStory, screen: Screen) -> String {
-    let NodeStory { namespace, name, node, .. } = story;
-    let zone = story.zone.as_ref().map(|zone| format!(" (zone {zone})")).unwrap_or_default();
-    let verdict = match (story.should_run, story.should_continue_running) {
+/// One node in full.
+pub(crate) fn node(explanation: &NodeExplanation, layout: TextLayout) -> String {
+    let NodeExplanation { namespace, name, node, .. } = explanation;
+    let zone = explanation.zone.as_ref().map(|zone| format!(" (zone {zone})")).unwrap_or_default();
+    let answer = match (explanation.should_run, explanation.should_continue_running) {
         (true, _) => "should run",
-        (false, true) if !story.pods.is_empty() => "may keep, but would not get,",
+        (false, true) if !explanation.pods.is_empty() => "may keep, but would not get,",
         (false, _) => "should not run",
     };
-    let title = screen.paint(Tone::Heading, &format!("node {node}{zone}"));
-    let mut text = format!("{title} {verdict} a pod of daemonset {namespace}/{name}\n");
-    problems(&story.problems, screen, &mut text);
-    for note in &story.node_notes {
-        let _ = writeln!(text, "{} the node is {note}", screen.paint(Tone::Waiting, "!"));
+    let title = layout.paint(Tone::Heading, &format!("node {node}{zone}"));
+    let mut text = format!("{title} {answer} a pod of daemonset {namespace}/{name}\n");
+    problems(&explanation.problems, layout, &mut text);
+    for note in &explanation.node_notes {
+        let _ = writeln!(text, "{} the node is {note}", layout.paint(Tone::Waiting, "!"));
     }
-    for reason in &story.reasons {
-        text += &reason_text(reason, screen);
+    for reason in &explanation.reasons {
+        text += &reason_text(reason, layout);
     }
-    if story.pods.is_empty() && story.situation != Situation::ShouldRun {
-        text += "\nno pod is there\n";
+    if explanation.pods.is_empty() && explanation.situation != Situation::ShouldRun {
+        text += "\nno pod\n";
     }
-    for pod in &story.pods {
-        text += &pod_text(pod, screen);
+    for pod in &explanation.pods {
+        text += &pod_text(pod, layout);
     }
-    if story.reasons.is_empty() || !story.pods.is_empty() {
-        let state = screen.paint(tone(story.situation), story.situation.words());
-        let _ = writeln!(text, "\n{state}: {}", story.why);
+    if explanation.reasons.is_empty() || !explanation.pods.is_empty() {
+        let state = layout.paint(tone(explanation.situation), explanation.situation.words());
+        let _ = writeln!(text, "\n{state}: {}", explanation.why);
     }
-    if let Some(next) = &story.next {
+    if let Some(next) = &explanation.next {
         let _ = writeln!(text, "next: {next}");
     }
-    let _ = writeln!(text, "rollout: {}", story.rollout);
+    let _ = writeln!(text, "rollout: {}", explanation.rollout);
     text
 }
 
-fn reason_text(reason: &ReasonStory, screen: Screen) -> String {
-    let effect = if reason.evicts { "" } else { " (a pod that is there may stay)" };
-    let mut text = format!("\n{} {}{effect}\n", screen.paint(Tone::Bad, "because"), reason.reason);
+fn reason_text(reason: &ReasonDetail, layout: TextLayout) -> String {
+    let effect = if reason.evicts { "" } else { " (an existing pod may stay)" };
+    let mut text = format!("\n{} {}{effect}\n", layout.paint(Tone::Bad, "because"), reason.reason);
     if !reason.checks.is_empty() {
         let rows: Vec<_> = reason.checks.iter().map(check_row).collect();
-        text += &table(screen, &["TERM", "REQUIREMENT", "HOLDS", "THE NODE HAS"], &rows);
+        text += &table(layout, &["TERM", "REQUIREMENT", "HOLDS", "THE NODE HAS"], &rows);
     }
     text
 }
@@ -162,7 +167,7 @@ fn check_row(check: &AffinityCheck) -> Vec<(Tone, String)> {
     ]
 }
 
-fn pod_text(pod: &PodStory, screen: Screen) -> String {
+fn pod_text(pod: &PodExplanation, layout: TextLayout) -> String {
     let tone = match (pod.failing, pod.available) {
         (true, _) => Tone::Bad,
         (false, true) => Tone::Good,
@@ -174,13 +179,13 @@ fn pod_text(pod: &PodStory, screen: Screen) -> String {
         "\npod {} ({revision}, {age} old, {} restarts): {}\n",
         pod.name,
         pod.restarts,
-        screen.paint(tone, &pod.state)
+        layout.paint(tone, &pod.state)
     );
     if !pod.message.is_empty() {
         let _ = writeln!(text, "  {}", pod.message);
     }
     if let Some(seconds) = pod.available_in_seconds {
-        let _ = writeln!(text, "  it counts as available in {seconds} s");
+        let _ = writeln!(text, "  available in {seconds} s if it stays ready");
     }
     text
 }
@@ -188,12 +193,17 @@ fn pod_text(pod: &PodStory, screen: Screen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::expect;
+    use expect_test::{expect, expect_file};
 
-    fn group(situation: Situation, why: &str, lines: [Option<&str>; 2], nodes: &[&str]) -> Group {
+    fn group(
+        situation: Situation,
+        why: &str,
+        lines: [Option<&str>; 2],
+        nodes: &[&str],
+    ) -> NodeGroup {
         let [detail, next] = lines.map(|line| line.map(str::to_owned));
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-        Group { situation, why: why.to_owned(), detail, next, nodes }
+        NodeGroup { situation, why: why.to_owned(), detail, next, nodes }
     }
 
     fn explanation() -> Explanation {
@@ -236,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_whole_lines() {
-        let screen = Screen { color: false, width: None };
+        let layout = TextLayout { color: false, width: None };
         expect![[r#"
             daemonset infra/agent: 7 of 9 nodes should run it, 6 ready, 6 available, 7 up to date
             RollingUpdate, maxUnavailable 1; every pod is of the current revision
@@ -251,32 +261,20 @@ mod tests {
                 2  no pod here        taint gpu=true:NoSchedule is not tolerated
                                       node-7, node-8
         "#]]
-        .assert_eq(&nodes(&explanation(), screen, false));
+        .assert_eq(&nodes(&explanation(), layout, false));
     }
 
     #[test]
     fn a_terminal_gets_colours_and_lines_that_fit_it() {
-        let screen = Screen { color: true, width: Some(80) };
-        let text = nodes(&explanation(), screen, false);
-        expect![[r#"
-            ^[1mdaemonset infra/agent^[0m: 7 of 9 nodes should run it, ^[33m6 ready^[0m, ^[33m6 available^[0m, ^[32m7 up to date^[0m
-            RollingUpdate, maxUnavailable 1; every pod is of the current revision
-            ^[31m!^[0m something is wrong
-
-                1  ^[31mfailing          ^[0m  CrashLoopBackOff of container agent (Error, exit code 1)
-                                      node-3
-                                      ^[2mback-off 40s^[0m
-                                      ^[2mtry: kubectl -n infra logs agent-x -c agent --previous^[0m
-                6  ^[32mup to date       ^[0m  ready
-                                      node-1, node-2, node-4..6, node-9
-                2  ^[2mno pod here      ^[0m  taint gpu=true:NoSchedule is not tolerated
-                                      node-7, node-8
-        "#]].assert_eq(&text.replace('\u{1b}', "^"));
+        let layout = TextLayout { color: true, width: Some(80) };
+        let text = nodes(&explanation(), layout, false);
+        expect_file!["expected/a_terminal_gets_colours_and_lines_that_fit_it.txt"]
+            .assert_eq(&text.replace('\u{1b}', "^"));
     }
 
     #[test]
-    fn the_story_of_a_node_tells_each_requirement() {
-        let story = NodeStory {
+    fn the_explanation_of_a_node_lists_each_requirement() {
+        let explanation = NodeExplanation {
             namespace: "infra".to_owned(),
             name: "agent".to_owned(),
             node: "node-7".to_owned(),
@@ -284,7 +282,7 @@ mod tests {
             node_notes: vec!["cordoned, which does not keep a DaemonSet's pods away".to_owned()],
             should_run: false,
             should_continue_running: false,
-            reasons: vec![ReasonStory {
+            reasons: vec![ReasonDetail {
                 reason: "no term of the required node affinity matches: (disk Exists)".to_owned(),
                 evicts: true,
                 checks: vec![AffinityCheck {
@@ -298,7 +296,7 @@ mod tests {
             why: "no term of the required node affinity matches: (disk Exists)".to_owned(),
             next: Some("its pod is deleted".to_owned()),
             rollout: "nothing to roll out".to_owned(),
-            pods: vec![PodStory {
+            pods: vec![PodExplanation {
                 name: "agent-x".to_owned(),
                 age_seconds: 7200,
                 current_revision: true,
@@ -320,12 +318,12 @@ mod tests {
             1      disk Exists   no      no such label
 
             pod agent-x (current revision, 120m old, 3 restarts): ready
-              it counts as available in 7 s
+              available in 7 s if it stays ready
 
             to be deleted: no term of the required node affinity matches: (disk Exists)
             next: its pod is deleted
             rollout: nothing to roll out
         "#]]
-        .assert_eq(&node(&story, Screen { color: false, width: None }));
+        .assert_eq(&node(&explanation, TextLayout { color: false, width: None }));
     }
 }

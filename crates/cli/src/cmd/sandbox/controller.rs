@@ -1,4 +1,4 @@
-//! The controller that runs inside the sandbox's process. It meets the sandbox over HTTPS like any other.
+//! The controller inside the sandbox's process. It uses HTTPS as any other client.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,16 +8,18 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A controller that has not stopped by then is left behind.
+/// The maximum time to wait until the controller has stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub struct Controller {
+/// A running controller.
+pub(crate) struct Controller {
     stop: CancellationToken,
     task: Mutex<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Controller {
-    pub fn start(kubeconfig: &Path) -> Controller {
+    /// Starts the controller, without leader election.
+    pub(crate) fn start(kubeconfig: &Path) -> Controller {
         let stop = CancellationToken::new();
         let options = everynode_controller::Options {
             kubeconfig: Some(kubeconfig.to_owned()),
@@ -28,8 +30,8 @@ impl Controller {
         Controller { stop, task: Mutex::new(task) }
     }
 
-    /// Returns when the controller has ended, which it never does by itself unless something is wrong.
-    pub async fn ended(&self) -> anyhow::Error {
+    /// Waits until the controller has ended, which happens only after an error.
+    pub(crate) async fn ended(&self) -> anyhow::Error {
         match (&mut *self.task.lock().await).await {
             Ok(Ok(())) => anyhow!("the controller stopped"),
             Ok(Err(error)) => error.context("the controller stopped"),
@@ -37,10 +39,11 @@ impl Controller {
         }
     }
 
-    pub async fn stop(self) {
+    /// Stops the controller.
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
         let task = self.task.into_inner();
-        // What became of one that has ended is told by `ended`; it can't be waited for twice.
+        // A finished task was awaited by `ended`, and can't be awaited twice.
         if !task.is_finished() {
             let _ = tokio::time::timeout(STOP_TIMEOUT, task).await;
         }

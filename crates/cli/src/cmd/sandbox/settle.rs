@@ -1,31 +1,35 @@
-//! Whether a cluster has settled: every node ready, every DaemonSet rolled out. Pure; says what is missing.
+//! Whether a cluster has settled: every node is ready, and every DaemonSet is rolled out. Pure
+//! functions.
 
+use everynode_core::api::Status;
+use everynode_insight::rollout::Completion;
+use everynode_insight::snapshot::ZONE_LABEL;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
-
-/// What is told of a node.
+/// The fields of a node that are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRow {
+pub(crate) struct NodeRow {
     pub name: String,
-    /// `-` if it is in none.
+    /// The zone's name; `-` if there is none.
     pub zone: String,
     pub ready: bool,
 }
 
-/// What is told of a pod.
+/// The fields of a pod that are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodRow {
+pub(crate) struct PodRow {
+    /// `NAMESPACE/NAME`
     pub key: String,
-    /// Empty until it is bound.
+    /// The node's name; empty until the pod is bound.
     pub node: String,
     pub state: String,
     pub ready: bool,
 }
 
 impl NodeRow {
-    pub fn of(node: &Node) -> NodeRow {
+    /// The row of a node.
+    pub(crate) fn of(node: &Node) -> NodeRow {
         let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get(ZONE_LABEL));
         NodeRow {
             name: node.metadata.name.clone().unwrap_or_default(),
@@ -36,7 +40,8 @@ impl NodeRow {
 }
 
 impl PodRow {
-    pub fn of(pod: &Pod) -> PodRow {
+    /// The row of a pod.
+    pub(crate) fn of(pod: &Pod) -> PodRow {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         PodRow {
             key: key(&pod.metadata),
@@ -47,47 +52,49 @@ impl PodRow {
     }
 }
 
-/// Pods that are available, of those that should be.
+/// The numbers of available and desired pods of all DaemonSets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct PodCounts {
     pub available: u64,
     pub desired: u64,
 }
 
-pub fn progress(daemon_sets: &[DaemonSet]) -> Progress {
+/// Adds up the counts in the status of the DaemonSets.
+pub(crate) fn pod_counts(daemon_sets: &[DaemonSet]) -> PodCounts {
     let statuses = || daemon_sets.iter().filter_map(|ds| ds.status.as_ref());
-    Progress {
+    PodCounts {
         available: statuses().map(|status| count(status.number_available.unwrap_or(0))).sum(),
         desired: statuses().map(|status| count(status.desired_number_scheduled)).sum(),
     }
 }
 
-/// What is not settled yet, a phrase for each DaemonSet.
-pub fn unsettled_daemon_sets(daemon_sets: &[DaemonSet]) -> Vec<String> {
+/// What is missing, as a phrase for each DaemonSet that is not rolled out.
+pub(crate) fn unsettled_daemon_sets(daemon_sets: &[DaemonSet]) -> Vec<String> {
     daemon_sets.iter().filter_map(unsettled).collect()
 }
 
-pub fn unready_nodes(nodes: &[NodeRow]) -> Vec<String> {
+/// A phrase for each node that is not ready.
+pub(crate) fn unready_nodes(nodes: &[NodeRow]) -> Vec<String> {
     let unready = nodes.iter().filter(|node| !node.ready);
     unready.map(|node| format!("node {} is not ready", node.name)).collect()
 }
 
-/// Why a pod is not ready, for one that isn't.
-pub fn unready_pods(pods: &[PodRow]) -> Vec<String> {
+/// A phrase for each pod that is not ready.
+pub(crate) fn unready_pods(pods: &[PodRow]) -> Vec<String> {
     let unready = pods.iter().filter(|pod| !pod.ready);
     unready.map(|pod| format!("pod {}: {}", pod.key, pod.state)).collect()
 }
 
-/// What is missing in one line: the first few phrases, how many more there are, and one pod as an example.
-pub fn tell(missing: &[String], pod: Option<&String>) -> String {
-    const TOLD_MAX: usize = 5;
-    let more = missing.len().saturating_sub(TOLD_MAX);
+/// What is missing in one line: the first phrases, the number of others, and one pod as an example.
+pub(crate) fn summary(missing: &[String], pod: Option<&String>) -> String {
+    const PHRASES_MAX: usize = 5;
+    let more = missing.len().saturating_sub(PHRASES_MAX);
     let more = (more > 0).then(|| format!("and {more} more"));
-    let told = missing.iter().take(TOLD_MAX).chain(&more).chain(pod);
-    told.map(String::as_str).collect::<Vec<_>>().join("; ")
+    let shown = missing.iter().take(PHRASES_MAX).chain(&more).chain(pod);
+    shown.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
-/// The state that kubectl would show, as far as one phrase can tell.
+/// The state that kubectl would show, in one phrase.
 fn pod_state(pod: &Pod) -> String {
     let status = pod.status.as_ref();
     if pod.metadata.deletion_timestamp.is_some() {
@@ -118,31 +125,37 @@ fn waiting_reason(status: &k8s_openapi::api::core::v1::PodStatus) -> Option<Stri
 
 fn unsettled(ds: &DaemonSet) -> Option<String> {
     let key = key(&ds.metadata);
-    let generation = ds.metadata.generation.unwrap_or(0);
-    let Some(status) = ds.status.as_ref().filter(|status| observed(status) >= generation) else {
-        return Some(format!("daemonset {key} has not been observed by a controller"));
-    };
-    let desired = status.desired_number_scheduled;
-    let of = |number: i32, what: &str| {
+    let never_observed = Status { observed_generation: -1, ..Status::default() };
+    let status = ds.status.as_ref().map_or(never_observed, core_status);
+    let of = |number: u32, what: &str| {
+        let desired = status.desired_number_scheduled;
         Some(format!("daemonset {key}: {number} of {desired} pods {what}"))
     };
     let on_delete = || {
         let strategy = ds.spec.as_ref()?.update_strategy.as_ref()?;
         Some(strategy.type_.as_deref()? == "OnDelete")
     };
-    let available = status.number_available.unwrap_or(0);
-    let updated = status.updated_number_scheduled.unwrap_or(0);
-    if available < desired {
-        of(available, "available")
-    } else if updated < desired && on_delete() != Some(true) {
-        of(updated, "up to date")
-    } else {
-        None
+    match Completion::of(ds.metadata.generation.unwrap_or(0), &status) {
+        Completion::Unobserved => {
+            Some(format!("daemonset {key} has not been observed by a controller"))
+        }
+        Completion::Unavailable => of(status.number_available, "available"),
+        Completion::Outdated if on_delete() == Some(true) => None,
+        Completion::Outdated => of(status.updated_number_scheduled, "up to date"),
+        Completion::Complete => None,
     }
 }
 
-fn observed(status: &DaemonSetStatus) -> i64 {
-    status.observed_generation.unwrap_or(-1)
+/// The fields of a status that [`Completion`] reads.
+fn core_status(status: &DaemonSetStatus) -> Status {
+    let number = |number: i32| u32::try_from(number).unwrap_or(0);
+    Status {
+        observed_generation: status.observed_generation.unwrap_or(-1),
+        desired_number_scheduled: number(status.desired_number_scheduled),
+        number_available: number(status.number_available.unwrap_or(0)),
+        updated_number_scheduled: number(status.updated_number_scheduled.unwrap_or(0)),
+        ..Status::default()
+    }
 }
 
 fn is_ready(node: &Node) -> bool {
@@ -178,8 +191,8 @@ mod tests {
     }
 
     fn status(observed: i64, desired: i32, updated: i32, available: i32) -> Value {
-        json!({"observedGeneration": observed, "desiredNumberScheduled": desired, "numberReady": available,
-               "currentNumberScheduled": desired, "numberMisscheduled": 0,
+        json!({"observedGeneration": observed, "desiredNumberScheduled": desired,
+               "numberReady": available, "currentNumberScheduled": desired, "numberMisscheduled": 0,
                "updatedNumberScheduled": updated, "numberAvailable": available})
     }
 
@@ -207,17 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_in_one_line() {
+    fn the_summary_is_one_line() {
         let missing: Vec<String> = (1..=7).map(|n| format!("node {n}")).collect();
-        assert_eq!(tell(&missing[..2], None), "node 1; node 2");
+        assert_eq!(summary(&missing[..2], None), "node 1; node 2");
         assert_eq!(
-            tell(&missing, Some(&"pod a/b: Pending".to_owned())),
+            summary(&missing, Some(&"pod a/b: Pending".to_owned())),
             "node 1; node 2; node 3; node 4; node 5; and 2 more; pod a/b: Pending"
         );
     }
 
     #[test]
-    fn a_row_tells_where_an_object_is_and_how_it_does() {
+    fn a_row_has_an_objects_location_and_readiness() {
         let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
         let node = |metadata: Value, status: &Value| {
             let node = json!({"metadata": metadata, "status": status});
@@ -246,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_says_what_it_waits_for() {
+    fn a_pods_state_names_what_it_waits_for() {
         let pod = |status: Value| {
             serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
         };
@@ -254,13 +267,14 @@ mod tests {
             (json!({}), "Pending"),
             (json!({"phase": "Running"}), "Running"),
             (
-                json!({"phase": "Running", "containerStatuses": [{"name": "c", "image": "", "imageID": "", "ready": false,
-                "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
+                json!({"phase": "Running", "containerStatuses": [{"name": "c", "image": "",
+                "imageID": "", "ready": false, "restartCount": 1,
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
                 "CrashLoopBackOff",
             ),
             (
-                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
-                "message": "0/1 nodes are available"}]}),
+                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled",
+                "status": "False", "message": "0/1 nodes are available"}]}),
                 "Pending, 0/1 nodes are available",
             ),
         ] {

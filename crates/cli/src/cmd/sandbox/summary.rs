@@ -1,4 +1,4 @@
-//! What a sandbox says once it is up: its nodes with their pods, and what to type next. Pure text.
+//! The summary after the start of a sandbox: its nodes with their pods, and useful commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,10 +6,11 @@ use std::path::Path;
 
 use super::settle::{NodeRow, PodRow};
 
-/// With more nodes than this the table has a row per zone.
+/// The maximum number of nodes in the table. With more, it has one row for each zone.
 const NODES_SHOWN_MAX: usize = 30;
 
-pub fn table(nodes: &[NodeRow], pods: &[PodRow]) -> String {
+/// The nodes with their pods, or the zones with their numbers of pods.
+pub(crate) fn table(nodes: &[NodeRow], pods: &[PodRow]) -> String {
     let mut by_node: BTreeMap<&str, Vec<&PodRow>> = BTreeMap::new();
     for pod in pods {
         by_node.entry(&pod.node).or_default().push(pod);
@@ -22,10 +23,11 @@ pub fn table(nodes: &[NodeRow], pods: &[PodRow]) -> String {
     columns(&rows)
 }
 
-pub fn next_steps(kubeconfig: &Path) -> String {
+/// The commands to use the sandbox.
+pub(crate) fn next_steps(kubeconfig: &Path) -> String {
     format!(
-        "Next, in another terminal:\n  export KUBECONFIG={}\n  kubectl get ds -A\n  kubectl get pods -A -o wide\n\
-         Ctrl-C ends it.\n",
+        "Next, in another terminal:\n  export KUBECONFIG={}\n  kubectl get ds -A\n  \
+         kubectl get pods -A -o wide\nCtrl-C stops the sandbox.\n",
         quoted(&kubeconfig.display().to_string())
     )
 }
@@ -69,7 +71,7 @@ fn columns(rows: &[[String; 3]]) -> String {
     text
 }
 
-/// As a shell wants it.
+/// The path, quoted for a shell if necessary.
 fn quoted(path: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@".contains(letter);
     if path.chars().all(plain) {

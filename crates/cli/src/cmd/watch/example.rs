@@ -1,15 +1,16 @@
-//! Views for tests and pictures.
+//! Example views for tests and for the picture in docs/.
 
-use everynode_insight::explain::Situation;
 use everynode_insight::overview::{
-    Basis, Estimate, HeldUp, Overview, Progress, RevisionCount, Zone,
+    Estimate, EstimateBasis, Overview, Progress, RevisionCount, Zone,
 };
-use everynode_insight::rollout::Phase;
+use everynode_insight::rollout::{HeldUpNodes, Phase};
+use everynode_insight::situation::Situation;
 
-use super::view::{Connection, EventLine, Subject, View};
+use super::view::{Connection, Content, EventLine, View};
 
+/// An example view.
 #[derive(Clone, Copy, Debug)]
-pub enum Example {
+pub(crate) enum Example {
     FirstPlacement,
     Rollout,
     CrashLoop,
@@ -22,7 +23,7 @@ pub enum Example {
 }
 
 impl Example {
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::FirstPlacement,
         Self::Rollout,
         Self::CrashLoop,
@@ -35,34 +36,35 @@ impl Example {
     ];
 }
 
-pub fn view(example: Example) -> View {
+/// The view of an example.
+pub(crate) fn view(example: Example) -> View {
     match example {
-        Example::FirstPlacement => there(first_placement()),
-        Example::Rollout => there(rollout()),
-        Example::CrashLoop => there(crash_loop()),
-        Example::OnDelete => there(on_delete()),
+        Example::FirstPlacement => live(first_placement()),
+        Example::Rollout => live(rollout()),
+        Example::CrashLoop => live(crash_loop()),
+        Example::OnDelete => live(on_delete()),
         Example::Surge => View {
             connection: Connection::Lost {
                 seconds: 42,
                 cause: "no connection to https://10.0.0.1:6443: connection refused".to_owned(),
             },
-            ..there(surge())
+            ..live(surge())
         },
-        Example::Done => there(done()),
-        Example::Deleted => View { subject: Subject::Deleted, ..there(done()) },
-        Example::Large => there(large()),
+        Example::Done => live(done()),
+        Example::Deleted => View { content: Content::Deleted, ..live(done()) },
+        Example::Large => live(large()),
         Example::NoNodes => View {
             notes: vec![
-                "user \"jane\" may not watch nodes in the whole cluster: ask for a ClusterRole with \
-                 apiGroups [\"\"], resources [\"nodes\"], verbs [\"watch\"]"
+                "user \"jane\" may not watch nodes in the whole cluster: ask for a ClusterRole \
+                 with apiGroups [\"\"], resources [\"nodes\"], verbs [\"watch\"]"
                     .to_owned(),
             ],
-            ..there(Overview { zones: Vec::new(), ..crash_loop() })
+            ..live(Overview { zones: Vec::new(), ..crash_loop() })
         },
     }
 }
 
-fn there(overview: Overview) -> View {
+fn live(overview: Overview) -> View {
     let event = |age_seconds, is_warning, reason: &str, message: &str, count| EventLine {
         age_seconds,
         is_warning,
@@ -72,7 +74,7 @@ fn there(overview: Overview) -> View {
     };
     View {
         title: "daemonset logging/fluentd".to_owned(),
-        subject: Subject::There(Box::new(overview)),
+        content: Content::Loaded(Box::new(overview)),
         connection: Connection::Live,
         notes: Vec::new(),
         events: vec![
@@ -83,7 +85,7 @@ fn there(overview: Overview) -> View {
     }
 }
 
-/// A zone for each list of runs of nodes.
+/// One zone for each list; a list contains runs of nodes in the same situation.
 fn zones(zones: &[&[(Situation, usize)]]) -> Vec<Zone> {
     let zone = |(index, runs): (usize, &&[(Situation, usize)])| Zone {
         name: Some(format!("europe-west{}", index + 1)),
@@ -96,9 +98,9 @@ fn named(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("node-{number:02}")).collect()
 }
 
-fn held_up(situation: Situation, why: &str, next: Option<&str>, nodes: Vec<String>) -> HeldUp {
+fn held_up(situation: Situation, why: &str, next: Option<&str>, nodes: Vec<String>) -> HeldUpNodes {
     let (why, next, count) = (why.to_owned(), next.map(str::to_owned), nodes.len());
-    HeldUp { situation, why, next, nodes, count }
+    HeldUpNodes { situation, why, next, nodes, count }
 }
 
 fn revision(number: i64, hash: &str, pods: usize, available: usize) -> RevisionCount {
@@ -145,12 +147,12 @@ fn first_placement() -> Overview {
             held_up(
                 Situation::Missing,
                 "no pod",
-                Some("the controller creates it in its turn"),
+                Some("the controller creates it when its turn comes"),
                 named(18, 3),
             ),
             held_up(Situation::NotReady, creating, None, named(7, 11)),
         ],
-        estimate: Estimate::In { seconds: 16, basis: Basis::StartUp { seconds: 8 } },
+        estimate: Estimate::In { seconds: 16, basis: EstimateBasis::StartUp { seconds: 8 } },
         ..done()
     }
 }
@@ -181,7 +183,10 @@ fn rollout() -> Overview {
                 named(11, 10),
             ),
         ],
-        estimate: Estimate::In { seconds: 260, basis: Basis::Pace { nodes: 7, seconds: 151 } },
+        estimate: Estimate::In {
+            seconds: 260,
+            basis: EstimateBasis::Pace { nodes: 7, seconds: 151 },
+        },
         ..done()
     }
 }
@@ -219,7 +224,7 @@ fn crash_loop() -> Overview {
                 named(4, 17),
             ),
         ],
-        estimate: Estimate::HeldUp,
+        estimate: Estimate::Blocked,
         update_strategy: "RollingUpdate, maxUnavailable 3".to_owned(),
         ..done()
     }
@@ -232,7 +237,7 @@ fn on_delete() -> Overview {
         update_strategy: "OnDelete".to_owned(),
         phase: Phase::AwaitsDeletion,
         progress: Progress { desired: 20, updated: 12, ready: 20, available: 20, done: 12 },
-        waits_for: "of an older revision, to be deleted by hand (OnDelete): node-13..20".to_owned(),
+        waits_for: "older revision, to be deleted manually (OnDelete): node-13..20".to_owned(),
         revisions: vec![revision(4, "6d5f8bc9c4", 12, 12), revision(3, "58c7f9d9b6", 8, 8)],
         zones: zones(&[&[(Situation::UpToDate, 12), (Situation::Outdated, 8)]]),
         held_up: vec![held_up(Situation::Outdated, why, None, named(13, 8))],
@@ -253,7 +258,7 @@ fn surge() -> Overview {
         held_up: vec![
             held_up(
                 Situation::NotYetAvailable,
-                "ready, but not yet for minReadySeconds (10 s), current revision",
+                "ready for less than minReadySeconds (10 s), current revision",
                 None,
                 named(7, 5),
             ),
@@ -268,7 +273,7 @@ fn surge() -> Overview {
     }
 }
 
-/// 125 nodes in each of 40 zones, of which some are done, a few fail, and the rest wait.
+/// 125 nodes in each of 40 zones: some are done, a few fail, and the others wait.
 fn large() -> Overview {
     let zone = |number: usize| Zone {
         name: Some(format!("zone-{number:02}")),
@@ -321,7 +326,10 @@ fn large() -> Overview {
                 all(&mut (2100..5000)),
             ),
         ],
-        estimate: Estimate::In { seconds: 1712, basis: Basis::Pace { nodes: 99, seconds: 58 } },
+        estimate: Estimate::In {
+            seconds: 1712,
+            basis: EstimateBasis::Pace { nodes: 99, seconds: 58 },
+        },
         ..done()
     }
 }

@@ -1,9 +1,10 @@
-//! What the keys mean.
+//! Key bindings.
 
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 
+/// An action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     Quit,
     Up,
     Down,
@@ -14,7 +15,8 @@ pub enum Key {
     Help,
 }
 
-pub fn key(event: &Event) -> Option<Key> {
+/// The action of a terminal event, if any.
+pub(crate) fn key(event: &Event) -> Option<Key> {
     let Event::Key(key) = event else { return None };
     if key.kind == KeyEventKind::Release {
         return None;
@@ -33,7 +35,8 @@ pub fn key(event: &Event) -> Option<Key> {
     }
 }
 
-pub const fn is_resize(event: &Event) -> bool {
+/// Whether the size of the terminal has changed.
+pub(crate) const fn is_resize(event: &Event) -> bool {
     matches!(event, Event::Resize(..))
 }
 
@@ -43,7 +46,7 @@ mod tests {
     use crossterm::event::KeyEvent;
 
     #[test]
-    fn keys_mean_what_the_help_says() {
+    fn keys_have_the_documented_actions() {
         let press = |code, modifiers| key(&Event::Key(KeyEvent::new(code, modifiers)));
         for (code, modifiers, expected) in [
             (KeyCode::Char('q'), KeyModifiers::NONE, Some(Key::Quit)),

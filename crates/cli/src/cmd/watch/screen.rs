@@ -1,6 +1,6 @@
-//! What a view looks like in so many columns and lines. Pure: the same view and size are the same screen.
+//! Draws a view for a terminal of a given size. Pure functions.
 
-mod head;
+mod header;
 mod lists;
 mod map;
 mod palette;
@@ -11,20 +11,20 @@ mod text;
 use everynode_insight::overview::Overview;
 use ratatui::text::{Line, Span};
 
-use super::view::{Position, Subject, View};
+use super::view::{Content, Position, View};
 use crate::output::Tone;
-pub use palette::Palette;
+pub(crate) use palette::Palette;
 use text::{flowed, width_of};
 
-/// The lines of the screen; never more than there is room for.
-pub fn lines(
+/// The lines of the screen, at most `height`.
+pub(crate) fn lines(
     view: &View,
     position: Position,
     (width, height): (u16, u16),
     palette: Palette,
 ) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(width), usize::from(height));
-    let mut lines = head::lines(view, width, palette);
+    let mut lines = header::lines(view, width, palette);
     lines.truncate(height);
     let has_footer = lines.len() < height;
     let room = (height - lines.len()).saturating_sub(1);
@@ -40,9 +40,10 @@ pub fn lines(
     lines
 }
 
+/// The last line.
 const FOOTER: &str = "q quit · ↑ ↓ PgUp PgDn scroll · ? help";
 
-/// The sections below the head, each with a heading.
+/// The sections below the header, each with a heading.
 fn body(
     view: &View,
     position: Position,
@@ -52,9 +53,9 @@ fn body(
 ) -> Vec<Line<'static>> {
     let mut lines = lists::notes(view, width, palette);
     lines.truncate(NOTES_MAX.min(height));
-    let overview = match &view.subject {
-        Subject::There(overview) => Some(overview),
-        Subject::Awaited | Subject::Deleted => None,
+    let overview = match &view.content {
+        Content::Loaded(overview) => Some(overview),
+        Content::Loading | Content::Deleted => None,
     };
     let revisions = overview.map(|it| lists::revisions(&it.revisions, palette)).unwrap_or_default();
     let held_up =
@@ -62,13 +63,13 @@ fn body(
     let events = lists::events(&view.events, palette);
     let legend = overview.map(|it| legend(it, width, palette)).unwrap_or_default();
     let map = overview.map_or(0, |it| map::lines_wanted(&it.zones, width));
-    let [for_revisions, for_map, for_held_up, for_events] = shares(
+    let [for_revisions, for_map, for_held_up, for_events] = allocate_lines(
         height - lines.len(),
         [
-            Wish::of(revisions.len(), 2, 5),
-            Wish::of(legend.len() + map, legend.len() + 1, usize::MAX),
-            Wish::of(held_up.len(), 2, usize::MAX),
-            Wish::of(events.len(), 2, 5),
+            LineRequest::of(revisions.len(), 2, 5),
+            LineRequest::of(legend.len() + map, legend.len() + 1, usize::MAX),
+            LineRequest::of(held_up.len(), 2, usize::MAX),
+            LineRequest::of(events.len(), 2, 5),
         ],
     );
     lines.extend(section("revisions", &revisions, None, for_revisions, width, palette));
@@ -80,28 +81,35 @@ fn body(
     lines
 }
 
+/// The maximum number of lines with notes.
 const NOTES_MAX: usize = 4;
 
-/// What a section would like to have, its heading included.
+/// The numbers of lines that a section can use, including its heading.
 #[derive(Clone, Copy)]
-struct Wish {
-    /// With less it is left out.
-    least: usize,
-    /// With more than that it waits for the others.
-    most: usize,
+struct LineRequest {
+    /// With fewer lines the section is omitted.
+    min: usize,
+    /// Lines beyond this number are allocated after those of the other sections.
+    preferred: usize,
+    /// All lines of the section.
     all: usize,
 }
 
-impl Wish {
-    fn of(lines: usize, least: usize, most: usize) -> Self {
+impl LineRequest {
+    fn of(lines: usize, min: usize, preferred: usize) -> Self {
         let with_heading = |count: usize| if lines == 0 { 0 } else { count.min(lines) + 1 };
-        Self { least: with_heading(least), most: with_heading(most), all: with_heading(lines) }
+        Self {
+            min: with_heading(min),
+            preferred: with_heading(preferred),
+            all: with_heading(lines),
+        }
     }
 }
 
-/// Lines for each section. What holds it up comes first, then the map, revisions, events.
-fn shares(room: usize, wishes: [Wish; 4]) -> [usize; 4] {
-    const URGENCY: [usize; 4] = [2, 1, 0, 3];
+/// Allocates lines to revisions, map, held-up list and events. The held-up list has the highest
+/// priority, then the map, the revisions and the events.
+fn allocate_lines(room: usize, requests: [LineRequest; 4]) -> [usize; 4] {
+    const PRIORITY: [usize; 4] = [2, 1, 0, 3];
     let mut left = room;
     let mut shares = [0; 4];
     let mut grant = |share: &mut usize, up_to: usize| {
@@ -109,34 +117,38 @@ fn shares(room: usize, wishes: [Wish; 4]) -> [usize; 4] {
         *share += more;
         left -= more;
     };
-    for index in URGENCY {
-        if wishes[index].least <= room.saturating_sub(shares.iter().sum()) {
-            grant(&mut shares[index], wishes[index].least);
+    for index in PRIORITY {
+        if requests[index].min <= room.saturating_sub(shares.iter().sum()) {
+            grant(&mut shares[index], requests[index].min);
         }
     }
     let [revisions, map, held_up, events] = &mut shares;
     let has = |share: &usize| *share > 0;
     if has(revisions) {
-        grant(revisions, wishes[0].most);
+        grant(revisions, requests[0].preferred);
     }
     if has(events) {
-        grant(events, wishes[3].most);
+        grant(events, requests[3].preferred);
     }
-    let half = (room / 2).min(wishes[2].all);
+    let half = (room / 2).min(requests[2].all);
     if has(held_up) {
         grant(held_up, half);
     }
-    for (share, wish) in
-        [(map, wishes[1]), (held_up, wishes[2]), (revisions, wishes[0]), (events, wishes[3])]
-    {
+    for (share, request) in [
+        (map, requests[1]),
+        (held_up, requests[2]),
+        (revisions, requests[0]),
+        (events, requests[3]),
+    ] {
         if has(share) {
-            grant(share, wish.all);
+            grant(share, request.all);
         }
     }
     shares
 }
 
-/// A heading and as many of the lines as there is room for; where they scroll, the heading says which.
+/// A heading and as many lines as fit. If the lines scroll, the heading has the range of those
+/// shown.
 fn section(
     title: &str,
     all: &[Line<'static>],
@@ -182,7 +194,7 @@ fn nodes_section(
     let map = map::map(&overview.zones, width, room, palette);
     let title = match map.nodes_per_cell {
         1 => "nodes".to_owned(),
-        nodes => format!("nodes ({nodes} to a cell, which shows the worst)"),
+        nodes => format!("nodes ({nodes} per cell, which shows the worst)"),
     };
     let mut lines = vec![heading(&title, width, palette)];
     lines.extend(legend);
@@ -190,7 +202,7 @@ fn nodes_section(
     lines
 }
 
-/// Only states that there are, with their counts.
+/// The states that occur, with their counts.
 fn legend(overview: &Overview, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let entries = overview.situations().into_iter().map(|(situation, count)| {
         let sign = palette.span(palette::tone(situation), palette::sign(situation));
@@ -213,10 +225,10 @@ const GAP: usize = 3;
 fn help(palette: Palette) -> Vec<Line<'static>> {
     let keys = [
         ("q, Esc, Ctrl-C", "quit"),
-        ("↑ ↓, j k", "scroll what holds it up, by a line"),
-        ("PgUp PgDn, Space", "by a page"),
-        ("Home End, g G", "to its beginning and end"),
-        ("?", "this help, and back"),
+        ("↑ ↓, j k", "scroll the held-up list by a line"),
+        ("PgUp PgDn, Space", "scroll by a page"),
+        ("Home End, g G", "scroll to the beginning or end"),
+        ("?", "show or hide this help"),
     ];
     let mut lines = vec![Line::default()];
     lines.extend(keys.map(|(keys, what)| {

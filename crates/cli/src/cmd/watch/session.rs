@@ -1,4 +1,4 @@
-//! What is known while it is watched, and what the person at the keyboard has moved to.
+//! The state of a live view: the watched objects, and the user's position.
 
 use std::time::{Duration, Instant};
 
@@ -6,116 +6,128 @@ use anyhow::Context;
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Phase, Rollout};
-use everynode_insight::snapshot::{EventDetail, Kind};
+use everynode_insight::snapshot::{EventDetail, ObjectKind};
 
 use super::keys::Key;
-use super::view::{Connection, EventLine, Position, Subject, View};
+use super::view::{Connection, Content, EventLine, Position, View};
 use crate::args::DaemonSetName;
-use crate::cluster::{Cluster, Follower, News, Selection};
+use crate::clock;
+use crate::cluster::{Cluster, Selection, Update, Watcher};
 use crate::cmd::status;
 
-/// Ages and estimates are brought up to date so often.
+/// The interval at which ages and estimates are updated.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// Of its time this spends at most one part in so many on counting.
+/// The ratio of idle time to evaluation time, which limits the CPU usage on large clusters.
 const IDLE_FACTOR: u32 = 10;
-/// Lines that PgUp and PgDn scroll by.
-const PAGE: usize = 8;
-/// So many events are shown.
+/// The number of lines that PgUp and PgDn scroll by.
+const PAGE_LINES: usize = 8;
+/// The maximum number of events shown.
 const EVENTS_MAX: usize = 10;
 
-pub struct Session {
+/// A live view of one DaemonSet.
+pub(crate) struct Session {
     cluster: Cluster,
     name: DaemonSetName,
     key: DaemonSetKey,
-    /// Of the DaemonSet whose pods are followed: one that takes its place may select others.
+    /// The UID of the watched DaemonSet. A new DaemonSet of the same name may have another
+    /// selector.
     uid: Option<Uid>,
-    follower: Follower,
-    /// Why there is no connection.
-    lost: Option<String>,
-    heard_at: Timestamp,
-    refused: Vec<String>,
-    /// What there is to be seen is older than what is known.
+    watcher: Watcher,
+    /// The error of the last connection attempt, if the connection is lost.
+    connection_error: Option<String>,
+    updated_at: Timestamp,
+    /// Messages about missing permissions.
+    forbidden: Vec<String>,
+    /// Whether the snapshot has changed since the last evaluation.
     changed: bool,
-    looked: Instant,
-    look_after: Duration,
-    subject: Subject,
+    evaluated_at: Instant,
+    /// The minimum time until the next evaluation.
+    evaluation_delay: Duration,
+    content: Content,
     position: Position,
 }
 
 impl Session {
+    /// Starts to watch the DaemonSet.
+    ///
     /// # Errors
-    /// If the DaemonSet is not there, or can't be read.
-    pub async fn start(cluster: Cluster, name: DaemonSetName) -> anyhow::Result<Self> {
-        let follower = follow(&cluster, &name).await?;
+    /// If the DaemonSet does not exist, or can't be read.
+    pub(crate) async fn start(cluster: Cluster, name: DaemonSetName) -> anyhow::Result<Self> {
+        let watcher = watch(&cluster, &name).await?;
         let key = DaemonSetKey::new(cluster.namespace(), name.as_str());
         Ok(Self {
-            uid: uid(&follower, &key),
+            uid: uid(&watcher, &key),
             cluster,
             name,
             key,
-            follower,
-            lost: None,
-            heard_at: super::now(),
-            refused: Vec::new(),
+            watcher,
+            connection_error: None,
+            updated_at: clock::now(),
+            forbidden: Vec::new(),
             changed: true,
-            looked: Instant::now(),
-            look_after: Duration::ZERO,
-            subject: Subject::Awaited,
+            evaluated_at: Instant::now(),
+            evaluation_delay: Duration::ZERO,
+            content: Content::Loading,
             position: Position::default(),
         })
     }
 
-    pub async fn news(&mut self) -> News {
-        self.follower.next().await
+    /// Waits for the next update of the snapshot.
+    pub(crate) async fn next_update(&mut self) -> Update {
+        self.watcher.next().await
     }
 
+    /// Applies an update.
+    ///
     /// # Errors
-    /// If the DaemonSet may not be watched.
-    pub fn hear(&mut self, news: News) -> anyhow::Result<()> {
-        match news {
-            News::Changed | News::Regained => {
-                self.heard_at = super::now();
+    /// If the permission to watch the DaemonSet is missing.
+    pub(crate) fn handle_update(&mut self, update: Update) -> anyhow::Result<()> {
+        match update {
+            Update::Changed | Update::Reconnected => {
+                self.updated_at = clock::now();
                 self.changed = true;
-                if !self.follower.is_lost() {
-                    self.lost = None;
+                if !self.watcher.is_disconnected() {
+                    self.connection_error = None;
                 }
             }
-            News::Refused(Kind::DaemonSet, error) => return Err(error.into()),
-            News::Refused(_, error) => self.refused.push(error.to_string()),
-            News::Lost(error) => self.lost = Some(error.to_string()),
+            Update::Forbidden(ObjectKind::DaemonSet, error) => return Err(error.into()),
+            Update::Forbidden(_, error) => self.forbidden.push(error.to_string()),
+            Update::ConnectionLost(error) => self.connection_error = Some(error.to_string()),
         }
         Ok(())
     }
 
-    /// Counts anew, if there is reason to and it is time. Says whether there is something to be drawn.
-    pub async fn look(&mut self, now: Timestamp) -> bool {
-        let waited = self.looked.elapsed();
-        let is_due = waited >= self.look_after && (self.changed || waited >= REFRESH_INTERVAL);
+    /// Evaluates the snapshot if it has changed, or ages are out of date, and enough time has
+    /// passed. Returns whether the view has to be redrawn.
+    pub(crate) async fn refresh(&mut self, now: Timestamp) -> bool {
+        let waited = self.evaluated_at.elapsed();
+        let is_due =
+            waited >= self.evaluation_delay && (self.changed || waited >= REFRESH_INTERVAL);
         if !is_due {
             return false;
         }
         if self.changed {
-            self.replace_follower().await;
+            self.replace_watcher().await;
         }
-        let begun = Instant::now();
-        if self.changed || matches!(self.subject, Subject::There(_)) {
-            self.subject = self.subject(now);
+        let started = Instant::now();
+        if self.changed || matches!(self.content, Content::Loaded(_)) {
+            self.content = self.evaluate(now);
         }
         self.changed = false;
-        self.looked = Instant::now();
-        self.look_after = begun.elapsed() * IDLE_FACTOR;
+        self.evaluated_at = Instant::now();
+        self.evaluation_delay = started.elapsed() * IDLE_FACTOR;
         true
     }
 
-    /// Says whether there is something to be drawn.
-    pub fn press(&mut self, key: Key) -> bool {
+    /// Performs the action of a key. Returns whether the view has to be redrawn.
+    pub(crate) fn handle_key(&mut self, key: Key) -> bool {
         let scroll = &mut self.position.scroll;
         match key {
             Key::Quit => {}
             Key::Up => *scroll = scroll.saturating_sub(1),
             Key::Down => *scroll = scroll.saturating_add(1),
-            Key::PageUp => *scroll = scroll.saturating_sub(PAGE),
-            Key::PageDown => *scroll = scroll.saturating_add(PAGE),
+            Key::PageUp => *scroll = scroll.saturating_sub(PAGE_LINES),
+            Key::PageDown => *scroll = scroll.saturating_add(PAGE_LINES),
             Key::Home => *scroll = 0,
             Key::End => *scroll = usize::MAX,
             Key::Help => self.position.help = !self.position.help,
@@ -123,59 +135,63 @@ impl Session {
         true
     }
 
-    pub const fn position(&self) -> Position {
+    /// The user's position in the view.
+    pub(crate) const fn position(&self) -> Position {
         self.position
     }
 
-    /// Rolled out, or gone.
-    pub fn is_over(&self) -> bool {
-        match &self.subject {
-            Subject::There(overview) => overview.phase == Phase::Done,
-            Subject::Deleted => true,
-            Subject::Awaited => false,
+    /// Whether the DaemonSet is rolled out or deleted.
+    pub(crate) fn is_over(&self) -> bool {
+        match &self.content {
+            Content::Loaded(overview) => overview.phase == Phase::Done,
+            Content::Deleted => true,
+            Content::Loading => false,
         }
     }
 
+    /// The current rollout.
+    ///
     /// # Errors
-    /// If it was deleted.
-    pub fn rollout(&self, now: Timestamp) -> anyhow::Result<Rollout> {
-        Rollout::of(&self.follower.snapshot, &self.key, now)
+    /// If the DaemonSet was deleted.
+    pub(crate) fn rollout(&self, now: Timestamp) -> anyhow::Result<Rollout> {
+        Rollout::of(&self.watcher.snapshot, &self.key, now)
             .with_context(|| format!("daemonset {} was deleted", self.key))
     }
 
-    pub fn view(&self, now: Timestamp) -> View {
-        let connection = match &self.lost {
+    /// The view to draw.
+    pub(crate) fn view(&self, now: Timestamp) -> View {
+        let connection = match &self.connection_error {
             None => Connection::Live,
             Some(cause) => Connection::Lost {
-                seconds: now.since(self.heard_at).as_secs(),
+                seconds: now.since(self.updated_at).as_secs(),
                 cause: cause.clone(),
             },
         };
-        let problems = match &self.subject {
-            Subject::There(overview) => overview.problems.as_slice(),
-            Subject::Awaited | Subject::Deleted => &[],
+        let problems = match &self.content {
+            Content::Loaded(overview) => overview.problems.as_slice(),
+            Content::Loading | Content::Deleted => &[],
         };
         View {
             title: format!("daemonset {}", self.key),
-            subject: self.subject.clone(),
+            content: self.content.clone(),
             connection,
-            notes: self.refused.iter().chain(problems).cloned().collect(),
+            notes: self.forbidden.iter().chain(problems).cloned().collect(),
             events: self.events(now),
         }
     }
 
-    fn subject(&self, now: Timestamp) -> Subject {
-        if !self.follower.is_complete() {
-            return Subject::Awaited;
+    fn evaluate(&self, now: Timestamp) -> Content {
+        if !self.watcher.is_complete() {
+            return Content::Loading;
         }
-        match Overview::of(&self.follower.snapshot, &self.key, now) {
-            Some(overview) => Subject::There(Box::new(overview)),
-            None => Subject::Deleted,
+        match Overview::of(&self.watcher.snapshot, &self.key, now) {
+            Some(overview) => Content::Loaded(Box::new(overview)),
+            None => Content::Deleted,
         }
     }
 
     fn events(&self, now: Timestamp) -> Vec<EventLine> {
-        let mut events: Vec<&EventDetail> = self.follower.snapshot.events.values().collect();
+        let mut events: Vec<&EventDetail> = self.watcher.snapshot.events.values().collect();
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         let line = |event: &EventDetail| EventLine {
             age_seconds: event.at.map_or(0, |at| now.since(at).as_secs()),
@@ -187,29 +203,30 @@ impl Session {
         events.into_iter().take(EVENTS_MAX).map(line).collect()
     }
 
-    /// A DaemonSet that was deleted and created anew may have another selector.
-    async fn replace_follower(&mut self) {
-        let uid_now = uid(&self.follower, &self.key);
+    /// Starts new watches if the DaemonSet was created again, since its selector may have changed.
+    async fn replace_watcher(&mut self) {
+        let uid_now = uid(&self.watcher, &self.key);
         if uid_now.is_none() || uid_now == self.uid {
             return;
         }
-        match follow(&self.cluster, &self.name).await {
-            Ok(follower) => {
-                self.uid = uid(&follower, &self.key);
-                self.follower = follower;
-                self.refused.clear();
+        match watch(&self.cluster, &self.name).await {
+            Ok(watcher) => {
+                self.uid = uid(&watcher, &self.key);
+                self.watcher = watcher;
+                self.forbidden.clear();
             }
-            Err(error) => self.lost = Some(error.to_string()),
+            Err(error) => self.connection_error = Some(error.to_string()),
         }
     }
 }
 
-async fn follow(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Follower> {
-    let events = Selection::namespace_of(cluster.namespace()).about(Kind::DaemonSet, name.as_str());
-    status::follow(cluster, name, [(Kind::Event, events)]).await
+async fn watch(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Watcher> {
+    let events =
+        Selection::in_namespace(cluster.namespace()).about(ObjectKind::DaemonSet, name.as_str());
+    status::watch(cluster, name, [(ObjectKind::Event, events)]).await
 }
 
-fn uid(follower: &Follower, key: &DaemonSetKey) -> Option<Uid> {
-    let object = follower.snapshot.daemon_sets.get(key)?;
+fn uid(watcher: &Watcher, key: &DaemonSetKey) -> Option<Uid> {
+    let object = watcher.snapshot.daemon_sets.get(key)?;
     Some(object.daemon_set.uid.clone())
 }

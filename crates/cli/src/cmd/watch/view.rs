@@ -1,40 +1,48 @@
-//! What there is to be seen, as data: it knows no terminal, no connection and no clock.
+//! The content of the live view as plain data, independent of terminal, connection and clock.
 
 use everynode_insight::overview::Overview;
 
-/// One moment of the watch.
+/// The view at one moment.
 #[derive(Clone, Debug)]
-pub struct View {
+pub(crate) struct View {
     /// `daemonset NAMESPACE/NAME`
     pub title: String,
-    pub subject: Subject,
+    pub content: Content,
     pub connection: Connection,
-    /// What may not be read, or makes no sense.
+    /// Missing permissions, and problems of the DaemonSet.
     pub notes: Vec<String>,
-    /// The last one first.
+    /// Events, the latest first.
     pub events: Vec<EventLine>,
 }
 
+/// The state of the watched DaemonSet.
 #[derive(Clone, Debug)]
-pub enum Subject {
-    /// Not all was read yet.
-    Awaited,
+pub(crate) enum Content {
+    /// The objects have not been read completely yet.
+    Loading,
+    /// The DaemonSet does not exist.
     Deleted,
-    There(Box<Overview>),
+    /// The DaemonSet exists.
+    Loaded(Box<Overview>),
 }
 
+/// The state of the connection to the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub(crate) enum Connection {
+    /// The view is up to date.
     Live,
-    /// `seconds` ago the cluster was last heard of: so old is what is seen.
+    /// The connection is lost, and being retried.
     Lost {
+        /// The time since the last update.
         seconds: u64,
+        /// The error.
         cause: String,
     },
 }
 
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventLine {
+pub(crate) struct EventLine {
     pub age_seconds: u64,
     pub is_warning: bool,
     pub reason: String,
@@ -42,10 +50,12 @@ pub struct EventLine {
     pub count: u32,
 }
 
-/// What the person at the keyboard has moved to.
+/// The user's position in the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
-    /// So many lines of the list of hold-ups are above its first one. More than there are show the last ones.
+pub(crate) struct Position {
+    /// The number of lines of the held-up list that are scrolled out of sight. A number beyond the
+    /// end shows the last lines.
     pub scroll: usize,
+    /// Whether the help is shown.
     pub help: bool,
 }

@@ -1,4 +1,4 @@
-//! Connections that carry nothing any more.
+//! Connections that are open but dead.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tower::ServiceExt;
 use super::*;
 use crate::client::connection::tcp;
 
-/// C64: a connection that is open and carries nothing is noticed by its pings, before a request is given up, and the next
-/// request has a connection that works.
+/// C64: pings detect a connection that is open but dead before a request times out, and the next
+/// request uses a new one.
 #[tokio::test]
-async fn a_dead_connection_is_noticed_and_replaced() {
+async fn a_dead_connection_is_detected_and_replaced() {
     let hello = |_: &Request<Incoming>, _: Option<&[u8]>| Response::new("hello".to_owned());
     let server = server(tls(&["h2"], None), hello).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The first of these connections die.
+    // Connections with a lower number are dead.
     let (died, dead) = watch::channel(0);
     let made = Arc::new(AtomicUsize::new(0));
     let count = made.clone();
@@ -47,14 +47,14 @@ async fn a_dead_connection_is_noticed_and_replaced() {
         assert_eq!(get(&client).await.unwrap(), "hello");
         died.send_replace(made.load(Ordering::Relaxed));
         let lost = tokio::time::timeout(Duration::from_secs(20), get(&client)).await;
-        assert!(lost.expect("the dead connection is not noticed").is_err());
+        assert!(lost.expect("the dead connection is not detected").is_err());
         assert_eq!(get(&client).await.unwrap(), "hello");
     }
     assert_eq!(made.load(Ordering::Relaxed), 4);
 }
 
-/// C64: finding 15. HTTP/1.1 has no pings. TCP's keepalive probes start as early, and the connection
-/// is given up as early, as pings would do it.
+/// C64: finding 15. HTTP/1.1 has no pings. TCP's keepalive probes start as early as pings would,
+/// and a dead connection is closed as early.
 #[tokio::test]
 async fn tcp_keepalive_replaces_pings_for_http_1() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,9 +81,9 @@ async fn tcp_keepalive_replaces_pings_for_http_1() {
     }
 }
 
-/// C64: a dead connection is noticed before a request on it is given up; options by which it is not are refused.
+/// C64: pings detect a dead connection before a request times out; other options are refused.
 #[test]
-fn pings_are_sooner_than_a_request_is_given_up() {
+fn pings_are_faster_than_the_timeout_of_a_request() {
     let pings = Pings::default();
     assert_eq!(pings.check(), Ok(()));
     assert!(pings.interval + pings.timeout < crate::client::REQUEST_TIMEOUT);

@@ -1,4 +1,4 @@
-//! Credentials that the server does not take any more.
+//! Credentials that the server no longer accepts.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -11,18 +11,21 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 
 use super::*;
 
-/// Runs the plugins: a file that was just written may be busy for whoever would run it itself.
+/// Runs the plugins, because a file that was just written may be too busy to be executed itself.
 const SHELL: &str = "/bin/sh";
 
-/// What the server takes: a token, or the letters of a certificate.
+/// What the server accepts: a token, or the bytes of a certificate.
 type Valid = Arc<Mutex<Vec<u8>>>;
 
 fn set(valid: &Valid, what: impl Into<Vec<u8>>) {
     *valid.lock().unwrap() = what.into();
 }
 
-/// Takes no other credentials than those of the moment.
-async fn picky(valid: &Valid, clients: Option<Arc<dyn ClientCertVerifier>>) -> SocketAddr {
+/// A server that accepts only the current credentials.
+async fn server_accepting(
+    valid: &Valid,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+) -> SocketAddr {
     let valid = valid.clone();
     server(tls(&["h2"], clients), move |request, certificate| {
         let token = request.headers().get(header::AUTHORIZATION);
@@ -41,10 +44,10 @@ async fn picky(valid: &Valid, clients: Option<Arc<dyn ClientCertVerifier>>) -> S
     .await
 }
 
-/// A kubeconfig for a user of these credentials.
-struct Home(tempfile::TempDir);
+/// A directory with a kubeconfig for a user with these credentials.
+struct TestHome(tempfile::TempDir);
 
-impl Home {
+impl TestHome {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -77,12 +80,18 @@ impl Home {
         client(&config, Pings::default()).unwrap()
     }
 
-    /// A plugin that prints what is in the file `status`, and notes each run.
+    /// An exec plugin that prints the contents of the file `status` and records each run.
     fn plugin(&self) -> serde_json::Value {
         let directory = self.0.path().display();
-        let kind = r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status":"#;
+        let kind = concat!(
+            r#"{"apiVersion": "client.authentication.k8s.io/v1", "#,
+            r#""kind": "ExecCredential", "status":"#,
+        );
         let script = format!(
-            "echo run >> {directory}/runs\nprintf '%s' '{kind} '\ncat {directory}/status\necho '}}'\n"
+            "echo run >> {directory}/runs\n\
+             printf '%s' '{kind} '\n\
+             cat {directory}/status\n\
+             echo '}}'\n"
         );
         let path = self.write("plugin", &script);
         json!({"exec": {
@@ -106,12 +115,13 @@ fn message(error: kube::Error) -> String {
     }
 }
 
-/// C83: an exec plugin whose token runs out without having said so is run again, once for all requests, and the request sent
-/// again; while the server takes none of its tokens it is run at most every ten seconds, and the error names it.
+/// C83: an exec plugin is run again when its token expires without notice, once for all requests,
+/// and the request is repeated. While the server accepts none of its tokens it is run at most every
+/// ten seconds, and the error names it.
 #[tokio::test]
 async fn an_exec_plugin_is_run_again_when_its_token_runs_out() {
-    let (home, valid) = (Home::new(), Valid::default());
-    let server = picky(&valid, None).await;
+    let (home, valid) = (TestHome::new(), Valid::default());
+    let server = server_accepting(&valid, None).await;
     set(&valid, "first");
     home.write("status", r#"{"token": "first"}"#);
     let client = home.client(server, &home.plugin());
@@ -134,12 +144,12 @@ async fn an_exec_plugin_is_run_again_when_its_token_runs_out() {
     assert!(home.runs() <= 3, "{} runs", home.runs());
 }
 
-/// C83: a plugin that fails is named with what it said on standard error, and with nothing else: neither its arguments and
-/// environment nor what it printed, which may be secrets.
+/// C83: the error of an exec plugin has its standard error, but neither its arguments, its
+/// environment nor its standard output, which may contain secrets.
 #[tokio::test]
-async fn a_plugin_that_fails_is_named_and_its_secrets_are_not() {
-    let (home, valid) = (Home::new(), Valid::default());
-    let server = picky(&valid, None).await;
+async fn a_failed_plugin_is_named_without_its_secrets() {
+    let (home, valid) = (TestHome::new(), Valid::default());
+    let server = server_accepting(&valid, None).await;
     set(&valid, "other");
     home.write("status", r#"{"token": "secret"}"#);
     let client = home.client(server, &home.plugin());
@@ -153,11 +163,11 @@ async fn a_plugin_that_fails_is_named_and_its_secrets_are_not() {
     assert!(!message.contains("secret"), "{message}");
 }
 
-/// C83: so it is when the plugin is run because its token is about to expire.
+/// C83: the same holds when the plugin is run because its token is about to expire.
 #[tokio::test]
-async fn a_plugin_that_fails_before_its_token_expires_is_named_alike() {
-    let (home, valid) = (Home::new(), Valid::default());
-    let server = picky(&valid, None).await;
+async fn a_plugin_that_fails_before_its_token_expires_is_named_as_well() {
+    let (home, valid) = (TestHome::new(), Valid::default());
+    let server = server_accepting(&valid, None).await;
     home.write("status", r#"{"token": "secret", "expirationTimestamp": "2020-01-01T00:00:00Z"}"#);
     let client = home.client(server, &home.plugin());
     home.write("plugin", "echo secret\necho log in again >&2\nexit 3\n");
@@ -167,10 +177,10 @@ async fn a_plugin_that_fails_before_its_token_expires_is_named_alike() {
     assert!(error.ends_with(&cause) && !error.contains("secret"), "{error}");
 }
 
-/// C83: an exec plugin's client certificate is renewed like a token.
+/// C83: the client certificate of an exec plugin is renewed like a token.
 #[tokio::test]
 async fn an_exec_plugins_client_certificate_is_renewed() {
-    let (home, valid) = (Home::new(), Valid::default());
+    let (home, valid) = (TestHome::new(), Valid::default());
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -180,12 +190,14 @@ async fn an_exec_plugins_client_certificate_is_renewed() {
     roots.add(root.der().clone()).unwrap();
     let provider = Arc::new(ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
-    let server = picky(&valid, Some(verifier.build().unwrap())).await;
+    let server = server_accepting(&valid, Some(verifier.build().unwrap())).await;
     let issue = |name: &str| {
         let key = KeyPair::generate().unwrap();
         let parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = parameters.signed_by(&key, &issuer).unwrap();
-        let status = json!({"clientCertificateData": certificate.pem(), "clientKeyData": key.serialize_pem()});
+        let status = json!({
+            "clientCertificateData": certificate.pem(), "clientKeyData": key.serialize_pem(),
+        });
         home.write("status", &status.to_string());
         set(&valid, certificate.der().to_vec());
     };
@@ -196,12 +208,12 @@ async fn an_exec_plugins_client_certificate_is_renewed() {
     assert_eq!(get(&client).await.unwrap(), "hello");
 }
 
-/// C83: a token file, and a kubeconfig, that have changed are read again when the server refuses what they said before; a
-/// kubeconfig that names another server by then is not followed there.
+/// C83: a changed token file or kubeconfig is read again when the server refuses the old
+/// credentials; a kubeconfig that now names another server is not used.
 #[tokio::test]
-async fn files_that_have_changed_are_read_again() {
-    let (home, valid) = (Home::new(), Valid::default());
-    let server = picky(&valid, None).await;
+async fn changed_files_are_read_again() {
+    let (home, valid) = (TestHome::new(), Valid::default());
+    let server = server_accepting(&valid, None).await;
     let token = home.write("token", "first");
     set(&valid, "first");
     let client = home.client(server, &json!({"tokenFile": token}));

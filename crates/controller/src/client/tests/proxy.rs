@@ -7,24 +7,24 @@ use tokio::net::TcpStream;
 
 use super::*;
 
-/// What proxies were asked for.
-type Asked = Arc<Mutex<Vec<String>>>;
+/// The requests that proxies received.
+type Requests = Arc<Mutex<Vec<String>>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Connect,
     ConnectOverTls,
-    /// It wants other credentials.
+    /// It demands other credentials.
     Refusing,
     Socks,
 }
 
-/// A proxy that leads to `server`, whatever it is asked for.
-async fn proxy(kind: Kind, server: SocketAddr) -> (SocketAddr, Asked) {
+/// A proxy that connects every request to `server`.
+async fn proxy(kind: Kind, server: SocketAddr) -> (SocketAddr, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (asked, tls) = (Asked::default(), tls(&[], None));
-    let log = asked.clone();
+    let (requests, tls) = (Requests::default(), tls(&[], None));
+    let log = requests.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let (log, tls) = (log.clone(), tls.clone());
@@ -40,13 +40,13 @@ async fn proxy(kind: Kind, server: SocketAddr) -> (SocketAddr, Asked) {
             });
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 async fn connect(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     server: Option<SocketAddr>,
-    log: &Asked,
+    log: &Requests,
 ) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -61,8 +61,8 @@ async fn connect(
     tokio::io::copy_bidirectional(&mut stream, &mut server).await.map(|_| ())
 }
 
-/// SOCKS5 with a user and a password, to a name.
-async fn socks(mut stream: TcpStream, server: SocketAddr, log: &Asked) -> std::io::Result<()> {
+/// SOCKS5 with a user, a password and a host name.
+async fn socks(mut stream: TcpStream, server: SocketAddr, log: &Requests) -> std::io::Result<()> {
     let text = async |stream: &mut TcpStream| -> std::io::Result<String> {
         let mut text = vec![0; usize::from(stream.read_u8().await?)];
         stream.read_exact(&mut text).await?;
@@ -82,42 +82,44 @@ async fn socks(mut stream: TcpStream, server: SocketAddr, log: &Asked) -> std::i
     tokio::io::copy_bidirectional(&mut stream, &mut server).await.map(|_| ())
 }
 
-/// A request to a server that only the proxy can find, and what the proxy was asked for.
-async fn through(kind: Kind, url: &str) -> (kube::Result<String>, Vec<String>) {
+/// Sends a request to a server that only the proxy can find. Returns the answer and what the
+/// proxy received.
+async fn send_through(kind: Kind, url: &str) -> (kube::Result<String>, Vec<String>) {
     let hello = |_: &Request<Incoming>, _: Option<&[u8]>| Response::new("hello".to_owned());
     let server = server(tls(&["h2"], None), hello).await;
-    let (address, asked) = proxy(kind, server).await;
+    let (address, requests) = proxy(kind, server).await;
     let server = "https://cluster.invalid:6443";
     let url = url.replace("PROXY", &address.to_string());
     let environment = |name: &str| (name == "HTTPS_PROXY").then(|| url.clone());
-    let proxy = Proxy::to(&server.parse().unwrap(), None, environment).unwrap();
+    let proxy = Proxy::for_server(&server.parse().unwrap(), None, environment).unwrap();
     let client = client(&config_for(server, proxy), Pings::default()).unwrap();
     let answer = get(&client).await;
-    let asked = asked.lock().unwrap().clone();
-    (answer, asked)
+    let requests = requests.lock().unwrap().clone();
+    (answer, requests)
 }
 
-/// C83: requests go through the proxy, which gets the credentials of its URL and does not see the request.
+/// C83: requests go through the proxy, which gets the credentials of its URL but not the request.
 #[tokio::test]
 async fn requests_go_through_the_proxy() {
     for (kind, scheme) in [(Kind::Connect, "http"), (Kind::ConnectOverTls, "https")] {
-        let (answer, asked) = through(kind, &format!("{scheme}://us%40er:pass@PROXY")).await;
+        let (answer, requests) =
+            send_through(kind, &format!("{scheme}://us%40er:pass@PROXY")).await;
         assert_eq!(answer.unwrap(), "hello", "{scheme}");
-        let [head] = asked.as_slice() else { panic!("{asked:?}") };
+        let [head] = requests.as_slice() else { panic!("{requests:?}") };
         assert!(head.starts_with("CONNECT cluster.invalid:6443 HTTP/1.1\r\n"), "{head}");
         // us@er:pass
         assert!(head.contains("\r\nProxy-Authorization: Basic dXNAZXI6cGFzcw==\r\n"), "{head}");
         assert!(!head.contains("/version"), "{head}");
     }
-    let (answer, asked) = through(Kind::Socks, "socks5://user:pass@PROXY").await;
+    let (answer, requests) = send_through(Kind::Socks, "socks5://user:pass@PROXY").await;
     assert_eq!(answer.unwrap(), "hello");
-    assert_eq!(asked, ["user pass cluster.invalid:6443"]);
+    assert_eq!(requests, ["user pass cluster.invalid:6443"]);
 }
 
-/// C83: of a proxy that refuses, its address and where it was named are said, and no password.
+/// C83: the error of a proxy names its address and its setting, without the password.
 #[tokio::test]
 async fn a_proxy_that_refuses_is_named() {
-    let (answer, _) = through(Kind::Refusing, "http://user:pass@PROXY").await;
+    let (answer, _) = send_through(Kind::Refusing, "http://user:pass@PROXY").await;
     let error = answer.unwrap_err();
     for text in [one_line(&error), root_cause(&error)] {
         assert!(text.contains("proxy http://127.0.0.1:"), "{text}");

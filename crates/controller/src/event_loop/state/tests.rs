@@ -1,4 +1,4 @@
-//! The loop's state in virtual time: what it does with failures while the server is away, and when it is back.
+//! The loop's state in virtual time: retries during an outage and after it.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::*;
 
-/// A loop with one node and one DaemonSet, all listed.
-fn control() -> LoopState {
-    let mut control = LoopState {
+/// A loop with one node and one DaemonSet, with all lists complete.
+fn state() -> LoopState {
+    let mut state = LoopState {
         index: Index::default(),
         recorder: Recorder::channel().0,
         metrics: Arc::new(Metrics::new()),
         outages: OutageLog::default(),
-        unlisted: [
+        pending_lists: [
             ListedResource::Node,
             ListedResource::DaemonSet,
             ListedResource::Revision,
@@ -36,9 +36,9 @@ fn control() -> LoopState {
         Observation::Pod(reset([])),
     ];
     for list in lists {
-        control.take(Event::Observed(list), Timestamp(0));
+        state.handle(Event::Observed(list), Timestamp(0));
     }
-    control
+    state
 }
 
 fn reset<T>(items: impl IntoIterator<Item = T>) -> Change<T> {
@@ -47,21 +47,27 @@ fn reset<T>(items: impl IntoIterator<Item = T>) -> Change<T> {
 
 fn daemon_set() -> DaemonSetObject {
     let json = json!({
-        "metadata": { "name": "d", "namespace": "ns", "uid": "ds-uid", "resourceVersion": "5", "generation": 1 },
-        "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": { "metadata": { "labels": { "a": "b" } } } },
+        "metadata": {
+            "name": "d", "namespace": "ns", "uid": "ds-uid", "resourceVersion": "5",
+            "generation": 1,
+        },
+        "spec": {
+            "selector": { "matchLabels": { "a": "b" } },
+            "template": { "metadata": { "labels": { "a": "b" } } },
+        },
     });
     convert::daemon_set(json.to_string().as_bytes(), None).unwrap()
 }
 
-/// Takes turns until `end`, and lets all writes fail. Returns when the next turn is due.
+/// Fails all writes until `end`. Returns when the next step is due.
 fn fail_until(
-    control: &mut LoopState,
+    state: &mut LoopState,
     mut events: Vec<Event>,
     mut now: Timestamp,
     end: Timestamp,
 ) -> Timestamp {
     loop {
-        for task in control.turn(events.drain(..), now) {
+        for task in state.process(events.drain(..), now) {
             let Task::Execute { plan, raw } = task else { continue };
             let (key, uid) = (raw.key.clone(), raw.uid.clone());
             events.extend(plan.writes.into_iter().map(|write| Event::Written {
@@ -75,7 +81,7 @@ fn fail_until(
             events.push(Event::Executed { key, was_waiting: false });
         }
         if events.is_empty() {
-            let due = control.due_at().expect("what has failed is to be tried again");
+            let due = state.next_deadline().expect("a failed write is retried");
             if due >= end {
                 return due;
             }
@@ -84,84 +90,91 @@ fn fail_until(
     }
 }
 
-/// C64, C72: when the server is back, work goes on at once, after 21 s and after 3 minutes of absence.
+/// C64, C72: when the server is reachable again after 21 s or 3 minutes, writes go on at once.
 #[test]
-fn work_goes_on_when_the_server_is_back() {
-    for away in [21, 180] {
-        let mut control = control();
-        let back = Timestamp(away * 1000);
-        let due = fail_until(&mut control, Vec::new(), Timestamp(0), back);
-        assert!(due.since(back) > Duration::from_secs(5), "{away} s away: due at {due:?} anyway");
-        let tasks = control.turn([Event::Connected], back);
-        assert!(matches!(tasks[..], [Task::Execute { .. }]), "{away} s away: {tasks:?}");
+fn writes_go_on_when_the_server_is_reachable_again() {
+    for outage in [21, 180] {
+        let mut state = state();
+        let reachable_at = Timestamp(outage * 1000);
+        let due = fail_until(&mut state, Vec::new(), Timestamp(0), reachable_at);
+        assert!(
+            due.since(reachable_at) > Duration::from_secs(5),
+            "after {outage} s: due at {due:?} anyway"
+        );
+        let tasks = state.process([Event::Connected], reachable_at);
+        assert!(matches!(tasks[..], [Task::Execute { .. }]), "after {outage} s: {tasks:?}");
     }
 }
 
-/// C64, C72: work goes on within 5 s of the server's first good answer, also if it refuses writes for a while (403).
+/// C64, C72: writes go on within 5 s of the server's first success, even if it refuses them for
+/// a while after an outage (403).
 #[test]
-fn work_goes_on_soon_after_a_server_stops_refusing() {
-    for (away, refuses) in [(21, 8), (180, 40)] {
-        let mut control = control();
-        let back = Timestamp(away * 1000);
-        let good = back + Duration::from_secs(refuses);
-        fail_until(&mut control, Vec::new(), Timestamp(0), back);
-        let due = fail_until(&mut control, vec![Event::Connected], back, good);
-        assert!(due.since(good) <= Duration::from_secs(5), "{away} s, {refuses} s: {due:?}");
-        let tasks = control.turn([], due);
+fn writes_go_on_soon_after_a_server_stops_refusing() {
+    for (outage, refuses) in [(21, 8), (180, 40)] {
+        let mut state = state();
+        let reachable_at = Timestamp(outage * 1000);
+        let accepts_at = reachable_at + Duration::from_secs(refuses);
+        fail_until(&mut state, Vec::new(), Timestamp(0), reachable_at);
+        let due = fail_until(&mut state, vec![Event::Connected], reachable_at, accepts_at);
+        assert!(
+            due.since(accepts_at) <= Duration::from_secs(5),
+            "{outage} s, {refuses} s: {due:?}"
+        );
+        let tasks = state.process([], due);
         assert!(matches!(tasks[..], [Task::Execute { .. }]), "{tasks:?}");
     }
 }
 
-/// C64: a connection that is made for the first time, or again, wakes nobody for whom nothing has failed.
+/// C64: a new connection wakes only DaemonSets with a failure.
 #[test]
-fn a_connection_wakes_only_what_has_failed() {
-    let mut control = control();
-    let [Task::WatchPods, Task::Execute { .. }] = &control.turn([], Timestamp(0))[..] else {
+fn a_connection_wakes_only_daemon_sets_with_a_failure() {
+    let mut state = state();
+    let [Task::WatchPods, Task::Execute { .. }] = &state.process([], Timestamp(0))[..] else {
         panic!("a plan is due")
     };
-    let before = control.due_at();
-    assert!(control.turn([Event::Connected], Timestamp(0)).is_empty());
-    assert_eq!(control.due_at(), before);
+    let before = state.next_deadline();
+    assert!(state.process([Event::Connected], Timestamp(0)).is_empty());
+    assert_eq!(state.next_deadline(), before);
 }
 
-/// Fails the next sync's writes in this way, and returns when the DaemonSet is looked at again.
-fn fail(control: &mut LoopState, outcome: &Outcome, now: Timestamp) -> Timestamp {
+/// Fails the next sync's writes with `outcome`. Returns when the DaemonSet is retried.
+fn fail_next_sync(state: &mut LoopState, outcome: &Outcome, now: Timestamp) -> Timestamp {
     let key = DaemonSetKey::new("ns", "d");
-    let tasks = control.turn([], now);
+    let tasks = state.process([], now);
     let plan = tasks.into_iter().find_map(|task| match task {
         Task::Execute { plan, .. } => Some(plan),
         Task::ListOrphans(_) | Task::WatchPods => None,
     });
-    let plan = plan.expect("there is something to write");
+    let plan = plan.expect("the plan has writes");
     let written = plan.writes.into_iter().map(|write| Event::Written {
         key: key.clone(),
         uid: Uid::new("ds-uid"),
         result: WriteResult { write, outcome: outcome.clone() },
     });
-    let over = Event::Executed { key: key.clone(), was_waiting: plan.waiting.is_some() };
-    let tasks = control.turn(written.chain([over]), now);
+    let executed = Event::Executed { key: key.clone(), was_waiting: plan.waiting.is_some() };
+    let tasks = state.process(written.chain([executed]), now);
     assert!(tasks.is_empty(), "{tasks:?}");
-    control.due_at().expect("it is tried again")
+    state.next_deadline().expect("it is retried")
 }
 
-fn pauses(outcome: &Outcome) -> Vec<u64> {
-    let mut control = control();
+fn retry_delays(outcome: &Outcome) -> Vec<u64> {
+    let mut state = state();
     let mut now = Timestamp(0);
-    let mut pauses = Vec::new();
+    let mut retry_delays = Vec::new();
     for _ in 0..15 {
-        let due = fail(&mut control, outcome, now);
-        pauses.push(u64::try_from(due.since(now).as_millis()).unwrap());
+        let due = fail_next_sync(&mut state, outcome, now);
+        retry_delays.push(u64::try_from(due.since(now).as_millis()).unwrap());
         now = due;
     }
-    pauses
+    retry_delays
 }
 
-/// C35, C72: what failed is tried again ever later; what may have been done soon, and every four seconds in the end.
+/// C35, C72: a failed write is retried with a growing back-off, one of unknown outcome within 4 s.
 #[test]
 fn a_write_of_unknown_outcome_is_sent_again_within_seconds() {
-    let failed = pauses(&Outcome::Failed { message: "no".to_owned() });
+    let failed = retry_delays(&Outcome::Failed { message: "no".to_owned() });
     assert_eq!((failed[0], failed[1], failed[14]), (5, 10, 5 << 14));
-    let unknown = pauses(&Outcome::Unknown { message: "no answer".to_owned() });
+    let unknown = retry_delays(&Outcome::Unknown { message: "no answer".to_owned() });
     assert_eq!(unknown[..3], [5, 10, 20]);
     assert_eq!(unknown[10..], [4_000; 5]);
 }

@@ -1,4 +1,5 @@
-//! Creations and deletions of pods by the class of their answer: done, not done, or not known (C34, C35, C52).
+//! Creations and deletions of pods by the class of their answer: written, failed or unknown (C34,
+//! C35, C52).
 
 use super::*;
 
@@ -7,7 +8,7 @@ fn status(code: u16, reason: &str, message: &str) -> (u16, Value) {
     (code, status)
 }
 
-/// What the answer to a creation says.
+/// The class of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Class {
     Written,
@@ -28,7 +29,7 @@ const FAILED_WEBHOOK: &str =
     "Internal error occurred: failed calling webhook \"a.b\": failed to call webhook: timeout";
 const DENYING_WEBHOOK: &str = "admission webhook \"a.b\" denied the request: no";
 
-/// Answers to a write of a pod, beside those that name one.
+/// Answers to a write of a pod that do not depend on its name.
 fn answers() -> Vec<(Script, Class)> {
     vec![
         (|_, _| status(403, "Forbidden", "no"), Class::Failed),
@@ -56,10 +57,10 @@ fn answers() -> Vec<(Script, Class)> {
     ]
 }
 
-/// C34, C35, C72: only an answer that says so says that a pod has not been created: after anything else it may have been.
-/// "Too many requests" does say so.
+/// C34, C35, C72: a creation has failed only if the answer shows that no pod was created, as "too
+/// many requests" does. After any other answer the outcome is unknown.
 #[tokio::test(start_paused = true)]
-async fn an_answer_tells_whether_a_pod_may_have_been_created() {
+async fn an_answer_shows_whether_a_pod_may_have_been_created() {
     for (index, (script, expected)) in answers().into_iter().enumerate() {
         let mut server = Server::new(script);
         let results = server.results(vec![create("n1")]).await;
@@ -67,9 +68,9 @@ async fn an_answer_tells_whether_a_pod_may_have_been_created() {
     }
 }
 
-/// C34, C52: the same of a deletion; and nothing needs to be read for it.
+/// C34, C52: the same for a deletion, for which nothing is read.
 #[tokio::test(start_paused = true)]
-async fn an_answer_tells_whether_a_pod_may_have_been_deleted() {
+async fn an_answer_shows_whether_a_pod_may_have_been_deleted() {
     for (index, (script, expected)) in answers().into_iter().enumerate() {
         let mut server = Server::new(script);
         let outcomes = server.execute(vec![Write::DeletePod(pod())]).await;
@@ -80,9 +81,10 @@ async fn an_answer_tells_whether_a_pod_may_have_been_deleted() {
     assert_eq!(lost.seen(), ["DELETE /api/v1/namespaces/ns/pods/p"]);
 }
 
-/// C34: a deletion that conflicts while the pod can't be read may have found it gone; a 404 that is no `Status` is a proxy's.
+/// C34: a deletion is unknown if it conflicts and the pod can't be read, or if its 404 is not a
+/// `Status`, which means that a proxy sent it.
 #[tokio::test]
-async fn a_deletion_that_can_t_be_settled_is_unknown() {
+async fn a_deletion_that_can_t_be_resolved_is_unknown() {
     let unread: [Script; 4] = [
         |line, _| match line.starts_with("DELETE") {
             true => status(409, "Conflict", "no"),
@@ -111,10 +113,10 @@ async fn a_deletion_that_can_t_be_settled_is_unknown() {
     assert_eq!(class(&outcomes[0]), Class::Failed, "{outcomes:?}");
 }
 
-/// C29, C61: a patch that may have been done has failed, for it may be sent again; nor does it matter that what it
-/// conflicts with can't be read.
+/// C29, C61: a patch without a definite answer has failed, since it can be sent again, even if
+/// the object it conflicts with can't be read.
 #[tokio::test]
-async fn a_patch_that_may_have_been_done_has_failed() {
+async fn a_patch_without_a_definite_answer_has_failed() {
     let scripts: [Script; 4] = [
         |_, _| (LOST, Value::Null),
         |_, _| status(500, "", "etcdserver: request timed out"),
@@ -132,10 +134,10 @@ async fn a_patch_that_may_have_been_done_has_failed() {
     }
 }
 
-/// C40, C43: a revision that may have been created is found under its name when it is created again; if it can't be read,
-/// that has failed.
+/// C40, C43: a revision that may have been created is found when it is created again; if it can't
+/// be read, the creation has failed.
 #[tokio::test]
-async fn a_revision_s_name_that_can_t_be_read_has_failed() {
+async fn a_revision_that_can_t_be_read_has_failed() {
     let scripts: [Script; 3] = [
         |_, _| (LOST, Value::Null),
         |line, _| match line.starts_with("POST") {
@@ -162,9 +164,7 @@ fn taken(line: &str, owner: &str, node: &str) -> (u16, Value) {
     }
     let mut pod = object("pod-uid", "7");
     pod["metadata"]["namespace"] = "ns".into();
-    pod["metadata"]["ownerReferences"] = json!([
-        { "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": owner, "controller": true }
-    ]);
+    pod["metadata"]["ownerReferences"] = owned_by("DaemonSet", owner);
     pod["spec"] = json!({ "affinity": { "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
             { "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }] }
@@ -187,8 +187,8 @@ fn name_of(write: &Write) -> Option<&str> {
     }
 }
 
-/// C30, C35: a pod is created under a name that is drawn for it, beside generateName, and the name is reported, so that it
-/// can be sent again; and then it is sent again.
+/// C30, C35: a pod is created under a generated name, beside generateName. The name is reported,
+/// and the next attempt uses it again.
 #[tokio::test]
 async fn a_creation_carries_a_name() {
     let mut server = Server::new(|_, _| (201, object("u", "9")));
@@ -206,18 +206,18 @@ async fn a_creation_carries_a_name() {
     );
 }
 
-/// C35: a name that is taken by our own pod on the node was sent before, and that is what came of it.
+/// C35: a taken name means success if an earlier request created our pod on the node.
 #[tokio::test]
-async fn a_name_that_is_ours_is_a_pod_created() {
+async fn a_name_of_our_own_pod_means_success() {
     let mut server = Server::new(|line, _| taken(line, "ds-uid", "n1"));
     let results = server.results(vec![named("n1", "d-x")]).await;
     assert!(is_written(&results[0].outcome, "pod-uid", 7), "{results:?}");
     assert_eq!(server.seen(), [PODS, "GET /api/v1/namespaces/ns/pods/d-x"]);
 }
 
-/// C35: a name that is ours, but whose pod is being deleted, is waited for.
+/// C35: if our own pod with the name is being deleted, the creation is retried with that name.
 #[tokio::test]
-async fn a_name_whose_pod_is_being_deleted_is_waited_for() {
+async fn a_name_of_a_terminating_pod_is_kept() {
     let mut server = Server::new(|line, _| {
         let (code, mut pod) = taken(line, "ds-uid", "n1");
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -228,9 +228,9 @@ async fn a_name_whose_pod_is_being_deleted_is_waited_for() {
     assert_eq!((server.names(), name_of(&results[0].write)), (vec!["d-x".to_owned()], Some("d-x")));
 }
 
-/// C35: a name that is another's, or our own on another node, is given up for one that is free.
+/// C35: a name of another pod, or of our pod on another node, is replaced by a new one.
 #[tokio::test]
-async fn a_name_that_is_another_s_is_drawn_anew() {
+async fn a_name_of_another_pod_is_replaced() {
     let scripts: [Script; 3] = [
         |line, before| match (line, before) {
             (PODS, 1) => (201, object("u", "9")),
@@ -245,9 +245,7 @@ async fn a_name_that_is_another_s_is_drawn_anew() {
             (PODS, _) => (201, object("u", "9")),
             _ => {
                 let mut theirs = object("theirs", "7");
-                theirs["metadata"]["ownerReferences"] = json!([
-                    { "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "d", "uid": "s", "controller": true }
-                ]);
+                theirs["metadata"]["ownerReferences"] = owned_by("StatefulSet", "s");
                 (200, theirs)
             }
         },
@@ -267,9 +265,9 @@ async fn a_name_that_is_another_s_is_drawn_anew() {
     assert_eq!(all_taken.names().len(), 8);
 }
 
-/// C35: a name whose pod has just gone is free again.
+/// C35: a name whose pod has just been deleted is used again.
 #[tokio::test]
-async fn a_name_that_is_free_again_is_taken() {
+async fn a_name_that_is_free_again_is_used() {
     let mut server = Server::new(|line, before| match (line, before) {
         (PODS, 0) => status(409, "AlreadyExists", "no"),
         (PODS, _) => (201, object("u", "9")),
@@ -280,9 +278,9 @@ async fn a_name_that_is_free_again_is_taken() {
     assert_eq!(server.names(), ["d-x", "d-x"]);
 }
 
-/// C35: a name that is taken by nobody knows whom is kept, and sent again.
+/// C35: a taken name whose pod can't be read is kept and sent again.
 #[tokio::test]
-async fn a_name_that_can_t_be_read_is_kept() {
+async fn a_name_whose_pod_can_t_be_read_is_kept() {
     let scripts: [Script; 4] = [
         |line, _| match line {
             PODS => status(409, "AlreadyExists", "no"),
@@ -310,9 +308,10 @@ async fn a_name_that_can_t_be_read_is_kept() {
     }
 }
 
-/// C35: a conflict that is not about the name says that no pod was created; an answer without a UID says nothing.
+/// C35: a conflict about anything but the name shows that no pod was created; an answer without a
+/// UID does not.
 #[tokio::test]
-async fn a_conflict_that_is_not_about_the_name_has_failed() {
+async fn a_conflict_about_anything_but_the_name_has_failed() {
     let mut server = Server::new(|_, _| status(409, "Conflict", "quota changed"));
     let outcomes = server.execute(vec![create("n1")]).await;
     assert_eq!(class(&outcomes[0]), Class::Failed, "{outcomes:?}");
@@ -322,9 +321,9 @@ async fn a_conflict_that_is_not_about_the_name_has_failed() {
     assert_eq!(class(&outcomes[0]), Class::Unknown, "{outcomes:?}");
 }
 
-/// C63, C35: what the fence stopped may have been sent just before.
+/// C63, C35: a write that the fence stopped may have been sent before.
 #[tokio::test]
-async fn what_the_fence_stopped_is_unknown() {
+async fn a_write_that_the_fence_stopped_is_unknown() {
     let mut server = Server::new(|_, _| (201, object("u", "9")));
     let api = Api::new(server.client.clone(), Fence::closed(), None);
     server.executor.api = api;

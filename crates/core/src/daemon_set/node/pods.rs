@@ -1,7 +1,5 @@
 //! The pods of one node, reduced to what decisions read.
 
-use std::time::Duration;
-
 use crate::api::{NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
 use crate::plan::PodReference;
 use crate::revisions::RevisionLabelsId;
@@ -57,22 +55,12 @@ impl PodView {
 
     /// Whether the pod has been ready for `min_ready_seconds` (C54).
     pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Timestamp) -> bool {
-        let is_due = || self.available_at(min_ready_seconds).is_some_and(|at| at <= now);
-        self.readiness.is_ready() && (min_ready_seconds == 0 || is_due())
+        self.readiness.is_available(self.readiness_seen, min_ready_seconds, now)
     }
 
     /// When the pod becomes available if it stays ready; `None` if that is unknown.
-    ///
-    /// A kubelet whose clock is ahead must not delay a rollout, so a pod counts as ready no later
-    /// than this controller first saw it ready.
     pub(crate) fn available_at(&self, min_ready_seconds: u32) -> Option<Timestamp> {
-        match self.readiness {
-            Readiness::NotReady | Readiness::Ready => None,
-            Readiness::ReadySince(since) => {
-                let since = self.readiness_seen.map_or(since, |seen| seen.min(since));
-                Some(since + Duration::from_secs(min_ready_seconds.into()))
-            }
-        }
+        self.readiness.available_at(self.readiness_seen, min_ready_seconds)
     }
 
     pub(crate) fn reference(&self, node: Option<&NodeName>) -> PodReference {

@@ -1,4 +1,4 @@
-//! The documents' frame: paths with their operations, around the schemas.
+//! The paths and operations of the OpenAPI documents.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use super::schemas;
 use crate::api::discovery::{GIT_VERSION, GroupVersion};
 use crate::kind::{Kind, Kinds, Verb};
 
-/// The whole API as one OpenAPI v2 document.
-pub fn v2(kinds: &Kinds) -> Value {
+/// The OpenAPI v2 document of the whole API.
+pub(super) fn v2(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     for kind in kinds.iter() {
         add_paths(&mut paths, kind, Version::V2);
@@ -20,8 +20,8 @@ pub fn v2(kinds: &Kinds) -> Value {
     })
 }
 
-/// One group and version as an OpenAPI v3 document; `definitions` are those of all types.
-pub fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
+/// The OpenAPI v3 document of one group and version; `definitions` contains all types.
+pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
     let mut paths = Map::new();
     for kind in kinds.iter().filter(|kind| kind.group == of.group && kind.version == of.version) {
         add_paths(&mut paths, kind, Version::V3);
@@ -60,7 +60,7 @@ fn add_paths(paths: &mut Map<String, Value>, kind: &Kind, version: Version) {
             Verb::Update => (&item, "put"),
             Verb::Patch => (&item, "patch"),
             Verb::Delete => (&item, "delete"),
-            // A parameter of list.
+            // A watch is a list with a parameter.
             Verb::Watch => continue,
         };
         let entry = paths.entry(path.clone()).or_insert_with(|| json!({}));
@@ -171,7 +171,7 @@ fn parameters(verb: Verb) -> &'static [Parameter] {
     }
 }
 
-/// A reference must stand alone in v3: what else is said of it goes around it.
+/// In v3 a `$ref` has no sibling fields, so a reference with a description is wrapped in `allOf`.
 fn to_v3(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -192,7 +192,7 @@ fn to_v3(schema: &mut Value) {
     }
 }
 
-/// The types that v2 can only call strings.
+/// Replaces the types that v2 can only describe as strings.
 fn multiple_types(name: &str, schema: &mut Value) {
     let other = match name {
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => "integer",

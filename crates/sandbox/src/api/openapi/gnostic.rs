@@ -1,11 +1,11 @@
-//! OpenAPI v2 as protobuf, in the message types of gnostic's `OpenAPIv2.proto`. kubectl up to 1.26
-//! reads no other form. Only the fields that our document fills are here.
+//! OpenAPI v2 as protobuf, with the message types of gnostic's `OpenAPIv2.proto`, which is the only
+//! form that kubectl up to 1.26 reads. It defines only the fields that our document uses.
 
 use prost::{Message, Oneof};
 use serde_json::{Map, Value};
 
-/// A document of ours as bytes.
-pub fn encode(document: &Value) -> Vec<u8> {
+/// Encodes an OpenAPI v2 document.
+pub(super) fn encode(document: &Value) -> Vec<u8> {
     Document {
         swagger: text(document, "swagger"),
         info: Some(Info {
@@ -287,7 +287,7 @@ fn schema(value: &Value) -> Schema {
     }
 }
 
-/// `x-…` fields; JSON is YAML.
+/// The `x-…` fields. Their values are YAML, and JSON is valid YAML.
 fn extensions(value: &Value) -> Vec<NamedAny> {
     let fields = value.as_object().into_iter().flatten();
     fields

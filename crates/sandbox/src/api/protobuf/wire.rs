@@ -1,39 +1,39 @@
-//! Protobuf's wire format: numbered fields, one after the other.
+//! Protobuf's wire format: a sequence of numbered fields.
 
-/// A field's value, as far as the wire tells.
+/// A field's value, as the wire format encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field<'a> {
+pub(super) enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
 impl<'a> Field<'a> {
-    pub fn number(self) -> Result<u64, String> {
+    pub(super) fn number(self) -> Result<u64, String> {
         match self {
             Field::Number(number) => Ok(number),
-            Field::Bytes(_) => Err("a number was expected, and bytes came".to_owned()),
+            Field::Bytes(_) => Err("expected a number, found bytes".to_owned()),
         }
     }
 
-    pub fn bytes(self) -> Result<&'a [u8], String> {
+    pub(super) fn bytes(self) -> Result<&'a [u8], String> {
         match self {
             Field::Bytes(bytes) => Ok(bytes),
-            Field::Number(_) => Err("bytes were expected, and a number came".to_owned()),
+            Field::Number(_) => Err("expected bytes, found a number".to_owned()),
         }
     }
 }
 
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
-    /// The next field with its number; None at the end.
-    pub fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, String> {
+    /// The next field with its number; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, String> {
         if self.rest.is_empty() {
             return Ok(None);
         }

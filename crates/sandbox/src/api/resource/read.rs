@@ -4,46 +4,47 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 
-use super::Target;
+use super::ResourceTarget;
+use crate::api::call::Call;
 use crate::api::query::Parameters;
 use crate::api::respond::Body;
-use crate::api::server::Call;
-use crate::api::shared::Shared;
-use crate::api::{negotiate, render, watch};
-use crate::kind::Kind;
+use crate::api::shared::SharedCluster;
+use crate::api::stale_read;
+use crate::api::watch;
+use crate::api::{negotiate, render};
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
-use crate::store::{List, ListOptions, Object, ResourceVersionMatch, Status, Store};
+use crate::status::Status;
+use crate::store::{ListOptions, ResourceVersionMatch};
 
-pub fn get(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn get(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
-    let object = shared.read(|store| match call.reading.writes_behind {
-        None => store.get(target.kind, target.namespace(), name),
-        Some(behind) => find_behind(store, target, name, behind),
-    })?;
+    let behind = call.read_faults.writes_behind;
+    let object = shared
+        .read(|store| stale_read::get(store, target.kind, target.namespace(), name, behind))?;
     let include = call.parameters.include_object;
     Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
 }
 
-pub fn list(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn list(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
     let options = list_options(target, &call.parameters)?;
-    let list = shared
-        .read(|store| list_behind(store, target.kind, &options, call.reading.writes_behind))?;
+    let behind = call.read_faults.writes_behind;
+    let list = shared.read(|store| stale_read::list(store, target.kind, &options, behind))?;
     Ok(render::list(target.kind, &list, form, call.parameters.include_object))
 }
 
-pub fn watch(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn watch(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
@@ -53,7 +54,7 @@ pub fn watch(
     let parameters = &call.parameters;
     watch::response(
         shared,
-        watch::Request {
+        watch::WatchRequest {
             kind: target.kind,
             selector,
             form,
@@ -61,46 +62,15 @@ pub fn watch(
             start,
             bookmarks: parameters.allow_watch_bookmarks,
             timeout_seconds: parameters.timeout_seconds,
-            reading: call.reading,
+            read_faults: call.read_faults,
         },
     )
 }
 
-/// A list that lacks the latest writes, as far back as the store's log goes and the options allow.
-pub fn list_behind(
-    store: &Store,
-    kind: &'static Kind,
-    options: &ListOptions,
-    writes_behind: Option<u64>,
-) -> Result<List, Status> {
-    let Some(behind) = writes_behind else { return store.list(kind, options) };
-    let at = store.resource_version().saturating_sub(behind);
-    let at = at.max(options.resource_version.unwrap_or(0));
-    let exact = ListOptions {
-        resource_version: Some(at),
-        resource_version_match: Some(ResourceVersionMatch::Exact),
-        ..options.clone()
-    };
-    store.list(kind, &exact).or_else(|_| store.list(kind, options))
-}
-
-fn find_behind(
-    store: &Store,
-    target: &Target<'_>,
-    name: &str,
-    behind: u64,
-) -> Result<Arc<Object>, Status> {
-    let fields = FieldSelector::parse(&format!("metadata.name={name}"))
-        .map_err(|error| Status::bad_request(error.to_string()))?;
-    let namespace = Some(target.namespace()).filter(|namespace| !namespace.is_empty());
-    let selector =
-        Selector { namespace: namespace.map(str::to_owned), fields, ..Selector::default() };
-    let options = ListOptions { selector, ..ListOptions::default() };
-    let list = list_behind(store, target.kind, &options, Some(behind))?;
-    list.items.into_iter().next().ok_or_else(|| Status::not_found(target.kind, name))
-}
-
-pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<ListOptions, Status> {
+pub(super) fn list_options(
+    target: &ResourceTarget<'_>,
+    parameters: &Parameters,
+) -> Result<ListOptions, Status> {
     let resource_version = resource_version(&parameters.resource_version)?;
     let resource_version_match = match parameters.resource_version_match.as_str() {
         "" => None,
@@ -108,7 +78,8 @@ pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<List
         "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
         other => {
             return Err(watch::invalid_options(&format!(
-                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \
+                 \"NotOlderThan\", \"\""
             )));
         }
     };
@@ -123,7 +94,7 @@ pub fn list_options(target: &Target<'_>, parameters: &Parameters) -> Result<List
     })
 }
 
-/// The combinations that upstream forbids.
+/// Refuses the combinations of parameters that upstream forbids.
 fn check_match(
     parameters: &Parameters,
     resource_version: Option<u64>,
@@ -137,35 +108,42 @@ fn check_match(
     let Some(matching) = matching else { return Ok(()) };
     if resource_version.is_none() {
         return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless \
+             resourceVersion is provided",
         ));
     }
     if !parameters.continue_token.is_empty() {
         return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is \
+             provided",
         ));
     }
     if matching == ResourceVersionMatch::Exact && resource_version == Some(0) {
         return Err(watch::invalid_options(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for \
+             resourceVersion \"0\"",
         ));
     }
     Ok(())
 }
 
-/// None if none is given.
-pub fn resource_version(text: &str) -> Result<Option<u64>, Status> {
+/// Parses a resourceVersion; `None` if it is empty.
+pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
         watch::invalid_options(&format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
+             invalid syntax"
         ))
     })
 }
 
-pub fn selector(target: &Target<'_>, parameters: &Parameters) -> Result<Selector, Status> {
+pub(super) fn selector(
+    target: &ResourceTarget<'_>,
+    parameters: &Parameters,
+) -> Result<Selector, Status> {
     let refuse = |error: SelectorError| Status::bad_request(error.to_string());
     let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
     Ok(Selector {

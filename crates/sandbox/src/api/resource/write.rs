@@ -5,66 +5,68 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::{Target, read};
+use super::{ResourceTarget, read};
+use crate::api::call::Call;
 use crate::api::decode::{self, Decoded};
 use crate::api::negotiate::{self, Syntax};
 use crate::api::query::FieldValidation;
 use crate::api::render;
 use crate::api::respond::{self, Body};
-use crate::api::server::Call;
-use crate::api::shared::Shared;
+use crate::api::shared::SharedCluster;
 use crate::kind::Kind;
+use crate::object::Object;
 use crate::patch::PatchType;
-use crate::registry::Patch;
+use crate::registry::{Patch, Registry};
 use crate::schema::{self, DecodeError};
-use crate::store::{DeleteOptions, Object, Status, Store, WriteOptions};
+use crate::status::Status;
+use crate::store::{DeleteOptions, WriteOptions};
 use crate::validation;
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(super) enum WriteEndpoint {
     Main,
     Status,
     Finalize,
 }
 
-pub fn create(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn create(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
-    let created = shared.write(|store, now| {
+    let created = shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        store.create(target.kind, target.namespace(), body.value, &options)
+        registry.create(target.kind, target.namespace(), body.value, &options)
     })?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
-    answer(target.kind, &created, call, StatusCode::CREATED, &warnings)
+    object_response(target.kind, &created, call, StatusCode::CREATED, &warnings)
 }
 
-pub fn update(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn update(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
-    part: Part,
+    endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let changed = change(shared, target, name, call, |store, options| match part {
-        Part::Main => store.update(kind, namespace, name, body.value, options),
-        Part::Status => store.update_status(kind, namespace, name, body.value, options),
-        Part::Finalize => store.finalize(name, body.value, options),
+    let changed = change(shared, target, name, call, |registry, options| match endpoint {
+        WriteEndpoint::Main => registry.update(kind, namespace, name, body.value, options),
+        WriteEndpoint::Status => registry.update_status(kind, namespace, name, body.value, options),
+        WriteEndpoint::Finalize => registry.finalize(name, body.value, options),
     })?;
-    answer_change(kind, &changed, call, body.warnings)
+    change_response(kind, &changed, call, body.warnings)
 }
 
-pub fn patch(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn patch(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
-    part: Part,
+    endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let patch_type = PatchType::parse(&negotiate::content_type(&call.headers))?;
@@ -78,9 +80,14 @@ pub fn patch(
     }
     let validation = call.parameters.field_validation;
     let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
-    let patch = Patch { patch_type, body: decoded.value, status: part == Part::Status, strict };
-    let changed = change(shared, target, name, call, |store, options| {
-        store.patch(kind, namespace, name, &patch, options)
+    let patch = Patch {
+        patch_type,
+        body: decoded.value,
+        status: endpoint == WriteEndpoint::Status,
+        strict,
+    };
+    let changed = change(shared, target, name, call, |registry, options| {
+        registry.patch(kind, namespace, name, &patch, options)
     })?;
     let warnings = match validation {
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
@@ -90,32 +97,32 @@ pub fn patch(
             findings
         }
     };
-    answer_change(kind, &changed, call, warnings)
+    change_response(kind, &changed, call, warnings)
 }
 
-/// An object before a change, if there was one, and after it.
+/// An object after a change, and before it if it existed.
 struct Changed {
     before: Option<Arc<Object>>,
     after: Arc<Object>,
 }
 
 fn change(
-    shared: &Shared,
-    target: &Target<'_>,
+    shared: &SharedCluster,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
-    write: impl FnOnce(&mut Store, &WriteOptions) -> Result<Arc<Object>, Status>,
+    write: impl FnOnce(&mut Registry, &WriteOptions) -> Result<Arc<Object>, Status>,
 ) -> Result<Changed, Status> {
-    shared.write(|store, now| {
+    shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let before = store.get(target.kind, target.namespace(), name).ok();
-        let before = before.map(|before| before.warm());
-        let after = write(store, &options)?;
+        let before = registry.store().get(target.kind, target.namespace(), name).ok();
+        let before = before.map(|before| before.with_tree());
+        let after = write(registry, &options)?;
         Ok(Changed { before, after })
     })
 }
 
-fn answer_change(
+fn change_response(
     kind: &'static Kind,
     changed: &Changed,
     call: &Call,
@@ -123,67 +130,67 @@ fn answer_change(
 ) -> Result<Response<Body>, Status> {
     let before = changed.before.as_ref().map(|before| before.value());
     warnings.extend(validation::warnings(kind, changed.after.value(), before));
-    answer(kind, &changed.after, call, StatusCode::OK, &warnings)
+    object_response(kind, &changed.after, call, StatusCode::OK, &warnings)
 }
 
-pub fn delete(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn delete(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     negotiate::require_json(&call.headers)?;
     let (delete, dry_run) = delete_options(call)?;
     let (kind, namespace) = (target.kind, target.namespace());
-    let deleted = shared.write(|store, now| {
-        store.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
+    let deleted = shared.write(|registry, now| {
+        registry.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
     })?;
     Ok(respond::json(StatusCode::OK, &deleted.response(kind)))
 }
 
-pub fn delete_collection(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn delete_collection(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
     let (delete, dry_run) = delete_options(call)?;
     let options = read::list_options(target, &call.parameters)?;
-    let deleted = shared.write(|store, now| {
-        store.delete_collection(target.kind, &options, &delete, &WriteOptions { now, dry_run })
+    let deleted = shared.write(|registry, now| {
+        registry.delete_collection(target.kind, &options, &delete, &WriteOptions { now, dry_run })
     })?;
     Ok(render::list(target.kind, &deleted, form, call.parameters.include_object))
 }
 
-pub fn bind(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn bind(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let binding = sub_body(call)?.value;
-    shared.write(|store, now| {
+    shared.write(|registry, now| {
         let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        store.bind(target.namespace(), name, &binding, &options)
+        registry.bind(target.namespace(), name, &binding, &options)
     })?;
     Ok(success())
 }
 
-pub fn evict(
-    shared: &Arc<Shared>,
-    target: &Target<'_>,
+pub(super) fn evict(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let eviction = sub_body(call)?.value;
     let dry_run = call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
-    shared.write(|store, now| {
-        store.evict(target.namespace(), name, &eviction, &WriteOptions { now, dry_run })
+    shared.write(|registry, now| {
+        registry.evict(target.namespace(), name, &eviction, &WriteOptions { now, dry_run })
     })?;
     Ok(success())
 }
 
-fn answer(
+fn object_response(
     kind: &'static Kind,
     object: &Object,
     call: &Call,
@@ -203,14 +210,14 @@ fn success() -> Response<Body> {
     respond::json(StatusCode::CREATED, &status)
 }
 
-/// An object as it came, checked as far as its kind's schema tells.
+/// A decoded object with the warnings for its unknown and duplicate fields.
 struct ObjectBody {
     value: Value,
     warnings: Vec<String>,
 }
 
 fn object_body(kind: &'static Kind, call: &Call) -> Result<ObjectBody, Status> {
-    // A client that can't read the answer must not cause one.
+    // Refuse a client that does not accept our response before anything is written.
     negotiate::form(&call.headers)?;
     let mut decoded = body(kind, call)?;
     check_type(kind, &mut decoded.value)?;
@@ -240,17 +247,18 @@ fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
     let unrecognized = |error: &str| {
         let (name, body) = (kind.kind, summary(&call.body));
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {name}): couldn't get version/kind; json parse error: {error} ({body})"
+            "the object provided is unrecognized (must be of type {name}): couldn't get \
+             version/kind; json parse error: {error} ({body})"
         ))
     };
     let decoded = decode::decode(&call.body, syntax).map_err(|error| unrecognized(&error))?;
     if !decoded.value.is_object() {
-        return Err(unrecognized("it is no JSON object"));
+        return Err(unrecognized("it is not a JSON object"));
     }
     Ok(decoded)
 }
 
-/// The start of a body as upstream quotes it: text if it looks like JSON, else hexadecimal.
+/// The start of a body as upstream quotes it: as text if it looks like JSON, else in hexadecimal.
 fn summary(body: &[u8]) -> String {
     const LENGTH_MAX: usize = 30;
     let start = &body[..body.len().min(LENGTH_MAX)];
@@ -265,7 +273,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// The body of `binding` and `eviction`, whose types the store reads leniently.
+/// The body of `binding`, `eviction` or a deletion, which is decoded without a schema.
 fn sub_body(call: &Call) -> Result<Decoded, Status> {
     negotiate::require_json(&call.headers)?;
     let syntax = negotiate::body_syntax(&call.headers)?;
@@ -273,24 +281,26 @@ fn sub_body(call: &Call) -> Result<Decoded, Status> {
     if decoded.value.is_object() {
         return Ok(decoded);
     }
-    Err(Status::bad_request("the body of the request is no JSON object"))
+    Err(Status::bad_request("the body of the request is not a JSON object"))
 }
 
-/// apiVersion and kind must be those of the path; absent ones are taken from it.
+/// Checks that apiVersion and kind are those of the path, and sets them if they are absent.
 fn check_type(kind: &Kind, object: &mut Value) -> Result<(), Status> {
     let api_version = kind.api_version();
     let sent = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let (sent_version, sent_kind) = (sent("apiVersion"), sent("kind"));
     if !sent_kind.is_empty() && sent_kind != kind.kind {
         return Err(Status::bad_request(format!(
-            "{sent_kind} in version {:?} cannot be handled as a {}: no kind {sent_kind:?} is registered for version {sent_version:?} at this path",
+            "{sent_kind} in version {:?} cannot be handled as a {}: no kind {sent_kind:?} is \
+             registered for version {sent_version:?} at this path",
             version_of(&sent_version),
             kind.kind,
         )));
     }
     if !sent_version.is_empty() && sent_version != api_version {
         return Err(Status::bad_request(format!(
-            "the API version in the data ({sent_version}) does not match the expected API version ({api_version})"
+            "the API version in the data ({sent_version}) does not match the expected API version \
+             ({api_version})"
         )));
     }
     object["kind"] = kind.kind.into();
@@ -302,7 +312,7 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
 }
 
-/// Options of a deletion: from the body if there is one, else from the query.
+/// The options of a deletion, from the body if there is one, else from the query.
 fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
     let parameters = &call.parameters;
     if call.body.is_empty() {
@@ -330,7 +340,7 @@ fn has_dry_run(options: &Value) -> Result<bool, Status> {
     }
 }
 
-/// What the operations of a JSON patch have beside what they should, in upstream's words.
+/// Members of JSON patch operations that RFC 6902 does not define, in upstream's words.
 fn unknown_members(patch: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {

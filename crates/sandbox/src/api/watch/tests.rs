@@ -1,4 +1,5 @@
-//! Watchers as clients know them: each follows the protocol, at its own pace, and must end with the truth.
+//! Watchers as clients see them: each follows the protocol at its own pace and must end with the
+//! true state.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +12,25 @@ use crate::api::negotiate::MetaVersion;
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
 use crate::kind::CONFIG_MAP;
+use crate::registry::Registry;
 use crate::selector::LabelSelector;
-use crate::store::{DeleteOptions, Options, Store, WriteOptions};
+use crate::store::{DeleteOptions, Options, WriteOptions};
 
 const WINDOW: usize = 2_000;
 const WATCHERS: usize = 1_000;
 const OBJECTS: usize = 200;
 const GROUPS: usize = 50;
 
-fn shared() -> Arc<Shared> {
+fn shared() -> Arc<SharedCluster> {
     let now = Timestamp(1_767_323_045_678);
-    let store = Store::new(&Options { seed: 0, window: WINDOW }, now);
-    let cluster = Cluster::new(store, Settings::default(), Lifecycles::built_in(), now);
-    Arc::new(Shared::new(cluster, CancellationToken::new()))
+    let registry = Registry::new(&Options { seed: 0, window: WINDOW }, now);
+    let cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), now);
+    Arc::new(SharedCluster::new(cluster, CancellationToken::new()))
 }
 
-fn request(start: Start, group: Option<usize>) -> Request {
+fn request(start: WatchStart, group: Option<usize>) -> WatchRequest {
     let labels = group.map_or_else(String::new, |group| format!("group={group}"));
-    Request {
+    WatchRequest {
         kind: &CONFIG_MAP,
         selector: Selector {
             labels: LabelSelector::parse(&labels).expect("a good selector"),
@@ -39,7 +41,7 @@ fn request(start: Start, group: Option<usize>) -> Request {
         start,
         bookmarks: true,
         timeout_seconds: None,
-        reading: Reading::default(),
+        read_faults: ReadFaults::default(),
     }
 }
 
@@ -50,54 +52,62 @@ fn config_map(index: usize, group: usize, round: usize) -> Value {
     })
 }
 
-/// Creates, changes (into another group, now and then) and deletes: one write per round.
-fn write(shared: &Shared, round: usize) {
+/// Forgets all changes but the latest `kept`.
+fn compact(shared: &SharedCluster, kept: u64) {
+    shared.write(|registry, _| {
+        let newest = registry.store().resource_version();
+        registry.store_mut().compact(newest.saturating_sub(kept));
+    });
+}
+
+/// Creates, changes (sometimes into another group) or deletes an object: one write per round.
+fn write(shared: &SharedCluster, round: usize) {
     let (index, lap) = (round % OBJECTS, round / OBJECTS);
     let name = format!("c{index}");
-    shared.write(|store, now| {
+    shared.write(|registry, now| {
         let options = WriteOptions::at(now);
-        let exists = store.find(&CONFIG_MAP, "default", &name).is_some();
+        let exists = registry.store().find(&CONFIG_MAP, "default", &name).is_some();
         if exists && (index + lap).is_multiple_of(7) {
-            store
+            registry
                 .delete(&CONFIG_MAP, "default", &name, &DeleteOptions::now(), &options)
                 .expect("it can be deleted");
         } else if exists {
             let object = config_map(index, (index + lap / 3) % GROUPS, round);
-            store
+            registry
                 .update(&CONFIG_MAP, "default", &name, object, &options)
                 .expect("it can be replaced");
         } else {
             let object = config_map(index, index % GROUPS, round);
-            store.create(&CONFIG_MAP, "default", object, &options).expect("it can be created");
+            registry.create(&CONFIG_MAP, "default", object, &options).expect("it can be created");
         }
     });
 }
 
-/// What a client that follows the protocol knows.
+/// The state of a client that follows the protocol.
 struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCluster>,
     group: Option<usize>,
     watcher: Watcher,
-    /// Names, and the round that each was last written in.
+    /// Names, with the round of the last write.
     known: BTreeMap<String, String>,
     seen: u64,
     lists: usize,
 }
 
 impl Client {
-    fn new(shared: &Arc<Shared>, group: Option<usize>) -> Client {
-        let start = Start::Everything { marked: true };
+    fn new(shared: &Arc<SharedCluster>, group: Option<usize>) -> Self {
+        let start = WatchStart::InitialEvents { with_bookmark: true };
         let watcher = Watcher::new(shared, request(start, group)).expect("a watch");
         let shared = Arc::clone(shared);
-        Client { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
+        Self { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
     }
 
-    /// Takes one chunk; starts anew where the watch has ended.
+    /// Reads one chunk; starts again if the watch has ended.
     async fn read(&mut self) {
         let Some(chunk) = self.watcher.next().await else {
-            let Client { shared, group, lists, .. } = self;
+            let Self { shared, group, lists, .. } = self;
             let lists = *lists + 1;
-            *self = Client { lists, ..Client::new(shared, *group) };
+            *self = Self { lists, ..Self::new(shared, *group) };
             return;
         };
         assert!(chunk.len() < CHUNK_BYTES + 4096, "a chunk of {} bytes", chunk.len());
@@ -130,7 +140,7 @@ impl Client {
 
     fn truth(&self) -> BTreeMap<String, String> {
         let options = ListOptions {
-            selector: request(Start::Now, self.group).selector,
+            selector: request(WatchStart::Now, self.group).selector,
             ..Default::default()
         };
         let list = self.shared.read(|store| store.list(&CONFIG_MAP, &options)).expect("a list");
@@ -139,18 +149,18 @@ impl Client {
     }
 }
 
-/// S7: a thousand watchers, every third too slow by far, with compaction in between: each ends with the true state, and the
-/// slow ones are cut off rather than waited for. `EVERYNODE_WATCH_EVENTS` sets another number of writes than
-/// 100,000.
+/// S7: a thousand watchers, of which every third is far too slow, with compaction in between. Each
+/// ends with the true state, and the slow ones are cut off instead of waited for.
+/// `EVERYNODE_WATCH_EVENTS` sets another number of writes than 100,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_watchers_end_with_the_truth() {
+async fn a_thousand_watchers_reach_the_current_state() {
     let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
     let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(100_000);
     let shared = shared();
     let (progress, _) = tokio::sync::watch::channel(0usize);
     let mut clients = Vec::new();
     for index in 0..WATCHERS {
-        // One in a hundred watches everything, the others one group each.
+        // One in a hundred watches everything, the others watch one group each.
         let group = (!index.is_multiple_of(100)).then_some(index % GROUPS);
         let mut client = Client::new(&shared, group);
         let mut progress = progress.subscribe();
@@ -158,7 +168,7 @@ async fn a_thousand_watchers_end_with_the_truth() {
             let is_slow = index.is_multiple_of(3);
             while *progress.borrow_and_update() < writes {
                 if is_slow {
-                    // One chunk per some thousand writes, and nothing in between.
+                    // Read one chunk per few thousand writes, and nothing in between.
                     progress.changed().await.expect("the writer is there");
                     client.read().await;
                 } else {
@@ -179,7 +189,7 @@ async fn a_thousand_watchers_end_with_the_truth() {
         write(&shared, round);
         if round % 3_000 == 2_999 {
             progress.send_replace(round);
-            shared.write(|store, _| store.compact(store.resource_version().saturating_sub(100)));
+            compact(&shared, 100);
         }
         if round.is_multiple_of(64) {
             tokio::task::yield_now().await;
@@ -207,13 +217,14 @@ async fn events(watcher: &mut Watcher) -> Vec<String> {
     chunk.split(|byte| *byte == b'\n').filter(|part| !part.is_empty()).map(line).collect()
 }
 
-/// S7: a streaming list is what there is, a bookmark that says so, and then what happens.
+/// S7: a streaming list consists of the current objects, a bookmark that ends them, and the later
+/// changes.
 #[tokio::test]
 async fn a_streaming_list_ends_with_a_marked_bookmark() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = Start::Everything { marked: true };
+    let start = WatchStart::InitialEvents { with_bookmark: true };
     let mut watcher = Watcher::new(&shared, request(start, None)).expect("a watch");
     assert_eq!(
         events(&mut watcher).await,
@@ -223,15 +234,15 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     assert_eq!(events(&mut watcher).await, ["ADDED c3"]);
 }
 
-/// S4: a watch of table rows says once what its columns are.
+/// S4: a watch of table rows sends the column definitions once.
 #[tokio::test]
-async fn a_watch_names_the_columns_once() {
+async fn a_watch_sends_the_column_headers_once() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = Start::Everything { marked: false };
+    let start = WatchStart::InitialEvents { with_bookmark: false };
     let form = Form::Table(MetaVersion::V1);
-    let table = Request { form, ..request(start, None) };
+    let table = WatchRequest { form, ..request(start, None) };
     let mut watcher = Watcher::new(&shared, table).expect("a watch");
     let chunk = watcher.next().await.expect("a chunk");
     let columns = |line: &[u8]| {
@@ -242,76 +253,78 @@ async fn a_watch_names_the_columns_once() {
     assert_eq!(lines.map(columns).collect::<Vec<_>>(), [3, 0]);
 }
 
-/// S7: a quiet watch is told now and then how far it is, without the objects that it does not see.
+/// S7: a watch without events gets bookmarks from time to time, without the objects that it does
+/// not select.
 #[tokio::test]
 async fn a_quiet_watch_gets_bookmarks() {
     let shared = shared();
-    let mut watcher = Watcher::new(&shared, request(Start::Now, Some(49))).expect("a watch");
+    let mut watcher = Watcher::new(&shared, request(WatchStart::Now, Some(49))).expect("a watch");
     write(&shared, 1);
     watcher.next_bookmark = Instant::now();
     assert_eq!(events(&mut watcher).await, ["BOOKMARK -"]);
     assert_eq!(watcher.position, shared.read(|store| store.resource_version()));
 }
 
-/// S7: an object that stops matching is DELETED, one that starts to is ADDED; a watch from a resourceVersion shows what came
-/// after it.
+/// S7: an object that stops matching is DELETED, one that starts to match is ADDED; a watch from a
+/// resourceVersion shows the changes after it.
 #[tokio::test]
 async fn a_watch_shows_the_transitions_of_its_selector() {
     let shared = shared();
-    let start = Start::After(shared.read(|store| store.resource_version()));
+    let start = WatchStart::After(shared.read(|store| store.resource_version()));
     let mut watcher = Watcher::new(&shared, request(start, Some(1))).expect("a watch");
     for group in [1, 2, 1] {
-        shared.write(|store, now| {
+        shared.write(|registry, now| {
             let options = WriteOptions::at(now);
             let object = config_map(0, group, group);
-            let exists = store.find(&CONFIG_MAP, "default", "c0").is_some();
+            let exists = registry.store().find(&CONFIG_MAP, "default", "c0").is_some();
             if exists {
-                store.update(&CONFIG_MAP, "default", "c0", object, &options).expect("an update");
+                registry.update(&CONFIG_MAP, "default", "c0", object, &options).expect("an update");
             } else {
-                store.create(&CONFIG_MAP, "default", object, &options).expect("a creation");
+                registry.create(&CONFIG_MAP, "default", object, &options).expect("a creation");
             }
         });
     }
     assert_eq!(events(&mut watcher).await, ["ADDED c0", "DELETED c0", "ADDED c0"]);
 }
 
-/// S7: a watch whose window has passed says so once, and ends; so does one whose time is up.
+/// S7: a watch that is older than the log's window gets one error and ends; so does one whose time
+/// is over.
 #[tokio::test]
 async fn a_watch_ends_when_it_expires_or_times_out() {
     let shared = shared();
     for round in 0..10 {
         write(&shared, round);
     }
-    shared.write(|store, _| store.compact(store.resource_version()));
-    let mut watcher = Watcher::new(&shared, request(Start::After(1), None)).expect("a watch");
+    compact(&shared, 0);
+    let mut watcher = Watcher::new(&shared, request(WatchStart::After(1), None)).expect("a watch");
     assert_eq!(events(&mut watcher).await, ["ERROR -"]);
     assert!(watcher.next().await.is_none());
 
-    let timed = Request { timeout_seconds: Some(1), ..request(Start::Now, None) };
+    let timed = WatchRequest { timeout_seconds: Some(1), ..request(WatchStart::Now, None) };
     let mut watcher = Watcher::new(&shared, timed).expect("a watch");
     assert!(watcher.next().await.is_none());
 }
 
-/// S7: a streaming list asks for it in the way that upstream demands.
+/// S7: a streaming list needs the parameters that upstream requires.
 #[test]
-fn the_start_of_a_watch_is_asked_for_as_upstream_demands() {
+fn watch_start_parameters_are_validated_as_upstream() {
     let start = |query: &str| {
         let parameters = super::super::query::parse(query).expect("a query");
         start(&parameters).map_err(|status| status.code())
     };
     let cases = [
-        ("", Ok(Start::Everything { marked: false })),
-        ("resourceVersion=0", Ok(Start::Everything { marked: false })),
-        ("resourceVersion=7", Ok(Start::After(7))),
+        ("", Ok(WatchStart::InitialEvents { with_bookmark: false })),
+        ("resourceVersion=0", Ok(WatchStart::InitialEvents { with_bookmark: false })),
+        ("resourceVersion=7", Ok(WatchStart::After(7))),
         ("resourceVersion=x", Err(422)),
         ("sendInitialEvents=true", Err(422)),
         ("resourceVersionMatch=NotOlderThan", Err(422)),
         ("sendInitialEvents=true&resourceVersionMatch=Exact", Err(422)),
         (
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-            Ok(Start::Everything { marked: true }),
+            Ok(WatchStart::InitialEvents { with_bookmark: true }),
         ),
-        ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(Start::Now)),
+        ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(WatchStart::Now)),
     ];
     for (query, expected) in cases {
         assert_eq!(start(query), expected, "{query}");

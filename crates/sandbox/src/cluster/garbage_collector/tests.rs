@@ -1,4 +1,4 @@
-//! S11 as its users see it: what is left after a deletion.
+//! S11 as users see it: the objects that remain after a deletion.
 
 use serde_json::json;
 
@@ -8,25 +8,26 @@ use crate::store::Options;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
-struct World {
-    store: Store,
+struct Fixture {
+    registry: Registry,
     collector: GarbageCollector,
 }
 
-impl World {
-    fn new(window: usize) -> World {
-        let store = Store::new(&Options { seed: 1, window }, NOW);
-        World { store, collector: GarbageCollector::default() }
+impl Fixture {
+    fn new(window: usize) -> Self {
+        let registry = Registry::new(&Options { seed: 1, window }, NOW);
+        Self { registry, collector: GarbageCollector::default() }
     }
 
     fn create(&mut self, kind: &'static Kind, namespace: &str, object: Value) -> Arc<Object> {
-        self.store.create(kind, namespace, object, &WriteOptions::at(NOW)).expect("it is valid")
+        self.registry.create(kind, namespace, object, &WriteOptions::at(NOW)).expect("it is valid")
     }
 
-    /// A DaemonSet `ds` with two pods on a node, one pod without, and a revision.
+    /// A DaemonSet `ds` with two bound pods, one unbound pod, and a revision.
     fn daemon_set(&mut self, namespace: &str) -> Arc<Object> {
         let template = json!({
-            "metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "c", "image": "i:1"}]},
         });
         let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "template": template});
         let owner =
@@ -41,7 +42,9 @@ impl World {
             }
             self.create(&POD, namespace, pod);
         }
-        let revision = json!({"metadata": {"name": "r", "ownerReferences": owners}, "revision": 1, "data": {}});
+        let revision = json!({
+            "metadata": {"name": "r", "ownerReferences": owners}, "revision": 1, "data": {},
+        });
         self.create(&CONTROLLER_REVISION, namespace, revision);
         owner
     }
@@ -51,37 +54,42 @@ impl World {
             propagation_policy: policy.and_then(PropagationPolicy::parse),
             ..DeleteOptions::default()
         };
-        self.store
+        self.registry
             .delete(kind, namespace, name, &delete, &WriteOptions::at(NOW))
             .expect("it is there");
     }
 
     fn collect(&mut self) {
         for _ in 0..1000 {
-            if !self.collector.step(&mut self.store, NOW, 2) {
+            if !self.collector.step(&mut self.registry, NOW, 2) {
                 return;
             }
         }
         panic!("the collector does not come to rest");
     }
 
-    /// What a kubelet does: ends pods that are to end.
+    /// /// Simulates the kubelet: removes pods that are terminating.
     fn end_pods(&mut self) {
-        let ending: Vec<_> =
-            self.store.iter(&POD, None).filter(|pod| pod.is_terminating()).cloned().collect();
+        let ending: Vec<_> = self
+            .registry
+            .store()
+            .iter(&POD, None)
+            .filter(|pod| pod.is_terminating())
+            .cloned()
+            .collect();
         for pod in ending {
             let now = DeleteOptions::now();
-            self.store
+            self.registry
                 .delete(&POD, pod.namespace(), pod.name(), &now, &WriteOptions::at(NOW))
                 .expect("it is there");
         }
     }
 
-    /// Names of what is left in a namespace; with `!` those that are being deleted.
+    /// The names of the objects in a namespace; a `!` marks those that are being deleted.
     fn left(&self, namespace: &str) -> String {
         let names: Vec<String> = [&DAEMON_SET, &POD, &CONTROLLER_REVISION, &CONFIG_MAP]
             .into_iter()
-            .flat_map(|kind| self.store.iter(kind, Some(namespace)))
+            .flat_map(|kind| self.registry.store().iter(kind, Some(namespace)))
             .map(|object| {
                 let mark = if object.is_terminating() { "!" } else { "" };
                 format!("{}{mark}", object.name())
@@ -93,75 +101,83 @@ impl World {
 
 fn reference(owner: &Object) -> Value {
     json!({
-        "apiVersion": owner.value()["apiVersion"], "kind": owner.value()["kind"], "name": owner.name(),
-        "uid": owner.uid(), "controller": true, "blockOwnerDeletion": true,
+        "apiVersion": owner.value()["apiVersion"], "kind": owner.value()["kind"],
+        "name": owner.name(), "uid": owner.uid(), "controller": true, "blockOwnerDeletion": true,
     })
 }
 
-/// S11: in the background the owner goes first, its dependents after it; bound pods take their grace period.
+/// S11: background deletion removes the owner first and then its dependents; bound pods keep their
+/// grace period.
 #[test]
 fn background_deletion_takes_the_owner_first() {
-    let mut world = World::new(100);
-    world.daemon_set("default");
-    world.collect();
-    assert_eq!(world.left("default"), "ds p1 p2 p3 r");
-    world.delete(&DAEMON_SET, "default", "ds", None);
-    assert_eq!(world.left("default"), "p1 p2 p3 r");
-    world.collect();
-    assert_eq!(world.left("default"), "p1! p2!");
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.left("default"), "");
+    let mut fixture = Fixture::new(100);
+    fixture.daemon_set("default");
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "ds p1 p2 p3 r");
+    fixture.delete(&DAEMON_SET, "default", "ds", None);
+    assert_eq!(fixture.left("default"), "p1 p2 p3 r");
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "p1! p2!");
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "");
 }
 
-/// S11: in the foreground the owner stays until the last dependent that blocks it is gone.
+/// S11: in foreground deletion the owner stays until the last blocking dependent is gone.
 #[test]
 fn foreground_deletion_takes_the_owner_last() {
-    let mut world = World::new(100);
-    world.daemon_set("default");
-    world.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
-    world.collect();
-    assert_eq!(world.left("default"), "ds! p1! p2!");
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.left("default"), "");
+    let mut fixture = Fixture::new(100);
+    fixture.daemon_set("default");
+    fixture.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "ds! p1! p2!");
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "");
 }
 
-/// S11: in the foreground all dependents are deleted, and the owner waits for those alone that block it.
+/// S11: foreground deletion deletes all dependents and waits only for those that block.
 #[test]
-fn a_dependent_that_does_not_block_keeps_no_owner() {
-    let mut world = World::new(100);
-    let owner = world.daemon_set("default");
+fn a_nonblocking_dependent_does_not_delay_its_owner() {
+    let mut fixture = Fixture::new(100);
+    let owner = fixture.daemon_set("default");
     let mut owners = json!([reference(&owner)]);
     owners[0]["blockOwnerDeletion"] = json!(false);
     let metadata =
         json!({"name": "lax", "ownerReferences": owners, "finalizers": ["example.dev/wait"]});
-    world.create(&CONFIG_MAP, "default", json!({"metadata": metadata}));
-    world.collect();
-    world.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
-    world.collect();
-    assert_eq!(world.left("default"), "ds! p1! p2! lax!");
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.left("default"), "lax!");
+    fixture.create(&CONFIG_MAP, "default", json!({"metadata": metadata}));
+    fixture.collect();
+    fixture.delete(&DAEMON_SET, "default", "ds", Some("Foreground"));
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "ds! p1! p2! lax!");
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "lax!");
 }
 
 /// S11: orphaned dependents stay, without the owner's reference.
 #[test]
 fn orphaning_leaves_the_dependents() {
-    let mut world = World::new(100);
-    world.daemon_set("default");
-    world.delete(&DAEMON_SET, "default", "ds", Some("Orphan"));
-    world.collect();
-    assert_eq!(world.left("default"), "p1 p2 p3 r");
-    assert!(world.store.iter(&POD, None).all(|pod| pod.owner_references().next().is_none()));
+    let mut fixture = Fixture::new(100);
+    fixture.daemon_set("default");
+    fixture.delete(&DAEMON_SET, "default", "ds", Some("Orphan"));
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "p1 p2 p3 r");
+    assert!(
+        fixture
+            .registry
+            .store()
+            .iter(&POD, None)
+            .all(|pod| pod.owner_references().next().is_none())
+    );
 }
 
-/// S11: an owner of the same name with another UID is another; an owner of a kind that is not served is left in peace.
+/// S11: an owner with the same name and another UID is a different object, and an owner of an
+/// unknown kind is left alone.
 #[test]
-fn owners_are_told_apart_by_uid() {
-    let mut world = World::new(100);
-    let owner = world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
+fn owners_are_distinguished_by_uid() {
+    let mut fixture = Fixture::new(100);
+    let owner = fixture.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
     let mut absent = reference(&owner);
     absent["uid"] = json!("11111111-2222-4333-8444-555555555555");
     let unknown = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u"});
@@ -176,47 +192,56 @@ fn owners_are_told_apart_by_uid() {
         ("unknown", json!([unknown])),
     ] {
         let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
-        world.create(&CONFIG_MAP, "default", object);
+        fixture.create(&CONFIG_MAP, "default", object);
     }
-    world.collect();
-    assert_eq!(world.left("default"), "kept one-left owner unknown");
-    let one_left = world.store.find(&CONFIG_MAP, "default", "one-left").expect("it is there");
+    fixture.collect();
+    assert_eq!(fixture.left("default"), "kept one-left owner unknown");
+    let one_left =
+        fixture.registry.store().find(&CONFIG_MAP, "default", "one-left").expect("it is there");
     assert_eq!(one_left.owner_references().count(), 1);
 }
 
-/// S11: a deleted namespace is emptied, its pods gracefully, and then goes.
+/// S11: a deleted namespace is emptied, with the grace periods of its pods, and then removed.
 #[test]
 fn a_deleted_namespace_is_emptied() {
-    let mut world = World::new(100);
-    world.create(&NAMESPACE, "", json!({"metadata": {"name": "team"}}));
-    world.daemon_set("team");
-    world.create(&CONFIG_MAP, "team", json!({"metadata": {"name": "cm"}}));
-    world.delete(&NAMESPACE, "", "team", None);
-    world.collect();
-    assert_eq!(world.left("team"), "p1! p2!");
-    assert!(world.store.find(&NAMESPACE, "", "team").is_some());
-    world.end_pods();
-    world.collect();
-    assert!(world.store.find(&NAMESPACE, "", "team").is_none());
+    let mut fixture = Fixture::new(100);
+    fixture.create(&NAMESPACE, "", json!({"metadata": {"name": "team"}}));
+    fixture.daemon_set("team");
+    fixture.create(&CONFIG_MAP, "team", json!({"metadata": {"name": "cm"}}));
+    fixture.delete(&NAMESPACE, "", "team", None);
+    fixture.collect();
+    assert_eq!(fixture.left("team"), "p1! p2!");
+    assert!(fixture.registry.store().find(&NAMESPACE, "", "team").is_some());
+    fixture.end_pods();
+    fixture.collect();
+    assert!(fixture.registry.store().find(&NAMESPACE, "", "team").is_none());
 }
 
-/// S7, S11: a collector that was left behind by the window finds what it missed.
+/// S7, S11: a collector that missed changes finds the work that it missed.
 #[test]
-fn nothing_is_missed_when_the_window_passes() {
-    let mut world = World::new(3);
-    world.daemon_set("default");
-    world.collect();
-    world.delete(&DAEMON_SET, "default", "ds", None);
+fn the_collector_recovers_from_missed_changes() {
+    let mut fixture = Fixture::new(3);
+    fixture.daemon_set("default");
+    fixture.collect();
+    fixture.delete(&DAEMON_SET, "default", "ds", None);
     for index in 0..5 {
         let name = format!("ds-{index}");
-        world.create(&CONFIG_MAP, "default", json!({"metadata": {"name": name}}));
-        let spec = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"b": "c"}}, "template": {
-            "metadata": {"labels": {"b": "c"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}}});
-        world.create(&DAEMON_SET, "default", spec);
+        fixture.create(&CONFIG_MAP, "default", json!({"metadata": {"name": name}}));
+        let daemon_set = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"b": "c"}},
+                "template": {
+                    "metadata": {"labels": {"b": "c"}},
+                    "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+                },
+            },
+        });
+        fixture.create(&DAEMON_SET, "default", daemon_set);
     }
-    world.collect();
-    world.end_pods();
-    world.collect();
-    assert_eq!(world.store.count(&POD), 0);
-    assert_eq!(world.store.count(&CONTROLLER_REVISION), 0);
+    fixture.collect();
+    fixture.end_pods();
+    fixture.collect();
+    assert_eq!(fixture.registry.store().count(&POD), 0);
+    assert_eq!(fixture.registry.store().count(&CONTROLLER_REVISION), 0);
 }

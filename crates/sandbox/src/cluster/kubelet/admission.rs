@@ -1,4 +1,4 @@
-//! Whether a kubelet takes a pod that is bound to its node (S22); in the words of upstream's kubelet.
+//! Admission of pods by the kubelet (S22), with the messages of upstream's kubelet.
 
 use everynode_core::api::TaintEffect;
 use serde_json::Value;
@@ -7,11 +7,11 @@ use super::machine::Machine;
 use crate::cluster::placement::placement;
 use everynode_k8s::fit::{Misfit, Usage, matches_affinity};
 
-/// The reason and the message of a pod that is turned away.
-pub type Rejection = (String, String);
+/// The reason and the message of a rejected pod.
+pub(super) type Rejection = (String, String);
 
 /// Checks resources, affinity, ports and NoExecute taints, in upstream's order.
-pub fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(), Rejection> {
+pub(super) fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(), Rejection> {
     let misfits = machine.room.admission_misfits(usage);
     for misfit in &misfits {
         if let Misfit::Insufficient(shortage) = misfit

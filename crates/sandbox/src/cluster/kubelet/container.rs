@@ -1,66 +1,67 @@
-//! One simulated container: pull, start, run, exit, back off (S22). Pure: time and chance are arguments.
+//! A simulated container: pull, start, run, exit, back-off (S22). Pure: time and randomness are
+//! arguments.
 
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 
-use crate::cluster::lifecycle::{Failure, Lifecycle, Ready, Run, Stop};
+use crate::cluster::lifecycle::{Failure, Lifecycle, Readiness, Run, Stop};
 
-/// How long a finished init container with no exit of its own runs.
+/// Duration of an init container whose lifecycle has no exit.
 const INIT_RUN_MS: i64 = 10;
-/// How long a failed pull shows as ErrImagePull before it turns to ImagePullBackOff.
+/// Time for which a failed pull shows as ErrImagePull before ImagePullBackOff.
 const PULL_ERROR_SHOWN_MS: i64 = 1_000;
 const BACK_OFF_MS: i64 = 10_000;
 const BACK_OFF_MS_MAX: i64 = 300_000;
-/// A container that ran this long starts its back-off anew.
-const BACK_OFF_FORGOTTEN_AFTER_MS: i64 = 600_000;
+/// Running time after which a container's back-off starts from the beginning.
+const BACK_OFF_RESET_MS: i64 = 600_000;
 
-/// What part a container has in its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum ContainerRole {
     Init,
-    /// An init container with restartPolicy Always: goes first, and stays.
+    /// An init container with restartPolicy Always, which starts first and keeps running.
     Sidecar,
     Main,
 }
 
 /// `restartPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestartPolicy {
+pub(crate) enum RestartPolicy {
     Always,
     OnFailure,
     Never,
 }
 
 #[derive(Clone, Debug)]
-pub struct Container {
+pub(crate) struct Container {
     pub name: Arc<str>,
     pub image: Arc<str>,
-    /// imagePullPolicy Always.
+    /// Whether imagePullPolicy is Always.
     pub always_pull: bool,
-    pub role: Role,
+    pub role: ContainerRole,
     pub restart_policy: RestartPolicy,
     pub lifecycle: Arc<Lifecycle>,
-    pub state: State,
+    pub state: ContainerState,
     pub restarts: u32,
     pub last_exit: Option<Exit>,
     error: String,
     failed_pulls: u32,
     failed_starts: u32,
-    /// Exits since the back-off began anew.
+    /// Exits since the back-off was last reset.
     back_offs: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Its turn has not come.
+pub(crate) enum ContainerState {
+    /// An earlier container has to complete first.
     Waiting,
     Pulling {
         until: Timestamp,
         began: Timestamp,
     },
-    /// The image can't be had: shows the error, then that it backs off.
+    /// The pull failed: first shows the error, then the back-off.
     PullFailed {
         until: Timestamp,
         backing_off: bool,
@@ -72,7 +73,7 @@ pub enum State {
         until: Timestamp,
     },
     Running(Running),
-    /// It exited and is to run again.
+    /// It exited and waits for its restart.
     CrashLoopBackOff {
         until: Timestamp,
     },
@@ -80,17 +81,17 @@ pub enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
+pub(crate) struct Running {
     pub id: u64,
     pub since: Timestamp,
-    /// None: it never gets ready.
+    /// `None` if it never becomes ready.
     pub ready_at: Option<Timestamp>,
     pub ready: bool,
     pub exit_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
+pub(crate) struct Exit {
     pub id: u64,
     pub code: i32,
     pub reason: String,
@@ -98,9 +99,9 @@ pub struct Exit {
     pub finished: Timestamp,
 }
 
-/// What a status shows of a container.
+/// The state of a container that a pod's status shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum VisibleState {
     Creating,
     PullError,
     PullBackOff,
@@ -109,15 +110,15 @@ pub enum Look {
         id: u64,
         ready: bool,
     },
-    /// It ended, and is about to run again.
+    /// It exited and restarts without a delay.
     Ended,
     BackOff,
     Exited,
 }
 
-/// Something that the kubelet reports as an event.
+/// An event of a container that the kubelet records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub(crate) enum ContainerEvent {
     Pulling,
     Pulled { took_ms: i64 },
     AlreadyPresent,
@@ -131,28 +132,28 @@ pub enum Happening {
     Killing,
 }
 
-/// The node's side of a container's life.
-pub struct Host<'a> {
+/// The node's part in running a container.
+pub(crate) struct Runtime<'a> {
     pub images: &'a mut std::collections::BTreeSet<Arc<str>>,
     pub rng: &'a mut Pcg64Mcg,
 }
 
 impl Container {
-    pub fn new(
+    pub(crate) fn new(
         name: Arc<str>,
         image: Arc<str>,
-        role: Role,
+        role: ContainerRole,
         restart_policy: RestartPolicy,
         lifecycle: Arc<Lifecycle>,
-    ) -> Container {
-        Container {
+    ) -> Self {
+        Self {
             name,
             image,
             always_pull: false,
             role,
             restart_policy,
             lifecycle,
-            state: State::Waiting,
+            state: ContainerState::Waiting,
             restarts: 0,
             last_exit: None,
             error: String::new(),
@@ -162,147 +163,166 @@ impl Container {
         }
     }
 
-    pub fn running(&self) -> Option<&Running> {
+    pub(crate) fn running(&self) -> Option<&Running> {
         match &self.state {
-            State::Running(running) => Some(running),
+            ContainerState::Running(running) => Some(running),
             _ => None,
         }
     }
 
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         match (&self.state, self.role) {
-            (State::Running(running), _) => running.ready,
-            (State::Exited(exit), Role::Init) => exit.code == 0,
+            (ContainerState::Running(running), _) => running.ready,
+            (ContainerState::Exited(exit), ContainerRole::Init) => exit.code == 0,
             _ => false,
         }
     }
 
-    pub fn look(&self) -> Look {
+    pub(crate) fn visible_state(&self) -> VisibleState {
         match &self.state {
-            State::Waiting | State::Pulling { .. } | State::Starting { .. } => {
-                match self.back_offs {
-                    _ if self.failed_pulls > 0 => Look::PullBackOff,
-                    0 => Look::Creating,
-                    1 => Look::Ended,
-                    _ => Look::BackOff,
-                }
+            ContainerState::Waiting
+            | ContainerState::Pulling { .. }
+            | ContainerState::Starting { .. } => match self.back_offs {
+                _ if self.failed_pulls > 0 => VisibleState::PullBackOff,
+                0 => VisibleState::Creating,
+                1 => VisibleState::Ended,
+                _ => VisibleState::BackOff,
+            },
+            ContainerState::PullFailed { backing_off: false, .. } => VisibleState::PullError,
+            ContainerState::PullFailed { backing_off: true, .. } => VisibleState::PullBackOff,
+            ContainerState::StartFailed { .. } => VisibleState::StartError,
+            ContainerState::Running(running) => {
+                VisibleState::Running { id: running.id, ready: running.ready }
             }
-            State::PullFailed { backing_off: false, .. } => Look::PullError,
-            State::PullFailed { backing_off: true, .. } => Look::PullBackOff,
-            State::StartFailed { .. } => Look::StartError,
-            State::Running(running) => Look::Running { id: running.id, ready: running.ready },
-            // The first restart is at once; from the second on it waits.
-            State::CrashLoopBackOff { .. } if self.back_offs <= 1 => Look::Ended,
-            State::CrashLoopBackOff { .. } => Look::BackOff,
-            State::Exited(_) => Look::Exited,
+            // The first restart has no delay, the later ones have.
+            ContainerState::CrashLoopBackOff { .. } if self.back_offs <= 1 => VisibleState::Ended,
+            ContainerState::CrashLoopBackOff { .. } => VisibleState::BackOff,
+            ContainerState::Exited(_) => VisibleState::Exited,
         }
     }
 
-    /// What last went wrong with its image or its start; empty if nothing has.
-    pub fn error(&self) -> &str {
+    /// The last error of the pull or the start; empty if there was none.
+    pub(crate) fn error(&self) -> &str {
         &self.error
     }
 
-    /// How it ended, if it does not run.
-    pub fn exit(&self) -> Option<&Exit> {
+    /// The last exit, unless the container runs.
+    pub(crate) fn exit(&self) -> Option<&Exit> {
         match &self.state {
-            State::Exited(exit) => Some(exit),
-            State::Running(_) => None,
+            ContainerState::Exited(exit) => Some(exit),
+            ContainerState::Running(_) => None,
             _ => self.last_exit.as_ref(),
         }
     }
 
-    /// Whether the containers after this init container may start.
-    pub fn lets_next_start(&self) -> bool {
+    /// Whether the containers after this one may start.
+    pub(crate) fn allows_next_to_start(&self) -> bool {
         match self.role {
-            Role::Init => matches!(&self.state, State::Exited(exit) if exit.code == 0),
-            Role::Sidecar => {
-                self.running().is_some() || matches!(self.state, State::CrashLoopBackOff { .. })
+            ContainerRole::Init => {
+                matches!(&self.state, ContainerState::Exited(exit) if exit.code == 0)
             }
-            Role::Main => true,
+            ContainerRole::Sidecar => {
+                self.running().is_some()
+                    || matches!(self.state, ContainerState::CrashLoopBackOff { .. })
+            }
+            ContainerRole::Main => true,
         }
     }
 
-    /// When something happens next of itself.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    /// The time of the next change of state that needs no outside cause.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match &self.state {
-            State::Waiting | State::Exited(_) => None,
-            State::Pulling { until, .. }
-            | State::PullFailed { until, .. }
-            | State::Starting { until }
-            | State::StartFailed { until, .. }
-            | State::CrashLoopBackOff { until } => Some(*until),
-            State::Running(running) => {
+            ContainerState::Waiting | ContainerState::Exited(_) => None,
+            ContainerState::Pulling { until, .. }
+            | ContainerState::PullFailed { until, .. }
+            | ContainerState::Starting { until }
+            | ContainerState::StartFailed { until, .. }
+            | ContainerState::CrashLoopBackOff { until } => Some(*until),
+            ContainerState::Running(running) => {
                 let ready_at = running.ready_at.filter(|_| !running.ready);
                 [ready_at, running.exit_at].into_iter().flatten().min()
             }
         }
     }
 
-    /// Its turn has come: pulls the image, unless the node has it.
-    pub fn begin(&mut self, now: Timestamp, host: &mut Host<'_>, out: &mut Vec<Happening>) {
-        if host.images.contains(&self.image) && !self.always_pull {
-            out.push(Happening::AlreadyPresent);
-            self.begin_start(now, host);
+    /// Starts the container, or first pulls its image if the node lacks it.
+    pub(crate) fn pull_or_start(
+        &mut self,
+        now: Timestamp,
+        runtime: &mut Runtime<'_>,
+        events: &mut Vec<ContainerEvent>,
+    ) {
+        if runtime.images.contains(&self.image) && !self.always_pull {
+            events.push(ContainerEvent::AlreadyPresent);
+            self.begin_start(now, runtime);
             return;
         }
-        out.push(Happening::Pulling);
-        let known = host.images.contains(&self.image);
-        let takes = if known { 0 } else { self.lifecycle.pull.time.draw(host.rng) };
-        self.state = State::Pulling { until: after(now, takes), began: now };
+        events.push(ContainerEvent::Pulling);
+        let known = runtime.images.contains(&self.image);
+        let takes = if known { 0 } else { self.lifecycle.pull.time.draw(runtime.rng) };
+        self.state = ContainerState::Pulling { until: after(now, takes), began: now };
     }
 
-    /// Takes one step that is due at `now`, if any. Returns whether it did.
-    pub fn step(&mut self, now: Timestamp, host: &mut Host<'_>, out: &mut Vec<Happening>) -> bool {
+    /// Makes one change of state that is due at `now`. Returns whether there was one.
+    pub(crate) fn step(
+        &mut self,
+        now: Timestamp,
+        runtime: &mut Runtime<'_>,
+        events: &mut Vec<ContainerEvent>,
+    ) -> bool {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return false;
         }
         match self.state.clone() {
-            State::Waiting | State::Exited(_) => unreachable!("these have no deadline"),
-            State::Pulling { began, .. } => self.pulled(now, began, host, out),
-            State::PullFailed { backing_off: false, .. } => {
-                out.push(Happening::BackingOffPull);
+            ContainerState::Waiting | ContainerState::Exited(_) => {
+                unreachable!("these have no deadline")
+            }
+            ContainerState::Pulling { began, .. } => self.finish_pull(now, began, runtime, events),
+            ContainerState::PullFailed { backing_off: false, .. } => {
+                events.push(ContainerEvent::BackingOffPull);
                 let until = after(now, back_off(self.failed_pulls.saturating_sub(1)));
-                self.state = State::PullFailed { until, backing_off: true };
+                self.state = ContainerState::PullFailed { until, backing_off: true };
             }
-            State::PullFailed { backing_off: true, .. } => self.begin(now, host, out),
-            State::Starting { .. } => self.started(now, host, out),
-            State::StartFailed { .. } => self.begin(now, host, out),
-            State::Running(running) if running.exit_at.is_some_and(|at| at <= now) => {
-                self.run_out(running, now, out);
+            ContainerState::PullFailed { backing_off: true, .. } => {
+                self.pull_or_start(now, runtime, events)
             }
-            State::Running(running) => {
-                self.state = State::Running(Running { ready: true, ..running });
+            ContainerState::Starting { .. } => self.finish_start(now, runtime, events),
+            ContainerState::StartFailed { .. } => self.pull_or_start(now, runtime, events),
+            ContainerState::Running(running) if running.exit_at.is_some_and(|at| at <= now) => {
+                self.finish_run(running, now, events);
             }
-            State::CrashLoopBackOff { .. } => {
+            ContainerState::Running(running) => {
+                self.state = ContainerState::Running(Running { ready: true, ..running });
+            }
+            ContainerState::CrashLoopBackOff { .. } => {
                 self.restarts += 1;
-                self.begin(now, host, out);
+                self.pull_or_start(now, runtime, events);
             }
         }
         true
     }
 
-    fn pulled(
+    fn finish_pull(
         &mut self,
         now: Timestamp,
         began: Timestamp,
-        host: &mut Host<'_>,
-        out: &mut Vec<Happening>,
+        runtime: &mut Runtime<'_>,
+        events: &mut Vec<ContainerEvent>,
     ) {
         match &self.lifecycle.pull.failure {
             Some(failure) if failure.fails(self.failed_pulls) => {
                 let message = self.pull_error(failure);
-                out.push(Happening::PullFailed { message: message.clone() });
+                events.push(ContainerEvent::PullFailed { message: message.clone() });
                 self.error = message;
                 self.failed_pulls += 1;
                 let until = after(now, PULL_ERROR_SHOWN_MS);
-                self.state = State::PullFailed { until, backing_off: false };
+                self.state = ContainerState::PullFailed { until, backing_off: false };
             }
             _ => {
-                host.images.insert(self.image.clone());
-                out.push(Happening::Pulled { took_ms: now.0 - began.0 });
+                runtime.images.insert(self.image.clone());
+                events.push(ContainerEvent::Pulled { took_ms: now.0 - began.0 });
                 self.failed_pulls = 0;
-                self.begin_start(now, host);
+                self.begin_start(now, runtime);
             }
         }
     }
@@ -317,105 +337,117 @@ impl Container {
         })
     }
 
-    fn begin_start(&mut self, now: Timestamp, host: &mut Host<'_>) {
-        let takes = self.lifecycle.start.time.draw(host.rng);
-        self.state = State::Starting { until: after(now, takes) };
+    fn begin_start(&mut self, now: Timestamp, runtime: &mut Runtime<'_>) {
+        let takes = self.lifecycle.start.time.draw(runtime.rng);
+        self.state = ContainerState::Starting { until: after(now, takes) };
     }
 
-    fn started(&mut self, now: Timestamp, host: &mut Host<'_>, out: &mut Vec<Happening>) {
-        out.push(Happening::Created);
+    fn finish_start(
+        &mut self,
+        now: Timestamp,
+        runtime: &mut Runtime<'_>,
+        events: &mut Vec<ContainerEvent>,
+    ) {
+        events.push(ContainerEvent::Created);
         match &self.lifecycle.start.failure {
             Some(failure) if failure.fails(self.failed_starts) => {
-                let message = failure
-                    .message
-                    .clone()
-                    .unwrap_or_else(|| "failed to start container: the lifecycle says so".into());
-                out.push(Happening::StartFailed { message: message.clone() });
+                let message = failure.message.clone().unwrap_or_else(|| {
+                    "failed to start container: configured in the lifecycle".into()
+                });
+                events.push(ContainerEvent::StartFailed { message: message.clone() });
                 self.error = message;
                 let until = after(now, back_off(self.failed_starts));
                 self.failed_starts += 1;
                 self.restarts += 1;
-                self.state = State::StartFailed { until };
+                self.state = ContainerState::StartFailed { until };
             }
             _ => {
-                out.push(Happening::Started);
+                events.push(ContainerEvent::Started);
                 self.failed_starts = 0;
-                self.state = State::Running(self.new_run(now, host));
+                self.state = ContainerState::Running(self.new_run(now, runtime));
             }
         }
     }
 
-    fn new_run(&self, now: Timestamp, host: &mut Host<'_>) -> Running {
+    fn new_run(&self, now: Timestamp, runtime: &mut Runtime<'_>) -> Running {
         use rand::RngExt;
         let ready_at = match self.lifecycle.ready {
-            Ready::After(span) => Some(after(now, span.draw(host.rng))),
-            Ready::Never => None,
+            Readiness::After(span) => Some(after(now, span.draw(runtime.rng))),
+            Readiness::Never => None,
         };
         let exit_at = match (&self.lifecycle.run, self.role) {
             (Run::Exit { after: span, times, .. }, _)
                 if times.is_none_or(|times| self.restarts < times) =>
             {
-                Some(after(now, span.draw(host.rng)))
+                Some(after(now, span.draw(runtime.rng)))
             }
-            (_, Role::Init) => Some(after(now, INIT_RUN_MS)),
-            (_, Role::Sidecar | Role::Main) => None,
+            (_, ContainerRole::Init) => Some(after(now, INIT_RUN_MS)),
+            (_, ContainerRole::Sidecar | ContainerRole::Main) => None,
         };
-        let ready = self.role != Role::Init && ready_at.is_some_and(|at| at <= now);
-        let ready_at = ready_at.filter(|_| self.role != Role::Init);
-        Running { id: host.rng.random(), since: now, ready_at, ready, exit_at }
+        let ready = self.role != ContainerRole::Init && ready_at.is_some_and(|at| at <= now);
+        let ready_at = ready_at.filter(|_| self.role != ContainerRole::Init);
+        Running { id: runtime.rng.random(), since: now, ready_at, ready, exit_at }
     }
 
-    /// Lives on by another lifecycle from now.
-    pub fn change_lifecycle(&mut self, to: &Arc<Lifecycle>, now: Timestamp, host: &mut Host<'_>) {
+    /// Continues with another lifecycle from now on.
+    pub(crate) fn change_lifecycle(
+        &mut self,
+        to: &Arc<Lifecycle>,
+        now: Timestamp,
+        runtime: &mut Runtime<'_>,
+    ) {
         self.lifecycle = to.clone();
-        if let State::Running(running) = self.state {
-            let anew = self.new_run(now, host);
-            self.state = State::Running(Running { id: running.id, since: running.since, ..anew });
+        if let ContainerState::Running(running) = self.state {
+            let anew = self.new_run(now, runtime);
+            self.state =
+                ContainerState::Running(Running { id: running.id, since: running.since, ..anew });
         }
     }
 
-    fn run_out(&mut self, running: Running, now: Timestamp, out: &mut Vec<Happening>) {
+    fn finish_run(&mut self, running: Running, now: Timestamp, events: &mut Vec<ContainerEvent>) {
         let (code, reason) = match &self.lifecycle.run {
             Run::Exit { exit_code, reason, .. } => (*exit_code, reason.clone()),
             Run::Forever => (0, "Completed".to_owned()),
         };
         let exit = Exit { id: running.id, code, reason, started: running.since, finished: now };
-        self.exited(exit, now, out);
+        self.handle_exit(exit, now, events);
     }
 
-    fn exited(&mut self, exit: Exit, now: Timestamp, out: &mut Vec<Happening>) {
+    fn handle_exit(&mut self, exit: Exit, now: Timestamp, events: &mut Vec<ContainerEvent>) {
         if !self.restarts_after(exit.code) {
-            self.state = State::Exited(exit);
+            self.state = ContainerState::Exited(exit);
             return;
         }
-        if now.0 - exit.started.0 >= BACK_OFF_FORGOTTEN_AFTER_MS {
+        if now.0 - exit.started.0 >= BACK_OFF_RESET_MS {
             self.back_offs = 0;
         }
         self.last_exit = Some(exit);
         let waits = self.back_offs.checked_sub(1).map_or(0, back_off);
         self.back_offs += 1;
         if waits > 0 {
-            out.push(Happening::BackingOffRestart);
+            events.push(ContainerEvent::BackingOffRestart);
         }
-        self.state = State::CrashLoopBackOff { until: after(now, waits) };
+        self.state = ContainerState::CrashLoopBackOff { until: after(now, waits) };
     }
 
     fn restarts_after(&self, exit_code: i32) -> bool {
         match (self.role, self.restart_policy) {
-            (Role::Sidecar, _) | (Role::Main, RestartPolicy::Always) => true,
-            (Role::Main, RestartPolicy::OnFailure)
-            | (Role::Init, RestartPolicy::Always | RestartPolicy::OnFailure) => exit_code != 0,
-            (Role::Main | Role::Init, RestartPolicy::Never) => false,
+            (ContainerRole::Sidecar, _) | (ContainerRole::Main, RestartPolicy::Always) => true,
+            (ContainerRole::Main, RestartPolicy::OnFailure)
+            | (ContainerRole::Init, RestartPolicy::Always | RestartPolicy::OnFailure) => {
+                exit_code != 0
+            }
+            (ContainerRole::Main | ContainerRole::Init, RestartPolicy::Never) => false,
         }
     }
 
-    /// How long the present or last wait before a restart is.
-    pub fn back_off_ms(&self) -> i64 {
+    /// The length of the current or last delay before a restart.
+    pub(crate) fn back_off_ms(&self) -> i64 {
         self.back_offs.checked_sub(2).map_or(0, back_off)
     }
 
-    /// How long it takes to stop when told to, at most `grace_ms`; 0 if it does not run.
-    pub fn stop_time(&self, grace_ms: i64, rng: &mut Pcg64Mcg) -> i64 {
+    /// The time that a stop takes, at most `grace_ms`; 0 if the container does not run.
+    pub(crate) fn stop_time(&self, grace_ms: i64, rng: &mut Pcg64Mcg) -> i64 {
         match (self.running(), &self.lifecycle.stop) {
             (None, _) => 0,
             (Some(_), Stop::After(span)) => span.draw(rng).min(grace_ms),
@@ -423,8 +455,8 @@ impl Container {
         }
     }
 
-    /// The pod's spec names another image now: stops, and starts over with that.
-    pub fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
+    /// Stops the container because of a new image in the pod's spec, and starts it with that image.
+    pub(crate) fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
         self.image = to;
         self.lifecycle = lifecycle;
         self.failed_pulls = 0;
@@ -432,26 +464,29 @@ impl Container {
             self.stop(now);
             self.restarts += 1;
         }
-        if let State::Exited(exit) = std::mem::replace(&mut self.state, State::Waiting) {
+        if let ContainerState::Exited(exit) =
+            std::mem::replace(&mut self.state, ContainerState::Waiting)
+        {
             self.last_exit = Some(exit);
         }
     }
 
-    /// Plans nothing more: the pod is being stopped.
-    pub fn settle(&mut self) {
-        if let State::Running(running) = self.state {
-            self.state = State::Running(Running { ready_at: None, exit_at: None, ..running });
+    /// Cancels all later changes of state, because the pod is being stopped.
+    pub(crate) fn cancel_deadlines(&mut self) {
+        if let ContainerState::Running(running) = self.state {
+            self.state =
+                ContainerState::Running(Running { ready_at: None, exit_at: None, ..running });
         }
     }
 
-    /// Ends it: the pod is gone or going.
-    pub fn stop(&mut self, now: Timestamp) {
+    /// Stops the container.
+    pub(crate) fn stop(&mut self, now: Timestamp) {
         let Some(running) = self.running().copied() else { return };
         let (code, reason) = match self.lifecycle.stop {
             Stop::After(_) => (0, "Completed"),
             Stop::Ignores => (137, "Error"),
         };
-        self.state = State::Exited(Exit {
+        self.state = ContainerState::Exited(Exit {
             id: running.id,
             code,
             reason: reason.to_owned(),
@@ -465,14 +500,14 @@ fn after(now: Timestamp, ms: i64) -> Timestamp {
     Timestamp(now.0 + ms)
 }
 
-/// 10 s, doubling, at most 5 minutes.
+/// The delay after a number of earlier failures: 10 s, doubling up to 5 minutes.
 fn back_off(earlier: u32) -> i64 {
     (BACK_OFF_MS << earlier.min(10)).min(BACK_OFF_MS_MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    /// S22: back-offs double, up to five minutes.
+    /// S22: the back-off doubles up to five minutes.
     #[test]
     fn back_offs_double_up_to_five_minutes() {
         let seconds = [0, 1, 4, 5, 30].map(|earlier| super::back_off(earlier) / 1000);

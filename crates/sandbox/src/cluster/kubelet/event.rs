@@ -1,67 +1,76 @@
-//! What happens to containers, in the words of upstream's kubelet (S22).
+//! The events of containers, with the messages of upstream's kubelet (S22).
 
-use super::container::{Happening, Role};
-use super::run::{Note, PodRun};
-use crate::cluster::event::About;
-use crate::cluster::world::World;
-use crate::store::Object;
+use super::container::{ContainerEvent, ContainerRole};
+use super::run::{PodEvent, PodRun};
+use crate::cluster::component_context::ComponentContext;
+use crate::cluster::event::EventSubject;
+use crate::object::Object;
 
-/// One container's happening as the event that upstream's kubelet records.
-pub fn report_event(world: &mut World<'_>, node: &str, pod: &Object, run: &PodRun, note: &Note) {
-    let container = &run.containers[note.container];
-    let list = if container.role == Role::Main { "containers" } else { "initContainers" };
+/// Records the event of a container as upstream's kubelet does.
+pub(super) fn report_event(
+    context: &mut ComponentContext<'_>,
+    node: &str,
+    pod: &Object,
+    run: &PodRun,
+    event: &PodEvent,
+) {
+    let container = &run.containers[event.container];
+    let list = if container.role == ContainerRole::Main { "containers" } else { "initContainers" };
     let name = &container.name;
     let image = &container.image;
-    let about = || About::pod(pod).at(format!("spec.{list}{{{name}}}"));
-    let mut say = |warns: bool, reason: &str, message: &str| {
-        world.event(about(), node, warns, reason, message);
+    let subject = || EventSubject::pod(pod).at(format!("spec.{list}{{{name}}}"));
+    let mut record = |is_warning: bool, reason: &str, message: &str| {
+        context.event(subject(), node, is_warning, reason, message);
     };
-    match &note.happening {
-        Happening::Pulling => say(false, "Pulling", &format!("Pulling image \"{image}\"")),
-        Happening::Pulled { took_ms } => {
+    match &event.event {
+        ContainerEvent::Pulling => record(false, "Pulling", &format!("Pulling image \"{image}\"")),
+        ContainerEvent::Pulled { took_ms } => {
             let took = go_duration(*took_ms);
             let message = format!(
                 "Successfully pulled image \"{image}\" in {took} ({took} including waiting). \
                  Image size: 52428800 bytes."
             );
-            say(false, "Pulled", &message);
+            record(false, "Pulled", &message);
         }
-        Happening::AlreadyPresent => {
+        ContainerEvent::AlreadyPresent => {
             let message = format!(
-                "Container image \"{image}\" already present on machine and can be accessed by the pod"
+                "Container image \"{image}\" already present on machine and can be accessed by the \
+                 pod"
             );
-            say(false, "Pulled", &message);
+            record(false, "Pulled", &message);
         }
-        Happening::PullFailed { message } => {
-            say(true, "Failed", &format!("Failed to pull image \"{image}\": {message}"));
-            say(true, "Failed", "Error: ErrImagePull");
+        ContainerEvent::PullFailed { message } => {
+            record(true, "Failed", &format!("Failed to pull image \"{image}\": {message}"));
+            record(true, "Failed", "Error: ErrImagePull");
         }
-        Happening::BackingOffPull => {
-            say(false, "BackOff", &format!("Back-off pulling image \"{image}\""));
-            say(true, "Failed", "Error: ImagePullBackOff");
+        ContainerEvent::BackingOffPull => {
+            record(false, "BackOff", &format!("Back-off pulling image \"{image}\""));
+            record(true, "Failed", "Error: ImagePullBackOff");
         }
-        Happening::Created => say(false, "Created", "Container created"),
-        Happening::Started => say(false, "Started", "Container started"),
-        Happening::StartFailed { message } => say(true, "Failed", &format!("Error: {message}")),
-        Happening::BackingOffRestart => {
+        ContainerEvent::Created => record(false, "Created", "Container created"),
+        ContainerEvent::Started => record(false, "Started", "Container started"),
+        ContainerEvent::StartFailed { message } => {
+            record(true, "Failed", &format!("Error: {message}"))
+        }
+        ContainerEvent::BackingOffRestart => {
             let (name, namespace, uid) = (pod.name(), pod.namespace(), pod.uid());
             let container = &container.name;
             let message = format!(
                 "Back-off restarting failed container {container} in pod {name}_{namespace}({uid})"
             );
-            say(true, "BackOff", &message);
+            record(true, "BackOff", &message);
         }
-        Happening::ImageChanged => {
+        ContainerEvent::ImageChanged => {
             let message = format!("Container {name} definition changed, will be restarted");
-            say(false, "Killing", &message);
+            record(false, "Killing", &message);
         }
-        Happening::Killing => say(false, "Killing", &format!("Stopping container {name}")),
+        ContainerEvent::Killing => record(false, "Killing", &format!("Stopping container {name}")),
     }
 }
 
-/// As Go prints it: `63ms`, `1.5s`.
+/// A duration in Go's format: `63ms`, `1.5s`.
 fn go_duration(ms: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    #[expect(clippy::cast_precision_loss, reason = "rounded for people to read")]
     let seconds = ms as f64 / 1000.0;
     if ms < 1000 { format!("{ms}ms") } else { format!("{seconds}s") }
 }

@@ -1,4 +1,4 @@
-//! The simulated machines that the kubelets run on: registration, heartbeats, addresses (S23).
+//! The machines of the simulated nodes: registration, heartbeats and addresses (S23).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,48 +6,50 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::Value;
 
+use crate::cluster::component_context::ComponentContext;
 use crate::cluster::placement;
 use crate::cluster::timer::Timer;
-use crate::cluster::world::World;
 use crate::nodes;
-use crate::store::{Object, text};
+use crate::object::Object;
+use crate::value::text;
 use everynode_k8s::fit::Room;
 
-/// A node with this annotation set to `true` is dead until it is removed.
+/// The annotation that simulates a failed node while its value is `true`.
 pub const DOWN_ANNOTATION: &str = "sandbox.everynode.dev/down";
 
-/// Heartbeats are dealt out to so many moments of the period: many nodes share one wake-up.
+/// Number of moments in a period at which heartbeats happen; the nodes of a slot share a timer.
 const HEARTBEAT_SLOTS: u32 = 100;
 
-/// Every so many heartbeats a kubelet reports the node's conditions as well, changed or not: every five minutes.
+/// Number of heartbeats after which a kubelet also reports the node's conditions, changed or not:
+/// every five minutes.
 const HEARTBEATS_PER_REPORT: u32 = 30;
 
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     pub name: Arc<str>,
     uid: Arc<str>,
     pub down: bool,
-    /// The cluster takes it for silent: some condition of its node is Unknown.
-    doubted: bool,
+    /// Whether a condition of the node is Unknown, because its lease expired.
+    reported_unknown: bool,
     pub room: Room,
     pub images: BTreeSet<Arc<str>>,
     pub host_ip: Arc<str>,
-    /// `10.64.0.`: the network of the node's pods.
+    /// The prefix of the addresses of the node's pods: `10.64.0.`.
     pod_network: String,
     pod_hosts: BTreeSet<u8>,
     slot: u32,
-    beats: u32,
+    heartbeats: u32,
 }
 
 impl Machine {
-    /// Takes its node as it is now.
-    fn see(&mut self, node: &Arc<Object>) {
-        self.doubted = nodes::is_unknown(node.value());
+    /// Stores the current state of the node.
+    fn update_node(&mut self, node: &Arc<Object>) {
+        self.reported_unknown = nodes::has_unknown_condition(node.value());
         self.room.update(placement::node(node.value()), node.value());
     }
 
-    /// The next free address for a pod; `None` if there is none left.
-    pub fn address(&mut self, host_network: bool) -> Option<Arc<str>> {
+    /// Allocates an address for a pod; `None` if there is none left.
+    pub(super) fn address(&mut self, host_network: bool) -> Option<Arc<str>> {
         if host_network {
             return Some(self.host_ip.clone());
         }
@@ -56,7 +58,7 @@ impl Machine {
         Some(format!("{}{host}", self.pod_network).into())
     }
 
-    pub fn free_address(&mut self, ip: &str) {
+    pub(super) fn free_address(&mut self, ip: &str) {
         if let Some(host) = ip.strip_prefix(&self.pod_network).and_then(|host| host.parse().ok()) {
             self.pod_hosts.remove(&host);
         }
@@ -65,53 +67,53 @@ impl Machine {
 
 /// All machines, by node name.
 #[derive(Debug, Default)]
-pub struct Machines {
+pub(super) struct Machines {
     machines: BTreeMap<Arc<str>, Machine>,
     slots: BTreeMap<u32, BTreeSet<Arc<str>>>,
     registered: u32,
 }
 
 impl Machines {
-    pub fn on(&mut self, name: &str) -> Option<&mut Machine> {
+    pub(super) fn on(&mut self, name: &str) -> Option<&mut Machine> {
         self.machines.get_mut(name)
     }
 
-    /// Whether a node of this name is known that is not this one.
-    pub fn is_another(&self, node: &Object) -> bool {
+    /// Whether a known node has this name and another UID.
+    pub(super) fn is_recreated(&self, node: &Object) -> bool {
         self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
     }
 
-    /// Takes a node as it is now. Returns whether its kubelet has just started.
-    pub fn apply(&mut self, world: &mut World<'_>, node: &Arc<Object>) -> bool {
+    /// Stores the current state of a node. Returns whether its kubelet has just started.
+    pub(super) fn apply(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) -> bool {
         let down = node.annotation(DOWN_ANNOTATION) == Some("true");
         let starts = match self.machines.get_mut(node.name()) {
             Some(machine) if *machine.uid == *node.uid() => {
                 let started = machine.down && !down;
                 machine.down = down;
-                machine.see(node);
+                machine.update_node(node);
                 started
             }
             _ => {
-                self.add(world, node, down);
+                self.add(context, node, down);
                 !down
             }
         };
         if starts {
-            self.register(world, node);
+            self.register(context, node);
         }
         starts
     }
 
-    fn register(&mut self, world: &mut World<'_>, node: &Arc<Object>) {
-        register(world, node, self.registered);
+    fn register(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+        register(context, node, self.registered);
         if let (Some(machine), Some(node)) =
-            (self.machines.get_mut(node.name()), world.node(node.name()))
+            (self.machines.get_mut(node.name()), context.node(node.name()))
         {
-            machine.see(&node);
+            machine.update_node(&node);
         }
     }
 
-    fn add(&mut self, world: &mut World<'_>, node: &Arc<Object>, down: bool) {
+    fn add(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>, down: bool) {
         self.registered += 1;
         let slot = self.registered % HEARTBEAT_SLOTS;
         let value = node.value();
@@ -119,28 +121,28 @@ impl Machines {
             name: node.name().into(),
             uid: node.uid().into(),
             down,
-            doubted: false,
+            reported_unknown: false,
             room: Room::new(placement::node(value), value),
             images: BTreeSet::new(),
             host_ip: host_ip(value, self.registered).into(),
             pod_network: pod_network(value, self.registered),
             pod_hosts: BTreeSet::new(),
             slot,
-            beats: 0,
+            heartbeats: 0,
         };
         let members = self.slots.entry(slot).or_default();
         if members.is_empty() {
-            let period = world.settings.lease_renew_ms;
+            let period = context.settings.lease_renew_ms;
             let offset = i64::from(slot) * period / i64::from(HEARTBEAT_SLOTS);
-            let next = world.now.0 - world.now.0.rem_euclid(period) + offset;
-            let next = if next <= world.now.0 { next + period } else { next };
-            world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+            let next = context.now.0 - context.now.0.rem_euclid(period) + offset;
+            let next = if next <= context.now.0 { next + period } else { next };
+            context.timers.set(Timestamp(next), Timer::Heartbeat { slot });
         }
         members.insert(machine.name.clone());
         self.machines.insert(machine.name.clone(), machine);
     }
 
-    pub fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         if let Some(machine) = self.machines.remove(name)
             && let Some(slot) = self.slots.get_mut(&machine.slot)
         {
@@ -148,39 +150,44 @@ impl Machines {
         }
     }
 
-    /// Renews the leases of one slot's nodes. Returns those whose kubelets had to register again, because the cluster
-    /// took them for silent.
-    pub fn heartbeat(&mut self, world: &mut World<'_>, slot: u32) -> Vec<Arc<str>> {
+    /// Renews the leases of the nodes in a slot. Returns the nodes that had Unknown conditions,
+    /// whose kubelets have registered again.
+    pub(super) fn heartbeat(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        slot: u32,
+    ) -> Vec<Arc<str>> {
         let Some(members) = self.slots.get(&slot).filter(|members| !members.is_empty()) else {
             self.slots.remove(&slot);
             return Vec::new();
         };
-        let mut doubted = Vec::new();
+        let mut reported_unknown = Vec::new();
         for name in members {
             if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
-                world.renew_lease(name, &machine.uid);
-                machine.beats += 1;
-                if machine.doubted {
-                    doubted.push(name.clone());
-                } else if machine.beats.is_multiple_of(HEARTBEATS_PER_REPORT) {
-                    report(world, name);
+                context.renew_lease(name, &machine.uid);
+                machine.heartbeats += 1;
+                if machine.reported_unknown {
+                    reported_unknown.push(name.clone());
+                } else if machine.heartbeats.is_multiple_of(HEARTBEATS_PER_REPORT) {
+                    report(context, name);
                 }
             }
         }
-        let next = world.now.0 + world.settings.lease_renew_ms;
-        world.timers.set(Timestamp(next), Timer::Heartbeat { slot });
-        for name in &doubted {
-            if let Some(node) = world.node(name) {
-                self.register(world, &node);
+        let next = context.now.0 + context.settings.lease_renew_ms;
+        context.timers.set(Timestamp(next), Timer::Heartbeat { slot });
+        for name in &reported_unknown {
+            if let Some(node) = context.node(name) {
+                self.register(context, &node);
             }
         }
-        doubted
+        reported_unknown
     }
 }
 
-/// A kubelet starts: it fills in what its node does not say, says that it is ready, and takes its lease.
-fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
-    world.renew_lease(node.name(), node.uid());
+/// Starts a kubelet: renews the lease, completes the node object, and reports that the node is
+/// ready.
+fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) {
+    context.renew_lease(node.name(), node.uid());
     let mut complete = node.value().clone();
     nodes::complete(&mut complete, index);
     let mut current = node.clone();
@@ -188,25 +195,25 @@ fn register(world: &mut World<'_>, node: &Arc<Object>, index: u32) {
     {
         let mut main = complete.clone();
         main["status"] = node.value()["status"].clone();
-        match world.update_node(main) {
+        match context.update_node(main) {
             Some(updated) => current = updated,
             None => return,
         }
     }
-    nodes::set_healthy(&mut complete, world.now);
+    nodes::set_healthy(&mut complete, context.now);
     if complete["status"] != current.value()["status"] {
         let mut updated = current.value().clone();
         updated["status"] = complete["status"].take();
-        world.update_node_status(updated);
+        context.update_node_status(updated);
     }
 }
 
-/// The kubelet's conditions as they were, with the time of this heartbeat.
-fn report(world: &mut World<'_>, node: &str) {
-    let Some(node) = world.node(node) else { return };
+/// Reports the unchanged conditions with the current heartbeat time.
+fn report(context: &mut ComponentContext<'_>, node: &str) {
+    let Some(node) = context.node(node) else { return };
     let mut updated = node.value().clone();
-    nodes::set_heartbeat(&mut updated, world.now);
-    world.update_node_status(updated);
+    nodes::set_heartbeat(&mut updated, context.now);
+    context.update_node_status(updated);
 }
 
 fn host_ip(node: &Value, index: u32) -> String {
@@ -218,7 +225,7 @@ fn host_ip(node: &Value, index: u32) -> String {
     )
 }
 
-/// `10.64.3.` of `10.64.3.0/24`; a network of our own where the node has none that is IPv4.
+/// `10.64.3.` for the podCIDR `10.64.3.0/24`; a default network if the node has no IPv4 podCIDR.
 fn pod_network(node: &Value, index: u32) -> String {
     let cidr = text(node, &["spec", "podCIDR"]);
     match cidr.split_once('/').and_then(|(base, _)| base.rsplit_once('.')) {

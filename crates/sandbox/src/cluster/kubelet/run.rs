@@ -1,71 +1,77 @@
-//! One pod on its node: its containers in their order, and what becomes of the whole (S22). Pure.
+//! A pod on its node: the order of its containers, and its phase (S22). Pure.
 
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 
-use super::container::{Container, Happening, Host, Look, Role, State};
+use super::container::{
+    Container, ContainerEvent, ContainerRole, ContainerState, Runtime, VisibleState,
+};
 
 /// The containers of one pod.
 #[derive(Clone, Debug)]
-pub struct PodRun {
-    /// Init containers first, each list in the pod's order.
+pub(crate) struct PodRun {
+    /// Init containers first, both lists in the order of the spec.
     pub containers: Vec<Container>,
     pub started_at: Timestamp,
     pub pod_ip: Option<Arc<str>>,
 }
 
-/// An event of one of the containers.
+/// An event of one container of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub(crate) struct PodEvent {
     pub container: usize,
-    pub happening: Happening,
+    pub event: ContainerEvent,
 }
 
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum PodPhase {
     Pending,
     Running,
     Succeeded,
     Failed,
 }
 
-impl Phase {
-    pub fn name(self) -> &'static str {
+impl PodPhase {
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Phase::Pending => "Pending",
-            Phase::Running => "Running",
-            Phase::Succeeded => "Succeeded",
-            Phase::Failed => "Failed",
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
         }
     }
 
-    pub fn is_terminal(self) -> bool {
+    pub(crate) fn is_terminal(self) -> bool {
         match self {
-            Phase::Pending | Phase::Running => false,
-            Phase::Succeeded | Phase::Failed => true,
+            Self::Pending | Self::Running => false,
+            Self::Succeeded | Self::Failed => true,
         }
     }
 }
 
 impl PodRun {
-    /// Does everything that is due by `now`.
-    pub fn advance(&mut self, now: Timestamp, host: &mut Host<'_>, notes: &mut Vec<Note>) {
-        let mut happenings = Vec::new();
+    /// Makes all changes of state that are due by `now`.
+    pub(crate) fn advance(
+        &mut self,
+        now: Timestamp,
+        runtime: &mut Runtime<'_>,
+        pod_events: &mut Vec<PodEvent>,
+    ) {
+        let mut events = Vec::new();
         loop {
             let mut moved = false;
             for index in 0..self.containers.len() {
                 let may_begin = self.may_begin(index);
                 let container = &mut self.containers[index];
-                if container.state == State::Waiting && may_begin {
-                    container.begin(now, host, &mut happenings);
+                if container.state == ContainerState::Waiting && may_begin {
+                    container.pull_or_start(now, runtime, &mut events);
                     moved = true;
                 }
-                moved |= container.step(now, host, &mut happenings);
-                let noted =
-                    happenings.drain(..).map(|happening| Note { container: index, happening });
-                notes.extend(noted);
+                moved |= container.step(now, runtime, &mut events);
+                let noted = events.drain(..).map(|event| PodEvent { container: index, event });
+                pod_events.extend(noted);
             }
             if !moved {
                 return;
@@ -75,70 +81,77 @@ impl PodRun {
 
     fn may_begin(&self, index: usize) -> bool {
         let before = match self.containers[index].role {
-            Role::Init | Role::Sidecar => &self.containers[..index],
-            Role::Main => &self.containers[..],
+            ContainerRole::Init | ContainerRole::Sidecar => &self.containers[..index],
+            ContainerRole::Main => &self.containers[..],
         };
-        before.iter().all(Container::lets_next_start)
+        before.iter().all(Container::allows_next_to_start)
     }
 
-    /// What a status shows of the run: two runs that look alike need no second report.
-    pub fn appearance(&self) -> Vec<Look> {
-        self.containers.iter().map(Container::look).collect()
+    /// The states that the pod's status shows: as long as they are equal, no report is needed.
+    pub(crate) fn visible_states(&self) -> Vec<VisibleState> {
+        self.containers.iter().map(Container::visible_state).collect()
     }
 
-    /// When something happens next of itself.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    /// The time of the next change of state that needs no outside cause.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
         if self.phase().is_terminal() {
             return None;
         }
         self.containers.iter().filter_map(Container::deadline).min()
     }
 
-    pub fn initialized(&self) -> bool {
-        self.containers.iter().all(Container::lets_next_start)
+    pub(crate) fn initialized(&self) -> bool {
+        self.containers.iter().all(Container::allows_next_to_start)
     }
 
-    fn of_role(&self, role: Role) -> impl Iterator<Item = &Container> {
+    fn of_role(&self, role: ContainerRole) -> impl Iterator<Item = &Container> {
         self.containers.iter().filter(move |container| container.role == role)
     }
 
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> PodPhase {
         let exit_code = |container: &Container| match &container.state {
-            State::Exited(exit) => Some(exit.code),
+            ContainerState::Exited(exit) => Some(exit.code),
             _ => None,
         };
-        if self.of_role(Role::Init).any(|container| exit_code(container).is_some_and(|c| c != 0)) {
-            return Phase::Failed;
+        if self
+            .of_role(ContainerRole::Init)
+            .any(|container| exit_code(container).is_some_and(|c| c != 0))
+        {
+            return PodPhase::Failed;
         }
-        if !self.initialized() && self.of_role(Role::Main).all(|c| c.state == State::Waiting) {
-            return Phase::Pending;
+        if !self.initialized()
+            && self.of_role(ContainerRole::Main).all(|c| c.state == ContainerState::Waiting)
+        {
+            return PodPhase::Pending;
         }
-        let exits: Vec<Option<i32>> = self.of_role(Role::Main).map(exit_code).collect();
+        let exits: Vec<Option<i32>> = self.of_role(ContainerRole::Main).map(exit_code).collect();
         match exits.iter().copied().collect::<Option<Vec<i32>>>() {
-            Some(codes) if codes.iter().all(|code| *code == 0) => Phase::Succeeded,
-            Some(_) => Phase::Failed,
-            None if self.of_role(Role::Main).any(has_run) => Phase::Running,
-            None => Phase::Pending,
+            Some(codes) if codes.iter().all(|code| *code == 0) => PodPhase::Succeeded,
+            Some(_) => PodPhase::Failed,
+            None if self.of_role(ContainerRole::Main).any(has_run) => PodPhase::Running,
+            None => PodPhase::Pending,
         }
     }
 
-    /// How long the pod takes to stop, at most `grace_ms`.
-    pub fn stop_time(&self, grace_ms: i64, host: &mut Host<'_>) -> i64 {
-        self.containers.iter().map(|c| c.stop_time(grace_ms, host.rng)).max().unwrap_or(0)
+    /// The time that the pod takes to stop, at most `grace_ms`.
+    pub(crate) fn stop_time(&self, grace_ms: i64, runtime: &mut Runtime<'_>) -> i64 {
+        self.containers.iter().map(|c| c.stop_time(grace_ms, runtime.rng)).max().unwrap_or(0)
     }
 
-    pub fn stop(&mut self, now: Timestamp) {
+    pub(crate) fn stop(&mut self, now: Timestamp) {
         self.containers.iter_mut().for_each(|container| container.stop(now));
     }
 }
 
 fn has_run(container: &Container) -> bool {
     match &container.state {
-        State::Running(_) | State::CrashLoopBackOff { .. } | State::Exited(_) => true,
-        State::Waiting
-        | State::Pulling { .. }
-        | State::PullFailed { .. }
-        | State::Starting { .. }
-        | State::StartFailed { .. } => container.last_exit.is_some(),
+        ContainerState::Running(_)
+        | ContainerState::CrashLoopBackOff { .. }
+        | ContainerState::Exited(_) => true,
+        ContainerState::Waiting
+        | ContainerState::Pulling { .. }
+        | ContainerState::PullFailed { .. }
+        | ContainerState::Starting { .. }
+        | ContainerState::StartFailed { .. } => container.last_exit.is_some(),
     }
 }

@@ -1,21 +1,22 @@
-//! `status` of a pod as its kubelet writes it (S22). Pure.
+//! The `status` of a pod as its kubelet writes it (S22). Pure.
 
 use everynode_core::api::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::container::{Container, Exit, Look, Role, State};
-use super::run::{Phase, PodRun};
+use super::container::{Container, ContainerRole, ContainerState, Exit, VisibleState};
+use super::run::{PodPhase, PodRun};
 use crate::clock::rfc3339;
-use crate::store::text;
+use crate::value::text;
 
-/// The node's addresses, as statuses name them.
+/// The node's addresses in the status.
 #[derive(Clone, Debug)]
-pub struct HostAddress<'a> {
+pub(super) struct HostAddress<'a> {
     pub host_ip: &'a str,
 }
 
-/// The status of an admitted pod. What is not the kubelet's in `old` (conditions of others, qosClass) stays.
-pub fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
+/// The status of an admitted pod. Keeps the fields of others in the old status: their conditions
+/// and the qosClass.
+pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp) -> Value {
     let old = &pod["status"];
     let phase = run.phase();
     let mut status = Map::new();
@@ -37,7 +38,7 @@ pub fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp)
     let list = |main: bool| -> Vec<Value> {
         run.containers
             .iter()
-            .filter(|container| (container.role == Role::Main) == main)
+            .filter(|container| (container.role == ContainerRole::Main) == main)
             .map(|container| container_status(container, run.initialized()))
             .collect()
     };
@@ -49,8 +50,8 @@ pub fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Timestamp)
     Value::Object(status)
 }
 
-/// The status of a pod that the kubelet turned away.
-pub fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
+/// The status of a pod that the kubelet rejected.
+pub(super) fn rejected(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
     let old = &pod["status"];
     let mut status = json!({
         "phase": "Failed",
@@ -72,68 +73,70 @@ fn generation(pod: &Value) -> Value {
     pod["metadata"].get("generation").cloned().unwrap_or(json!(1))
 }
 
-const OURS: [&str; 5] =
+const KUBELET_CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-fn conditions(run: &PodRun, phase: Phase, pod: &Value, now: Timestamp) -> Vec<Value> {
+fn conditions(run: &PodRun, phase: PodPhase, pod: &Value, now: Timestamp) -> Vec<Value> {
     let old = pod["status"]["conditions"].as_array();
     let old = |kind: &str| old.into_iter().flatten().find(|condition| condition["type"] == kind);
-    let mut conditions: Vec<Value> = Vec::with_capacity(OURS.len());
-    for (kind, verdict) in OURS.into_iter().zip(verdicts(run, phase)) {
-        conditions.push(condition(kind, &verdict, old(kind), pod, now));
+    let mut conditions: Vec<Value> = Vec::with_capacity(KUBELET_CONDITIONS.len());
+    for (kind, state) in KUBELET_CONDITIONS.into_iter().zip(condition_states(run, phase)) {
+        conditions.push(condition(kind, &state, old(kind), pod, now));
     }
     let others = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.extend(others.filter(|c| !OURS.contains(&text(c, &["type"]))).cloned());
+    conditions
+        .extend(others.filter(|c| !KUBELET_CONDITIONS.contains(&text(c, &["type"]))).cloned());
     conditions
 }
 
-/// What a condition says: true, or false for a reason; a true one may have a reason as well.
-struct Verdict {
-    holds: bool,
+/// The status of a condition; a true one can have a reason as well.
+struct ConditionState {
+    is_true: bool,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Verdict {
-    const TRUE: Verdict = Verdict { holds: true, reason: None, message: None };
+impl ConditionState {
+    const TRUE: Self = Self { is_true: true, reason: None, message: None };
 
-    fn not(reason: &'static str, message: Option<String>) -> Verdict {
-        Verdict { holds: false, reason: Some(reason), message }
+    fn not(reason: &'static str, message: Option<String>) -> Self {
+        Self { is_true: false, reason: Some(reason), message }
     }
 }
 
-/// In the order of [`OURS`].
-fn verdicts(run: &PodRun, phase: Phase) -> [Verdict; 5] {
-    let sandbox = Verdict {
-        holds: run.pod_ip.is_some() && !phase.is_terminal(),
+/// In the order of [`KUBELET_CONDITIONS`].
+fn condition_states(run: &PodRun, phase: PodPhase) -> [ConditionState; 5] {
+    let sandbox = ConditionState {
+        is_true: run.pod_ip.is_some() && !phase.is_terminal(),
         reason: None,
         message: None,
     };
     let initialized = match (run.initialized(), phase) {
-        (true, Phase::Succeeded) => {
-            Verdict { holds: true, reason: Some("PodCompleted"), message: None }
+        (true, PodPhase::Succeeded) => {
+            ConditionState { is_true: true, reason: Some("PodCompleted"), message: None }
         }
-        (true, _) => Verdict::TRUE,
+        (true, _) => ConditionState::TRUE,
         (false, _) => {
-            let incomplete = names(run, |c| c.role != Role::Main && !c.lets_next_start());
+            let incomplete =
+                names(run, |c| c.role != ContainerRole::Main && !c.allows_next_to_start());
             let message = format!("containers with incomplete status: [{incomplete}]");
-            Verdict::not("ContainersNotInitialized", Some(message))
+            ConditionState::not("ContainersNotInitialized", Some(message))
         }
     };
-    [sandbox, initialized, ready(run, phase), ready(run, phase), Verdict::TRUE]
+    [sandbox, initialized, ready(run, phase), ready(run, phase), ConditionState::TRUE]
 }
 
-fn ready(run: &PodRun, phase: Phase) -> Verdict {
+fn ready(run: &PodRun, phase: PodPhase) -> ConditionState {
     match phase {
-        Phase::Succeeded => Verdict::not("PodCompleted", None),
-        Phase::Failed => Verdict::not("PodFailed", None),
-        Phase::Pending | Phase::Running => {
-            let unready = names(run, |c| c.role != Role::Init && !c.is_ready());
+        PodPhase::Succeeded => ConditionState::not("PodCompleted", None),
+        PodPhase::Failed => ConditionState::not("PodFailed", None),
+        PodPhase::Pending | PodPhase::Running => {
+            let unready = names(run, |c| c.role != ContainerRole::Init && !c.is_ready());
             if unready.is_empty() {
-                Verdict::TRUE
+                ConditionState::TRUE
             } else {
                 let message = format!("containers with unready status: [{unready}]");
-                Verdict::not("ContainersNotReady", Some(message))
+                ConditionState::not("ContainersNotReady", Some(message))
             }
         }
     }
@@ -146,12 +149,12 @@ fn names(run: &PodRun, which: impl Fn(&Container) -> bool) -> String {
 
 fn condition(
     kind: &str,
-    verdict: &Verdict,
+    state: &ConditionState,
     old: Option<&Value>,
     pod: &Value,
     now: Timestamp,
 ) -> Value {
-    let status = if verdict.holds { "True" } else { "False" };
+    let status = if state.is_true { "True" } else { "False" };
     let unchanged = old.filter(|old| old["status"] == status);
     let since = unchanged.and_then(|old| old.get("lastTransitionTime")).cloned();
     let mut condition = Map::new();
@@ -160,10 +163,10 @@ fn condition(
     condition.insert("observedGeneration".into(), generation(pod));
     condition.insert("lastProbeTime".into(), Value::Null);
     condition.insert("lastTransitionTime".into(), since.unwrap_or_else(|| json!(rfc3339(now))));
-    if let Some(reason) = verdict.reason {
+    if let Some(reason) = state.reason {
         condition.insert("reason".into(), json!(reason));
     }
-    if let Some(message) = &verdict.message {
+    if let Some(message) = &state.message {
         condition.insert("message".into(), json!(message));
     }
     Value::Object(condition)
@@ -190,8 +193,8 @@ fn container_status(container: &Container, initialized: bool) -> Value {
 
 fn container_id(container: &Container) -> String {
     let id = match &container.state {
-        State::Running(running) => Some(running.id),
-        State::Exited(exit) => Some(exit.id),
+        ContainerState::Running(running) => Some(running.id),
+        ContainerState::Exited(exit) => Some(exit.id),
         _ => container.last_exit.as_ref().map(|exit| exit.id),
     };
     id.map(hash_id).unwrap_or_default()
@@ -204,27 +207,31 @@ fn hash_id(id: u64) -> String {
 
 fn state(container: &Container, initialized: bool) -> Value {
     let image = &container.image;
-    match container.look() {
-        Look::Creating => {
+    match container.visible_state() {
+        VisibleState::Creating => {
             let held_up = match container.role {
-                Role::Main => !initialized,
-                Role::Init | Role::Sidecar => container.state == State::Waiting,
+                ContainerRole::Main => !initialized,
+                ContainerRole::Init | ContainerRole::Sidecar => {
+                    container.state == ContainerState::Waiting
+                }
             };
             waiting(if held_up { "PodInitializing" } else { "ContainerCreating" }, "")
         }
-        Look::PullError => waiting("ErrImagePull", container.error()),
-        Look::PullBackOff => {
+        VisibleState::PullError => waiting("ErrImagePull", container.error()),
+        VisibleState::PullBackOff => {
             let error = container.error();
             let text = format!("Back-off pulling image \"{image}\": ErrImagePull: {error}");
             waiting("ImagePullBackOff", &text)
         }
-        Look::StartError => waiting("RunContainerError", container.error()),
-        Look::Running { .. } => {
+        VisibleState::StartError => waiting("RunContainerError", container.error()),
+        VisibleState::Running { .. } => {
             let since = container.running().map(|running| rfc3339(running.since));
             json!({"running": {"startedAt": since}})
         }
-        Look::Ended | Look::Exited => container.exit().map_or_else(|| json!({}), terminated),
-        Look::BackOff => {
+        VisibleState::Ended | VisibleState::Exited => {
+            container.exit().map_or_else(|| json!({}), terminated)
+        }
+        VisibleState::BackOff => {
             let back_off = go_seconds(container.back_off_ms() / 1000);
             let name = &container.name;
             let text = format!("back-off {back_off} restarting failed container={name}");
@@ -240,7 +247,7 @@ fn waiting(reason: &str, message: &str) -> Value {
     }
 }
 
-/// As Go prints durations: `10s`, `1m20s`, `5m0s`.
+/// A duration in Go's format: `10s`, `1m20s`, `5m0s`.
 fn go_seconds(seconds: i64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -258,7 +265,7 @@ fn terminated(exit: &Exit) -> Value {
     }})
 }
 
-/// `nginx` is `docker.io/library/nginx:latest`, as containerd reports it.
+/// The full name of an image as containerd reports it: `nginx` is `docker.io/library/nginx:latest`.
 fn full_image(image: &str) -> String {
     let (registry, rest) = match image.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
@@ -288,7 +295,7 @@ fn image_id(image: &str) -> String {
 mod tests {
     use super::*;
 
-    /// S22: images are reported in containerd's full form.
+    /// S22: images are reported with containerd's full names.
     #[test]
     fn images_are_reported_in_full() {
         for (image, expected) in [
@@ -303,9 +310,9 @@ mod tests {
         assert!(image_id("localhost:5000/x").starts_with("localhost:5000/x@sha256:"));
     }
 
-    /// S22: back-offs read as Go prints them.
+    /// S22: back-offs are printed in Go's format.
     #[test]
-    fn back_offs_read_as_go_prints_them() {
+    fn back_offs_are_printed_as_in_go() {
         assert_eq!(go_seconds(10), "10s");
         assert_eq!(go_seconds(80), "1m20s");
         assert_eq!(go_seconds(300), "5m0s");

@@ -1,24 +1,24 @@
-//! The form that lifecycles have in a file or an annotation.
+//! The form of lifecycles in a file or an annotation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Admit, Error, Failure, Pull, Ready, Run, Span, Start, Stop};
+use super::{Admission, Error, Failure, JitteredDelay, Pull, Readiness, Run, Start, Stop};
 use crate::duration::Duration;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub(super) struct File {
     #[serde(default)]
     pub lifecycles: Vec<Lifecycle>,
     #[serde(default)]
-    pub choose: Vec<Choice>,
+    pub choose: Vec<SelectionRule>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Choice {
+pub(super) struct SelectionRule {
     pub image: Option<String>,
     #[serde(default)]
     pub node_labels: BTreeMap<String, String>,
@@ -27,14 +27,14 @@ pub struct Choice {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lifecycle {
+pub(super) struct Lifecycle {
     pub name: String,
     pub stages: Vec<Stage>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "stage", rename_all = "camelCase", deny_unknown_fields)]
-pub enum Stage {
+pub(super) enum Stage {
     Admit {
         outcome: AdmitOutcome,
         reason: Option<String>,
@@ -94,7 +94,7 @@ macro_rules! outcomes {
     ($($name:ident { $default:ident, $other:ident })*) => {$(
         #[derive(Clone, Copy, Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
-        pub enum $name { #[default] $default, $other }
+        pub(super) enum $name { #[default] $default, $other }
     )*};
 }
 
@@ -110,24 +110,28 @@ outcomes! {
 impl Stage {
     fn name(&self) -> &'static str {
         match self {
-            Stage::Admit { .. } => "admit",
-            Stage::Pull { .. } => "pull",
-            Stage::Start { .. } => "start",
-            Stage::Ready { .. } => "ready",
-            Stage::Run { .. } => "run",
-            Stage::Stop { .. } => "stop",
+            Self::Admit { .. } => "admit",
+            Self::Pull { .. } => "pull",
+            Self::Start { .. } => "start",
+            Self::Ready { .. } => "ready",
+            Self::Run { .. } => "run",
+            Self::Stop { .. } => "stop",
         }
     }
 }
 
 impl Lifecycle {
-    /// This lifecycle, with `base` (none for the very first) where it says nothing.
-    pub fn onto(&self, base: Option<&super::Lifecycle>) -> Result<super::Lifecycle, Error> {
+    /// The lifecycle, with the stages of `base` where it lists none. Only the first built-in
+    /// lifecycle has no base.
+    pub(super) fn with_defaults_of(
+        &self,
+        base: Option<&super::Lifecycle>,
+    ) -> Result<super::Lifecycle, Error> {
         let mut lifecycle = base.cloned().unwrap_or(super::Lifecycle::IDLE);
         let mut seen = BTreeSet::new();
         for stage in &self.stages {
             if !seen.insert(stage.name()) {
-                return Err(Error::Twice { name: self.name.clone(), stage: stage.name() });
+                return Err(Error::DuplicateStage { name: self.name.clone(), stage: stage.name() });
             }
             stage.apply(&mut lifecycle);
         }
@@ -135,37 +139,37 @@ impl Lifecycle {
     }
 }
 
-fn span(delay: Duration, jitter: Duration) -> Span {
-    Span { delay_ms: delay.0, jitter_ms: jitter.0 }
+fn span(delay: Duration, jitter: Duration) -> JitteredDelay {
+    JitteredDelay { delay_ms: delay.0, jitter_ms: jitter.0 }
 }
 
 impl Stage {
     fn apply(&self, lifecycle: &mut super::Lifecycle) {
         match self {
-            Stage::Admit { outcome, reason, message } => {
+            Self::Admit { outcome, reason, message } => {
                 lifecycle.admit = admit(*outcome, reason.clone(), message.clone());
             }
-            Stage::Pull { delay, jitter, outcome, message, times } => {
+            Self::Pull { delay, jitter, outcome, message, times } => {
                 let failure = match outcome {
                     PullOutcome::Pulled => None,
                     PullOutcome::Fail => Some(failure(message, *times)),
                 };
                 lifecycle.pull = Pull { time: span(*delay, *jitter), failure };
             }
-            Stage::Start { delay, jitter, outcome, message, times } => {
+            Self::Start { delay, jitter, outcome, message, times } => {
                 let failure = match outcome {
                     StartOutcome::Started => None,
                     StartOutcome::Fail => Some(failure(message, *times)),
                 };
                 lifecycle.start = Start { time: span(*delay, *jitter), failure };
             }
-            Stage::Ready { delay, jitter, outcome } => {
+            Self::Ready { delay, jitter, outcome } => {
                 lifecycle.ready = match outcome {
-                    ReadyOutcome::Ready => Ready::After(span(*delay, *jitter)),
-                    ReadyOutcome::Never => Ready::Never,
+                    ReadyOutcome::Ready => Readiness::After(span(*delay, *jitter)),
+                    ReadyOutcome::Never => Readiness::Never,
                 };
             }
-            Stage::Run { delay, jitter, outcome, exit_code, reason, times } => {
+            Self::Run { delay, jitter, outcome, exit_code, reason, times } => {
                 lifecycle.run = match outcome {
                     RunOutcome::Forever => Run::Forever,
                     RunOutcome::Exit => Run::Exit {
@@ -176,7 +180,7 @@ impl Stage {
                     },
                 };
             }
-            Stage::Stop { delay, jitter, outcome } => {
+            Self::Stop { delay, jitter, outcome } => {
                 lifecycle.stop = match outcome {
                     StopOutcome::Stops => Stop::After(span(*delay, *jitter)),
                     StopOutcome::Ignores => Stop::Ignores,
@@ -186,12 +190,12 @@ impl Stage {
     }
 }
 
-fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>) -> Admit {
+fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>) -> Admission {
     match outcome {
-        AdmitOutcome::Admit => Admit::Admit,
-        AdmitOutcome::Reject => Admit::Reject {
+        AdmitOutcome::Admit => Admission::Admit,
+        AdmitOutcome::Reject => Admission::Reject {
             reason: reason.unwrap_or_else(|| "UnexpectedAdmissionError".to_owned()),
-            message: message.unwrap_or_else(|| "the lifecycle says so".to_owned()),
+            message: message.unwrap_or_else(|| "configured in the lifecycle".to_owned()),
         },
     }
 }

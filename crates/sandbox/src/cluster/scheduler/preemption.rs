@@ -1,35 +1,35 @@
-//! Preemption (S21): which pods make room on a node for a more important one.
+//! Preemption (S21): selects the pods on a node to evict for a pod with a higher priority.
 //!
-//! For pods that are aimed at one node, as a DaemonSet's are. Which node to empty for a pod that might go to several is
-//! not decided here: such a pod waits.
+//! Only for pods that are pinned to one node, as those of a DaemonSet are. Other pods wait instead.
 
-use super::{NAME, Turn};
-use crate::cluster::event::{About, Says};
-use crate::cluster::world::World;
+use super::{NAME, QueueKey};
+use crate::cluster::component_context::ComponentContext;
+use crate::cluster::event::{EventSubject, EventText};
 use crate::condition;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
 
-/// The least important pods of a node without which the pod fits; `None` if it does not fit without them all.
-pub fn victims(
+/// The pods with the lowest priority whose eviction makes room for the pod; `None` if even the
+/// eviction of all of them does not.
+pub(super) fn victims(
     room: &Room,
     needs: &PodNeeds,
-    turn: &Turn,
-    bound: Vec<(&Turn, &Usage)>,
-) -> Option<Vec<Turn>> {
+    queue_key: &QueueKey,
+    bound: Vec<(&QueueKey, &Usage)>,
+) -> Option<Vec<QueueKey>> {
     if !room.misfits(needs).iter().all(Misfit::could_be_resolved) {
         return None;
     }
     let mut room = room.clone();
-    let mut lesser: Vec<(&Turn, &Usage)> =
-        bound.into_iter().filter(|(other, _)| other.priority > turn.priority).collect();
-    lesser.iter().for_each(|(_, usage)| room.remove(usage));
+    let mut lower: Vec<(&QueueKey, &Usage)> =
+        bound.into_iter().filter(|(other, _)| other.priority > queue_key.priority).collect();
+    lower.iter().for_each(|(_, usage)| room.remove(usage));
     if !room.misfits(needs).is_empty() {
         return None;
     }
-    // The most important may stay if there is room left, of equals the oldest.
-    lesser.sort_by_key(|(turn, _)| *turn);
+    // Keep as many as fit, by priority and then by age.
+    lower.sort_by_key(|(queue_key, _)| *queue_key);
     let mut victims = Vec::new();
-    for (other, usage) in lesser {
+    for (other, usage) in lower {
         room.add(usage);
         if !room.misfits(needs).is_empty() {
             room.remove(usage);
@@ -39,22 +39,32 @@ pub fn victims(
     Some(victims)
 }
 
-/// Deletes a pod so that another one finds room. Returns whether it had not been deleted already.
-pub fn evict(world: &mut World<'_>, victim: &Turn, by: &str, node: &str) -> bool {
-    let Some(pod) = world.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
+/// Evicts a pod. Returns false if the pod is gone or terminating already.
+pub(super) fn evict(
+    context: &mut ComponentContext<'_>,
+    victim: &QueueKey,
+    by: &str,
+    node: &str,
+) -> bool {
+    let Some(pod) = context.pod(&victim.key).filter(|pod| pod.uid() == &*victim.uid) else {
         return false;
     };
     if pod.is_terminating() {
         return false;
     }
     let message = format!("{NAME}: preempting to accommodate a higher priority pod");
-    let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, world.now);
+    let status = condition::disrupted(&pod, "PreemptionByScheduler", &message, context.now);
     let message = format!("Preempted by pod {by} on node {node}");
-    let says =
-        Says { component: NAME, host: "", warns: false, reason: "Preempted", message: &message };
-    world.record(About::pod(&pod), says);
-    if let Some(pod) = world.set_pod_status(&pod, status) {
-        world.delete_pod(&pod);
+    let text = EventText {
+        component: NAME,
+        host: "",
+        is_warning: false,
+        reason: "Preempted",
+        message: &message,
+    };
+    context.record(EventSubject::pod(&pod), text);
+    if let Some(pod) = context.set_pod_status(&pod, status) {
+        context.delete_pod(&pod);
     }
     true
 }

@@ -1,4 +1,4 @@
-//! Transcripts of pods' lives.
+//! Transcripts of pods' lifecycles.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ fn check(pod: Value, ms: i64, expected: &Expect) -> Sim {
     sim
 }
 
-/// S22: the default lifecycle is up at once.
+/// S22: with the default lifecycle a pod is ready at once.
 #[test]
 fn by_default_a_pod_is_ready_at_once() {
     let sim = check(
@@ -33,9 +33,9 @@ fn by_default_a_pod_is_ready_at_once() {
         Normal Started: Container started"#]].assert_eq(&sim.events("p").join("\n"));
 }
 
-/// S22: what a kubelet reports, field by field.
+/// S22: every field of the status that a kubelet reports.
 #[test]
-fn a_running_pod_is_reported_as_kubelets_do() {
+fn a_running_pods_status_matches_a_real_kubelets() {
     let mut sim = Sim::new(1);
     sim.create_pod(pod("p"));
     sim.run_for(1_000);
@@ -68,9 +68,9 @@ fn a_running_pod_is_reported_as_kubelets_do() {
     "#]].assert_eq(&lines);
 }
 
-/// S22: a pod may never get ready.
+/// S22: a pod can stay not ready forever.
 #[test]
-fn a_pod_may_never_get_ready() {
+fn a_pod_may_never_become_ready() {
     check(
         pod_that("never-ready"),
         600_000,
@@ -81,9 +81,9 @@ fn a_pod_may_never_get_ready() {
     );
 }
 
-/// S22: ready after a time that the annotation says.
+/// S22: a pod becomes ready after the time in the annotation.
 #[test]
-fn a_pod_gets_ready_when_its_annotation_says() {
+fn a_pod_becomes_ready_as_its_annotation_specifies() {
     check(
         pod_that("[{stage: ready, delay: 12s}]"),
         60_000,
@@ -95,7 +95,7 @@ fn a_pod_gets_ready_when_its_annotation_says() {
     );
 }
 
-/// S22: a crash loop backs off, 10 s and doubling.
+/// S22: a crash loop backs off for 10 s, doubling.
 #[test]
 fn a_crash_loop_backs_off() {
     let sim = check(
@@ -150,9 +150,9 @@ fn an_image_that_can_not_be_pulled() {
         Warning Failed: Error: ImagePullBackOff"#]].assert_eq(&sim.events("p").join("\n"));
 }
 
-/// S22: a pod that the kubelet turns away.
+/// S22: a pod that the kubelet rejects.
 #[test]
-fn a_pod_that_the_kubelet_turns_away() {
+fn a_pod_rejected_by_the_kubelet() {
     let sim = check(
         pod_that("admission-failure"),
         60_000,
@@ -165,9 +165,9 @@ fn a_pod_that_the_kubelet_turns_away() {
         Warning OutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 4000, capacity: 4000"#]].assert_eq(&sim.events("p").join("\n"));
 }
 
-/// S22: a container that completes runs again, unless the restart policy says otherwise.
+/// S22: a container that completes is restarted, unless the restart policy prevents it.
 #[test]
-fn a_container_that_completes_runs_again_if_the_policy_says_so() {
+fn a_completed_container_restarts_if_the_policy_requires_it() {
     check(
         pod_that("completes"),
         30_000,
@@ -196,9 +196,9 @@ fn a_container_that_completes_runs_again_if_the_policy_says_so() {
     }
 }
 
-/// S22: init containers go one after the other, sidecars stay.
+/// S22: init containers run one after the other, sidecars keep running.
 #[test]
-fn init_containers_go_one_after_the_other() {
+fn init_containers_run_in_sequence() {
     let mut pod = pod("p");
     pod["spec"]["initContainers"] = json!([
         {"name": "first", "image": "a"},
@@ -220,9 +220,9 @@ fn init_containers_go_one_after_the_other() {
     );
 }
 
-/// S22: a well-behaved pod stops soon, one that ignores SIGTERM takes its grace period.
+/// S22: a pod stops soon, or uses its whole grace period if it ignores SIGTERM.
 #[test]
-fn termination_takes_the_time_it_is_told() {
+fn termination_lasts_as_long_as_the_lifecycle_specifies() {
     for (lifecycle, expected) in [
         (
             "default",
@@ -267,7 +267,7 @@ fn termination_takes_the_time_it_is_told() {
     }
 }
 
-/// S22: a pod that is bound past the scheduler to a node that is full fails there.
+/// S22: a pod that is bound to a full node without the scheduler fails there.
 #[test]
 fn a_pod_that_does_not_fit_its_node_fails() {
     let bound = |edit: fn(&mut Value)| {
@@ -286,16 +286,16 @@ fn a_pod_that_does_not_fit_its_node_fails() {
         ),
         (
             bound(|pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"})),
-            "NodeAffinity: Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's \
-             node affinity/selector",
+            "NodeAffinity: Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match \
+             Pod's node affinity/selector",
         ),
         (
             bound(|pod| {
                 let ports = json!([{"containerPort": 80, "hostPort": 80}]);
                 pod["spec"]["containers"][0]["ports"] = ports;
             }),
-            "NodePorts: Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for \
-             the requested pod ports",
+            "NodePorts: Pod was rejected: Predicate NodePorts failed: node(s) didn't have free \
+             ports for the requested pod ports",
         ),
     ] {
         let mut sim = Sim::new(1);
@@ -315,9 +315,9 @@ fn a_pod_that_does_not_fit_its_node_fails() {
     }
 }
 
-/// S22: another annotation changes the life of a pod that runs.
+/// S22: another annotation changes the lifecycle of a running pod.
 #[test]
-fn another_annotation_changes_a_life() {
+fn a_changed_annotation_changes_the_lifecycle() {
     let mut sim = Sim::new(1);
     sim.create_pod(pod("p"));
     sim.run_for(1_000);
@@ -332,9 +332,9 @@ fn another_annotation_changes_a_life() {
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
 
-/// S22: a pod whose image is changed in place runs the new one.
+/// S22: a pod whose image is changed in place runs the new image.
 #[test]
-fn another_image_restarts_the_container() {
+fn a_changed_image_restarts_the_container() {
     let mut sim = Sim::new(1);
     sim.create_pod(pod("p"));
     sim.run_for(1_000);

@@ -1,4 +1,4 @@
-//! Nodes that come, go, fail and return.
+//! Nodes that are added, deleted, fail and recover.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn tolerating(name: &str, tolerations: Value) -> Value {
     pod
 }
 
-/// S23: a node that is told to be down is found out by its lease, and recovers.
+/// S23: a node that is marked as down is detected by its lease, and recovers.
 #[test]
 fn a_node_goes_down_and_comes_back() {
     let mut sim = Sim::new(2);
@@ -64,9 +64,9 @@ fn a_node_goes_down_and_comes_back() {
     assert_eq!(ready(&sim, "node-0001"), "True");
 }
 
-/// S23, S25: a kubelet is not late because the machine is: no node is lost while the actors are minutes behind.
+/// S23, S25: no node becomes not ready while the components are minutes behind.
 #[test]
-fn no_node_is_lost_when_the_actors_are_behind() {
+fn no_node_is_marked_lost_when_the_components_are_late() {
     let mut sim = Sim::new(200);
     sim.create_pod(pinned("p", "node-0001"));
     for _ in 0..200 {
@@ -79,9 +79,10 @@ fn no_node_is_lost_when_the_actors_are_behind() {
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
 
-/// S23: a kubelet that is alive and taken for silent says within a heartbeat how its node and its pods are.
+/// S23: a live kubelet whose node has Unknown conditions reports its node and its pods with the
+/// next heartbeat.
 #[test]
-fn a_node_that_was_wrongly_lost_recovers() {
+fn a_node_wrongly_marked_lost_recovers() {
     let mut sim = Sim::new(1);
     sim.create_pod(pinned("p", "node-0001"));
     sim.run_for(1_000);
@@ -90,7 +91,7 @@ fn a_node_that_was_wrongly_lost_recovers() {
         condition["status"] = json!("Unknown");
     }
     let options = sim.at();
-    sim.cluster.store_mut().update_status(&NODE, "", "node-0001", node, &options).unwrap();
+    sim.cluster.registry_mut().update_status(&NODE, "", "node-0001", node, &options).unwrap();
     sim.cluster.settle(sim.now);
     assert_eq!(sim.line("p"), "Running c[running ready]");
     assert_eq!(taints(&sim, "node-0001").len(), 2);
@@ -100,7 +101,7 @@ fn a_node_that_was_wrongly_lost_recovers() {
     assert_eq!(sim.line("p"), "Running c[running ready] Ready");
 }
 
-/// S22, S23: a dead node's kubelet does nothing: pods neither start nor stop there until it is back.
+/// S22, S23: the kubelet of a down node does nothing: pods neither start nor stop until it is back.
 #[test]
 fn pods_of_a_dead_node_neither_start_nor_stop() {
     let mut sim = Sim::new(1);
@@ -120,7 +121,8 @@ fn pods_of_a_dead_node_neither_start_nor_stop() {
     assert_eq!(sim.line("old"), "gone");
 }
 
-/// S23: heartbeats are leases, renewed every ten seconds, each node at its own moment.
+/// S23: heartbeats are leases that are renewed every ten seconds, at a different moment for each
+/// node.
 #[test]
 fn heartbeats_are_leases() {
     let mut sim = Sim::new(5);
@@ -130,7 +132,7 @@ fn heartbeats_are_leases() {
             let name = format!("node-000{n}");
             let lease = sim.cluster.store().find(&LEASE, "kube-node-lease", &name).unwrap();
             assert_eq!(lease.text(&["spec", "holderIdentity"]), name);
-            let renewed = super::super::node_lifecycle::renewed_at(lease.value()).unwrap();
+            let renewed = crate::clock::parse(lease.text(&["spec", "renewTime"])).unwrap();
             assert!(sim.now.0 - renewed.0 <= 10_000, "{name}");
             lease.text(&["spec", "renewTime"]).to_owned()
         })
@@ -138,9 +140,9 @@ fn heartbeats_are_leases() {
     assert_eq!(times.len(), 5);
 }
 
-/// S23: every five minutes a kubelet reports its node's conditions, changed or not.
+/// S23: a kubelet reports its node's conditions every five minutes, changed or not.
 #[test]
-fn conditions_are_reported_now_and_then() {
+fn conditions_are_reported_periodically() {
     let mut sim = Sim::new(1);
     let heartbeat = |sim: &Sim| {
         let node = sim.node("node-0001");
@@ -172,7 +174,7 @@ fn cordon_adds_a_taint() {
     assert_eq!(taints(&sim, "node-0001"), ["k:NoSchedule"]);
 }
 
-/// S23: a NoExecute taint evicts pods at once, or after as long as they tolerate it.
+/// S23: a NoExecute taint evicts pods at once, or after the time that they tolerate it.
 #[test]
 fn a_no_execute_taint_evicts() {
     let mut sim = Sim::new(1);
@@ -194,9 +196,9 @@ fn a_no_execute_taint_evicts() {
     assert!(sim.events("some").iter().any(|e| e.contains("Marking for deletion Pod default/some")));
 }
 
-/// S23: a taint that goes in time spares the pod.
+/// S23: a taint that is removed in time evicts no pod.
 #[test]
-fn a_taint_that_goes_in_time_spares_the_pod() {
+fn a_taint_removed_in_time_does_not_evict_the_pod() {
     let mut sim = Sim::new(1);
     sim.create_pod(tolerating(
         "p",
@@ -209,7 +211,7 @@ fn a_taint_that_goes_in_time_spares_the_pod() {
     assert!(sim.pod("p").is_some());
 }
 
-/// S23: pods of a node that is gone are collected; a node that returns in time keeps them.
+/// S23: the pods of a deleted node are removed; a node that is created again in time keeps them.
 #[test]
 fn pods_of_deleted_nodes_are_collected() {
     let mut sim = Sim::new(2);
@@ -227,7 +229,7 @@ fn pods_of_deleted_nodes_are_collected() {
     assert_eq!(sim.line("q"), "Running c[running ready, 1 restarts] Ready");
 }
 
-/// S20, S22, S23: a bare node that someone creates gets a kubelet, which completes it.
+/// S20, S22, S23: a minimal node that a client creates gets a kubelet, which completes it.
 #[test]
 fn a_bare_node_gets_a_kubelet() {
     let mut sim = Sim::new(0);
@@ -244,42 +246,42 @@ fn a_bare_node_gets_a_kubelet() {
     assert_eq!(ready(&sim, "mine"), "True");
 }
 
-/// S7, S21, S22: actors that missed changes start over from a list.
+/// S7, S21, S22: components that missed changes start again from a list.
 #[test]
-fn missed_changes_are_made_up_for() {
+fn components_recover_from_missed_changes() {
     let mut sim = Sim::new(2);
     sim.create_pod(pinned("gone", "node-0001"));
     sim.run_for(1_000);
     let options = sim.at();
-    let store = sim.cluster.store_mut();
+    let registry = sim.cluster.registry_mut();
     let delete = crate::store::DeleteOptions::now();
-    store.delete(&POD, "default", "gone", &delete, &options).unwrap();
-    store.create(&POD, "default", pinned("new", "node-0002"), &options).unwrap();
-    store.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
-    let current = store.resource_version();
-    store.compact(current);
+    registry.delete(&POD, "default", "gone", &delete, &options).unwrap();
+    registry.create(&POD, "default", pinned("new", "node-0002"), &options).unwrap();
+    registry.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    let current = registry.store().resource_version();
+    registry.store_mut().compact(current);
     sim.run_for(1_000);
     assert_eq!(sim.line("new"), "Running c[running ready] Ready");
     let store = sim.cluster.store();
     assert_eq!((store.count(&NODE), store.count(&POD)), (1, 1));
 }
 
-/// S7, S22: a node that was replaced unseen starts its pods again, and counts what they use once.
+/// S7, S22: a node that was replaced unobserved starts its pods again and counts their usage once.
 #[test]
-fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
+fn a_node_replaced_between_steps_restarts_its_pods() {
     let mut sim = Sim::new(1);
     let mut large = pinned("p", "node-0001");
     large["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "3"}});
     sim.create_pod(large.clone());
     sim.run_for(1_000);
     let options = sim.at();
-    let store = sim.cluster.store_mut();
+    let registry = sim.cluster.registry_mut();
     let delete = crate::store::DeleteOptions::now();
-    store.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    registry.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
     let again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0001"}});
-    store.create(&crate::kind::NODE, "", again, &options).unwrap();
-    let current = store.resource_version();
-    store.compact(current);
+    registry.create(&crate::kind::NODE, "", again, &options).unwrap();
+    let current = registry.store().resource_version();
+    registry.store_mut().compact(current);
     sim.run_for(1_000);
     assert_eq!(sim.line("p"), "Running c[running ready, 1 restarts] Ready");
     large["metadata"]["name"] = json!("q");
@@ -288,7 +290,7 @@ fn a_node_that_was_replaced_unseen_starts_its_pods_again() {
     assert_eq!(sim.line("q"), "Failed (OutOfcpu)");
 }
 
-/// S24: the same seed gives the same history, another one another.
+/// S24: the same seed gives the same history, another seed another one.
 #[test]
 fn the_same_seed_gives_the_same_history() {
     let history = |seed| {
@@ -311,7 +313,7 @@ fn the_same_seed_gives_the_same_history() {
     assert_ne!(history(1), history(2));
 }
 
-/// S25: events that nobody has written for an hour are dropped, and no others.
+/// S25: events that were not written for an hour are deleted, and no others.
 #[test]
 fn old_events_are_dropped() {
     let mut sim = Sim::new(1);

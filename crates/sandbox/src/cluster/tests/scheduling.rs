@@ -1,4 +1,4 @@
-//! What the scheduler binds where, and what it says if it can't.
+//! The decisions and messages of the scheduler.
 
 use serde_json::{Value, json};
 
@@ -24,9 +24,9 @@ fn with(mut pod: Value, edit: impl FnOnce(&mut Value)) -> Value {
     pod
 }
 
-/// S21: pods that are aimed at a node go there, others where the fewest are.
+/// S21: pinned pods are bound to their node, others to the node with the fewest pods.
 #[test]
-fn pods_go_where_they_are_aimed_and_fit() {
+fn pods_are_bound_to_matching_nodes_with_capacity() {
     let mut sim = Sim::new(3);
     sim.create_pod(pinned("a", "node-0002"));
     sim.create_pod(pod("b"));
@@ -61,8 +61,8 @@ fn with_host_port(pod: Value, ip: &str) -> Value {
     })
 }
 
-/// What to create, the first part of what is said, and the second. Of three nodes the first is tainted, the second
-/// half full.
+/// A pod, and the first and second part of the expected message. Of three nodes the first is
+/// tainted and the second half full.
 fn impossible_pods() -> Vec<(Value, &'static str, &'static str)> {
     vec![
         (
@@ -77,7 +77,8 @@ fn impossible_pods() -> Vec<(Value, &'static str, &'static str)> {
         ),
         (
             with(pod("p"), |pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"})),
-            "1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector",
+            "1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node \
+             affinity/selector",
             NO_HELP,
         ),
         (
@@ -100,9 +101,9 @@ fn impossible_pods() -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-/// S21: a pod that fits nowhere says why, in upstream's words.
+/// S21: an unschedulable pod reports the reasons in upstream's words.
 #[test]
-fn a_pod_that_fits_nowhere_says_why() {
+fn an_unschedulable_pod_reports_the_reasons() {
     for (pod, reasons, preemption) in impossible_pods() {
         let mut sim = Sim::new(3);
         sim.taint("node-0001", json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]));
@@ -115,9 +116,9 @@ fn a_pod_that_fits_nowhere_says_why() {
     }
 }
 
-/// S21: no node at all has words of its own.
+/// /// S21: a cluster without nodes has a distinct message.
 #[test]
-fn an_empty_cluster_says_so() {
+fn an_empty_cluster_has_a_distinct_message() {
     let mut sim = Sim::new(0);
     sim.create_pod(pod("p"));
     assert_eq!(unschedulable(&sim, "p"), "no nodes available to schedule pods");
@@ -125,9 +126,9 @@ fn an_empty_cluster_says_so() {
     assert_eq!(node_of(&sim, "p").as_deref(), Some("n"));
 }
 
-/// S21: a pod is tried again when its node changes, or another pod leaves it.
+/// S21: an unschedulable pod is retried when its node changes or another pod leaves it.
 #[test]
-fn a_waiting_pod_is_tried_again_when_something_changes() {
+fn a_pending_pod_is_retried_when_the_cluster_changes() {
     let mut sim = Sim::new(1);
     sim.taint("node-0001", json!([{"key": "k", "effect": "NoSchedule"}]));
     sim.create_pod(pinned("p", "node-0001"));
@@ -148,9 +149,9 @@ fn a_waiting_pod_is_tried_again_when_something_changes() {
     assert_eq!(node_of(&sim, "second").as_deref(), Some("node-0001"));
 }
 
-/// S21: of pods that compete for a node the most important is bound, then the oldest.
+/// S21: of several pods for one node, the one with the highest priority is bound, then the oldest.
 #[test]
-fn the_most_important_pod_goes_first() {
+fn the_pod_with_the_highest_priority_is_scheduled_first() {
     let mut sim = Sim::new(0);
     let large = |name, class: Option<&str>| {
         with(pod(name), |pod| {
@@ -168,7 +169,7 @@ fn the_most_important_pod_goes_first() {
     assert_eq!(nodes, [None, Some("n".to_owned()), None]);
 }
 
-/// S21: cordoned nodes take no new pod, but one that tolerates it.
+/// S21: a cordoned node gets only pods that tolerate its taint.
 #[test]
 fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
     let mut sim = Sim::new(1);
@@ -177,7 +178,11 @@ fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
     assert!(unschedulable(&sim, "a").contains("1 node(s) were unschedulable"));
     sim.create_pod(with(pinned("b", "node-0001"), |pod| {
         pod["spec"]["tolerations"] = json!([
-            {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+            {
+                "key": "node.kubernetes.io/unschedulable",
+                "operator": "Exists",
+                "effect": "NoSchedule",
+            },
         ]);
     }));
     assert_eq!(node_of(&sim, "b").as_deref(), Some("node-0001"));
@@ -185,9 +190,9 @@ fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
     assert_eq!(node_of(&sim, "a").as_deref(), Some("node-0001"));
 }
 
-/// S21: pods with gates, or of another scheduler, are left alone.
+/// S21: pods with scheduling gates or another scheduler are ignored.
 #[test]
-fn gated_and_foreign_pods_are_left_alone() {
+fn gated_and_foreign_pods_are_ignored() {
     let mut sim = Sim::new(1);
     sim.create_pod(with(pod("gated"), |pod| {
         pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
@@ -199,9 +204,9 @@ fn gated_and_foreign_pods_are_left_alone() {
     assert_eq!(node_of(&sim, "gated").as_deref(), Some("node-0001"));
 }
 
-/// S21: a pod that is aimed at a full node makes less important pods go, as few as possible.
+/// S21: a pod that is pinned to a full node preempts as few pods with a lower priority as possible.
 #[test]
-fn an_important_pod_preempts_lesser_ones_on_its_node() {
+fn a_pod_preempts_pods_of_lower_priority_on_its_node() {
     let mut sim = Sim::new(1);
     sim.create_pod(asking(pinned("large", "node-0001"), "cpu", "2"));
     sim.create_pod(asking(pinned("small", "node-0001"), "cpu", "1"));
@@ -222,9 +227,9 @@ fn an_important_pod_preempts_lesser_ones_on_its_node() {
     assert_eq!(there, [true, false, true, true]);
 }
 
-/// S21: a pod that waits for a node it does not tolerate is tried again when it does.
+/// S21: a pod that does not tolerate its node is retried when it does.
 #[test]
-fn a_waiting_pod_is_tried_again_when_it_changes() {
+fn a_pending_pod_is_retried_when_it_changes() {
     let mut sim = Sim::new(1);
     sim.taint("node-0001", json!([{"key": "k", "effect": "NoSchedule"}]));
     sim.create_pod(pinned("p", "node-0001"));

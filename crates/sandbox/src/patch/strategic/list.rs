@@ -1,26 +1,26 @@
-//! Lists in a strategic merge patch: matched by key, and put in an order that keeps the patch's, then the server's.
+//! Lists in a strategic merge patch: merging by key, and the order of the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Fields, LIST_TYPE, MAP_TYPE, PATCH, Refusal};
-use super::{bad_type, merge_object, plain, unknown_patch_type, without_directives};
+use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
+use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
 use crate::patch::go_text;
 use crate::patch::schema::Field;
 
-/// What tells an element from others: the value of its merge key, or the scalar itself.
+/// Identifies an element: the value of its merge key, or the scalar itself.
 type Identity = String;
 
-/// Where each element stands in a list; of twins, the first.
+/// The position of each element in a list; of duplicates, the first.
 type Positions = BTreeMap<Identity, usize>;
 
-/// Merges a list of the patch into the list that is there.
+/// Merges a list of the patch into an existing list.
 pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
     field: Option<&'static Field>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let key = field.and_then(|field| field.strategy.key());
     match elements(&original, &patch)? {
         Elements::None => Ok(original),
@@ -29,12 +29,13 @@ pub(super) fn merge(
     }
 }
 
-/// Takes the elements of `deleted` out of a list of scalars. Upstream merges a list of objects instead.
+/// Removes the elements of `deleted` from a list of scalars. For lists of objects, upstream merges
+/// them instead.
 pub(super) fn delete(
     original: Vec<Value>,
     deleted: Vec<Value>,
     field: Option<&'static Field>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     match elements(&original, &deleted)? {
         Elements::None => Ok(original),
         Elements::Scalars => {
@@ -45,15 +46,15 @@ pub(super) fn delete(
     }
 }
 
-/// Merges a list whose elements a `$setElementOrder` orders. What it does not name keeps its place among the others as
-/// well as it can.
+/// Merges a list with the order of a `$setElementOrder`. Elements that the order does not list keep
+/// their positions relative to the others as far as possible.
 pub(super) fn merge_in_order(
     original: &mut Fields,
     patch: &mut Fields,
     list: &str,
     order: &[Value],
     field: Option<&'static Field>,
-) -> Result<(), Refusal> {
+) -> Result<(), MergeError> {
     let key = field.and_then(|field| field.strategy.key());
     let live = take_list(original, list)?.filter(|live| !live.is_empty());
     let changes = take_list(patch, list)?.filter(|changes| !changes.is_empty());
@@ -65,10 +66,10 @@ pub(super) fn merge_in_order(
         (None, None) => return Ok(()),
         (Some(live), None) => live,
         (None, Some(changes)) => {
-            changes.into_iter().filter_map(without_directives).map(plain).collect()
+            changes.into_iter().filter_map(without_directives).map(stored_value).collect()
         }
         (Some(live), Some(changes)) if merges => merge(live, changes, field)?,
-        (Some(_), Some(changes)) => changes.into_iter().map(plain).collect(),
+        (Some(_), Some(changes)) => changes.into_iter().map(stored_value).collect(),
     };
     let merged = in_order(merged, &positions(order, key)?, &live_positions, key)?;
     original.insert(list.to_string(), Value::Array(merged));
@@ -79,12 +80,12 @@ fn merge_scalars(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: Option<&str>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let live = positions(&original, key)?;
-    let asked = positions(&patch, key)?;
+    let patch_positions = positions(&patch, key)?;
     let mut seen = BTreeSet::new();
     let merged = original.into_iter().chain(patch).filter(|item| seen.insert(text(item))).collect();
-    in_order(merged, &asked, &live, key)
+    in_order(merged, &patch_positions, &live, key)
 }
 
 fn merge_objects(
@@ -92,34 +93,34 @@ fn merge_objects(
     patch: Vec<Value>,
     key: Option<&str>,
     field: Option<&'static Field>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let key = key.ok_or_else(|| {
-        Refusal::Plain("cannot merge lists without merge key for struct".to_string())
+        MergeError::Internal("cannot merge lists without merge key for struct".to_string())
     })?;
-    let (mut merged, patch) = obey_element_directives(original, patch, key)?;
+    let (mut merged, patch) = apply_element_directives(original, patch, key)?;
     let live = positions(&merged, Some(key))?;
-    let asked = positions(&patch, Some(key))?;
+    let patch_positions = positions(&patch, Some(key))?;
     let mut places = live.clone();
     for item in patch {
         let next = merged.len();
-        let place = *places.entry(identity(&item, Some(key))?).or_insert(next);
-        if place == next {
-            merged.push(plain(item));
-        } else if let (Value::Object(old), Value::Object(new)) = (merged[place].take(), item) {
+        let position = *places.entry(identity(&item, Some(key))?).or_insert(next);
+        if position == next {
+            merged.push(stored_value(item));
+        } else if let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item) {
             let schema = field.and_then(|field| field.of);
-            merged[place] = Value::Object(merge_object(old, new, schema)?);
+            merged[position] = Value::Object(merge_object(old, new, schema)?);
         }
     }
-    in_order(merged, &asked, &live, Some(key))
+    in_order(merged, &patch_positions, &live, Some(key))
 }
 
-/// Elements with `$patch`: `delete` takes out those of the same key, `replace` (on any element) the whole list. Returns
-/// what is left of the list, and of the patch.
-fn obey_element_directives(
+/// Applies elements with `$patch`: `delete` removes the elements with the same key, `replace` (in
+/// any element) the whole list. Returns the rest of the list and of the patch.
+fn apply_element_directives(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: &str,
-) -> Result<(Vec<Value>, Vec<Value>), Refusal> {
+) -> Result<(Vec<Value>, Vec<Value>), MergeError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = BTreeSet::new();
     let mut replace = false;
@@ -135,13 +136,13 @@ fn obey_element_directives(
             Some("replace") => replace = true,
             Some("merge") => {
                 let message = "merging lists cannot yet be specified in the patch";
-                return Err(Refusal::Plain(message.to_string()));
+                return Err(MergeError::Internal(message.to_string()));
             }
             _ => return Err(unknown_patch_type(item.as_object().cloned().unwrap_or_default())),
         }
     }
     if replace {
-        return Ok((rest.into_iter().map(plain).collect(), Vec::new()));
+        return Ok((rest.into_iter().map(stored_value).collect(), Vec::new()));
     }
     let mut left = Vec::with_capacity(original.len());
     for item in original {
@@ -152,17 +153,17 @@ fn obey_element_directives(
     Ok((left, rest))
 }
 
-/// Checks that the patch's elements stand in the order that is asked for, and are all named there.
-fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Refusal> {
+/// Checks that the order lists all elements of the patch, and that they occur in that order.
+fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), MergeError> {
     if order.is_empty() {
         return Ok(());
     }
-    let mut asked = order.iter();
+    let mut patch_positions = order.iter();
     for item in changes.iter().filter(|item| item.get(PATCH).is_none()) {
         let wanted = identity(item, key)?;
         loop {
-            let Some(next) = asked.next() else {
-                return Err(Refusal::Plain(format!(
+            let Some(next) = patch_positions.next() else {
+                return Err(MergeError::Internal(format!(
                     "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
                     go_text::list(changes),
                     go_text::list(order)
@@ -176,31 +177,33 @@ fn follows_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Resul
     Ok(())
 }
 
-/// The elements that are asked for in the order asked, the server's own in the server's, the two interleaved so that a
-/// server's element stands before the first one that it stood before.
+/// Sorts the merged elements: those in the patch in its order, the others in the order of the
+/// existing list, each before the first element that it preceded.
 fn in_order(
     merged: Vec<Value>,
-    asked: &Positions,
+    patch_positions: &Positions,
     live: &Positions,
     key: Option<&str>,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>, MergeError> {
     let mut patched = Vec::new();
     let mut server_only = Vec::new();
     for item in merged {
         let identity = identity(&item, key)?;
-        let lived = live.get(&identity).copied();
-        match asked.get(&identity) {
-            Some(&place) => patched.push((place, lived, item)),
-            None => server_only.push((lived.unwrap_or(usize::MAX), lived, item)),
+        let live_position = live.get(&identity).copied();
+        match patch_positions.get(&identity) {
+            Some(&position) => patched.push((position, live_position, item)),
+            None => server_only.push((live_position.unwrap_or(usize::MAX), live_position, item)),
         }
     }
-    patched.sort_by_key(|(place, ..)| *place);
-    server_only.sort_by_key(|(place, ..)| *place);
+    patched.sort_by_key(|(position, ..)| *position);
+    server_only.sort_by_key(|(position, ..)| *position);
     let mut ordered = Vec::with_capacity(patched.len() + server_only.len());
     let mut server_only = server_only.into_iter().peekable();
-    for (_, lived, item) in patched {
-        let stood_before = |other: &(usize, Option<usize>, Value)| matches!((other.1, lived), (Some(other), Some(this)) if other < this);
-        while let Some((.., before)) = server_only.next_if(stood_before) {
+    for (_, live_position, item) in patched {
+        let precedes = |other: &(usize, Option<usize>, Value)| {
+            other.1.zip(live_position).is_some_and(|(other, this)| other < this)
+        };
+        while let Some((.., before)) = server_only.next_if(precedes) {
             ordered.push(before);
         }
         ordered.push(item);
@@ -215,18 +218,18 @@ enum Elements {
     Objects,
 }
 
-/// What the lists hold: elements of one type, or the patch is refused.
-fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, Refusal> {
+/// The type of the elements of both lists; an error if it is not the same for all.
+fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, MergeError> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {
         return Ok(Elements::None);
     };
     if first.is_array() {
-        return Err(Refusal::Unfit);
+        return Err(MergeError::Rejected);
     }
     let type_name = go_text::type_name(first);
     if items.any(|item| go_text::type_name(item) != type_name) {
-        return Err(Refusal::Plain(format!(
+        return Err(MergeError::Internal(format!(
             "list element types are not identical: [{} {}]",
             go_text::list(original),
             go_text::list(patch)
@@ -235,7 +238,7 @@ fn elements(original: &[Value], patch: &[Value]) -> Result<Elements, Refusal> {
     Ok(if first.is_object() { Elements::Objects } else { Elements::Scalars })
 }
 
-fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Refusal> {
+fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, MergeError> {
     match fields.get(list) {
         None => Ok(None),
         Some(Value::Array(_)) => match fields.remove(list) {
@@ -246,21 +249,21 @@ fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Refu
     }
 }
 
-fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, Refusal> {
+fn positions(list: &[Value], key: Option<&str>) -> Result<Positions, MergeError> {
     let mut positions = Positions::new();
-    for (place, item) in list.iter().enumerate() {
-        positions.entry(identity(item, key)?).or_insert(place);
+    for (position, item) in list.iter().enumerate() {
+        positions.entry(identity(item, key)?).or_insert(position);
     }
     Ok(positions)
 }
 
-fn identity(item: &Value, key: Option<&str>) -> Result<Identity, Refusal> {
+fn identity(item: &Value, key: Option<&str>) -> Result<Identity, MergeError> {
     let Some(key) = key else {
         return Ok(text(item));
     };
     match item {
         Value::Object(fields) => fields.get(key).map(text).ok_or_else(|| {
-            Refusal::Plain(format!(
+            MergeError::Internal(format!(
                 "map: {} does not contain declared merge key: {key}",
                 go_text::value(item)
             ))

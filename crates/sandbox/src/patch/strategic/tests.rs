@@ -1,9 +1,9 @@
-//! Strategic merge patches by cases, by a client that diffs, and by chance.
+//! Strategic merge patches: a table of cases, a client that computes patches, and random input.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
-use proptest::strategy::Strategy as Gen;
+use proptest::strategy::Strategy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ fn patched(kind: &Kind, current: &Value, patch: &Value) -> Result<Value, Refused
 
 /// S5: the cases of cases.yaml.
 #[test]
-fn patches_do_what_the_cases_say() {
+fn patches_match_the_cases() {
     let cases: Vec<Case> =
         serde_saphyr::from_str(include_str!("cases.yaml")).expect("cases in YAML");
     assert!(cases.len() >= 50);
@@ -60,30 +60,31 @@ fn patches_do_what_the_cases_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// S5, S12: a kind without Go types (one defined at run time) takes no strategic merge patch, and says what it takes.
+/// S5, S12: a kind without Go types (one defined at run time) supports no strategic merge patch,
+/// and the error lists the supported forms.
 #[test]
 fn a_kind_defined_at_run_time_refuses_strategic_merge() {
     let mut kinds = Kinds::default();
     let row = Kind { group: "example.com", kind: "Thing", plural: "things", ..*bare() };
     assert!(kinds.add(row));
     let thing = kinds.by_group_kind("example.com", "Thing").expect("just added");
-    let message = "the body of the request was in an unknown format - accepted media types include: \
-                   application/json-patch+json, application/merge-patch+json";
+    let message = "the body of the request was in an unknown format - accepted media types \
+        include: application/json-patch+json, application/merge-patch+json";
     let refused = Refused { code: 415, message: message.to_string() };
     assert_eq!(patched(thing, &json!({}), &json!({})), Err(refused));
     assert_eq!(apply(thing, PatchType::Merge, &json!({}), &json!({"a": 1})), Ok(json!({"a": 1})));
 }
 
-/// S5: `null` is a patch that changes nothing, as Go decodes it.
+/// S5: `null` is a patch that changes nothing, as in Go.
 #[test]
 fn null_changes_nothing() {
     let current = json!({"metadata": {"name": "a"}});
     assert_eq!(patched(&kind::POD, &current, &Value::Null), Ok(current));
 }
 
-/// S5: a patch with lists as long as a request may hold is done in well under a second, not in their product.
+/// S5: a patch with lists of the maximum length takes well under a second.
 #[test]
-fn long_lists_merge_in_little_time() {
+fn long_lists_merge_quickly() {
     let list = |from: usize| -> Value {
         (from..from + 50_000).map(|i| json!({"name": format!("c{i}")})).collect()
     };
@@ -98,7 +99,8 @@ fn bare() -> &'static Kind {
     &kind::CONFIG_MAP
 }
 
-/// What a client sends that turns `original` into `modified`: upstream's two-way diff, the reverse of what is tested.
+/// The patch that a client computes to turn `original` into `modified`, as upstream's two-way diff
+/// does.
 fn diff(original: &Fields, modified: &Fields, schema: Option<&'static Type>) -> Fields {
     let mut patch = Map::new();
     for (key, new) in modified {
@@ -141,7 +143,8 @@ fn diff_lists(
         patch.insert(format!("{SET_ELEMENT_ORDER}/{name}"), new.iter().cloned().collect());
         return;
     };
-    let retains = matches!(field.map(|field| field.strategy), Some(Strategy::MergeRetainKeysBy(_)));
+    let retains =
+        matches!(field.map(|field| field.strategy), Some(MergeStrategy::MergeRetainKeysBy(_)));
     let find = |list: &[Value], id: &Value| list.iter().find(|item| &item[key] == id).cloned();
     let mut changes = Vec::new();
     for item in new {
@@ -167,8 +170,8 @@ fn diff_lists(
     patch.insert(format!("{SET_ELEMENT_ORDER}/{name}"), order);
 }
 
-/// A list of objects, each key once.
-fn keyed(key: &'static str, of: impl Gen<Value = Value>) -> impl Gen<Value = Value> {
+/// A list of objects with unique keys.
+fn keyed(key: &'static str, of: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
     prop::collection::vec(("[a-e]", of), 1..5).prop_map(move |items| {
         let mut seen = BTreeSet::new();
         items
@@ -182,18 +185,18 @@ fn keyed(key: &'static str, of: impl Gen<Value = Value>) -> impl Gen<Value = Val
     })
 }
 
-fn scalars() -> impl Gen<Value = Value> {
+fn scalars() -> impl Strategy<Value = Value> {
     prop::collection::btree_set("[a-e]", 1..4)
         .prop_map(|set| set.into_iter().collect::<Vec<_>>())
         .prop_shuffle()
         .prop_map(Value::from)
 }
 
-fn labels() -> impl Gen<Value = Value> {
+fn labels() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[a-d]", "[x-z]", 1..4).prop_map(|map| json!(map))
 }
 
-fn container() -> impl Gen<Value = Value> {
+fn container() -> impl Strategy<Value = Value> {
     (
         prop::option::of(keyed("name", labels().prop_map(|labels| json!({"value": labels})))),
         prop::option::of(scalars()),
@@ -204,7 +207,7 @@ fn container() -> impl Gen<Value = Value> {
         })
 }
 
-fn volume() -> impl Gen<Value = Value> {
+fn volume() -> impl Strategy<Value = Value> {
     prop_oneof![
         labels().prop_map(|source| json!({"configMap": source})),
         labels().prop_map(|source| json!({"hostPath": source})),
@@ -212,7 +215,7 @@ fn volume() -> impl Gen<Value = Value> {
     ]
 }
 
-fn pod() -> impl Gen<Value = Value> {
+fn pod() -> impl Strategy<Value = Value> {
     (
         (
             prop::option::of(labels()),
@@ -234,11 +237,11 @@ fn pod() -> impl Gen<Value = Value> {
 }
 
 fn without_nulls(value: Value) -> Value {
-    plain(value)
+    stored_value(value)
 }
 
-/// Any JSON, with the names that lead into the schema and the directives among its keys.
-fn hostile() -> impl Gen<Value = Value> {
+/// Any JSON, with field names of the schema and directives among its keys.
+fn hostile() -> impl Strategy<Value = Value> {
     let key = prop::sample::select(vec![
         "metadata",
         "spec",
@@ -293,9 +296,10 @@ fn has_directives(value: &Value) -> bool {
     }
 }
 
-// PROPTEST_CASES raises the number of cases of each of these.
+// PROPTEST_CASES sets the number of cases of each test.
 proptest! {
-    /// S5: a client that diffs two objects gets the second one by patching the first, and again by patching the second.
+    /// S5: the patch between two objects turns the first into the second, and does not change the
+    /// second.
     #[test]
     fn the_patch_of_a_diff_yields_the_modified_object(original in pod(), modified in pod()) {
         let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
@@ -308,10 +312,10 @@ proptest! {
         prop_assert_eq!(twice.as_ref(), Ok(&modified), "patch {}", &patch);
     }
 
-    /// S5: whatever is sent is merged or refused, never a panic, and never a directive stored.
+    /// S5: any patch is merged or refused, without a panic, and no directive is stored.
     #[test]
     fn no_patch_panics_or_leaves_a_directive(current in hostile(), patch in hostile()) {
-        let current = plain(current);
+        let current = stored_value(current);
         for kind in [&kind::POD, &kind::DAEMON_SET, &kind::NODE, &kind::CONFIG_MAP] {
             if let Ok(merged) = patched(kind, &current, &patch) {
                 prop_assert!(!has_directives(&merged), "{merged}");
@@ -321,9 +325,9 @@ proptest! {
         }
     }
 
-    /// S5: what a patch does not speak of stays as it is.
+    /// S5: fields that a patch does not mention stay unchanged.
     #[test]
-    fn fields_that_a_patch_does_not_name_are_kept(current in pod(), patch in hostile()) {
+    fn fields_absent_from_a_patch_are_kept(current in pod(), patch in hostile()) {
         let mut beside = current.clone();
         beside["kept"] = json!({"list": [{"name": "a"}], "null": 1});
         beside["metadata"]["kept"] = json!(["x"]);

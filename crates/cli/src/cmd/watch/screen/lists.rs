@@ -1,7 +1,8 @@
-//! The lists below the map: revisions, what holds it up, events, and notes.
+//! Lists on the screen: revisions, held-up nodes, events and notes.
 
 use everynode_insight::names;
-use everynode_insight::overview::{HeldUp, RevisionCount};
+use everynode_insight::overview::RevisionCount;
+use everynode_insight::rollout::HeldUpNodes;
 use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};
@@ -9,11 +10,12 @@ use super::text::{flowed, width_of};
 use crate::cmd::watch::view::{Connection, EventLine, View};
 use crate::output::{self, Tone};
 
-/// The names of a group's nodes take so many lines.
+/// The maximum number of lines with names of one group.
 const NAME_LINES_MAX: usize = 12;
 const INDENT: usize = 4;
 
-pub fn revisions(revisions: &[RevisionCount], palette: Palette) -> Vec<Line<'static>> {
+/// One line for each revision.
+pub(crate) fn revisions(revisions: &[RevisionCount], palette: Palette) -> Vec<Line<'static>> {
     let line = |revision: &RevisionCount| {
         let number = revision.number.map_or_else(|| "?".to_owned(), |number| number.to_string());
         let (tone, state) =
@@ -30,12 +32,16 @@ pub fn revisions(revisions: &[RevisionCount], palette: Palette) -> Vec<Line<'sta
     revisions.iter().map(line).collect()
 }
 
-/// Each cause with its nodes, and what to do.
-pub fn held_up(groups: &[HeldUp], width: usize, palette: Palette) -> Vec<Line<'static>> {
-    groups.iter().flat_map(|group| of_group(group, width, palette)).collect()
+/// Each group of held-up nodes: the reason, the names, and the next step.
+pub(crate) fn held_up(
+    groups: &[HeldUpNodes],
+    width: usize,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    groups.iter().flat_map(|group| group_lines(group, width, palette)).collect()
 }
 
-fn of_group(group: &HeldUp, width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn group_lines(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let tone = palette::tone(group.situation);
     let mut lines = vec![Line::from(vec![
         palette.span(tone, format!("{} ", palette::sign(group.situation))),
@@ -57,7 +63,7 @@ fn of_group(group: &HeldUp, width: usize, palette: Palette) -> Vec<Line<'static>
     let shown = flowed.iter().take(NAME_LINES_MAX);
     lines.extend(shown.map(|names| indented(Tone::Plain, &names.join(" "))));
     if is_cut {
-        lines.push(indented(Tone::Faint, "and more: everynode explain names them all"));
+        lines.push(indented(Tone::Faint, "and more: everynode explain -o wide lists all"));
     }
     if let Some(next) = &group.next {
         lines.push(indented(Tone::Faint, &format!("→ {next}")));
@@ -65,7 +71,8 @@ fn of_group(group: &HeldUp, width: usize, palette: Palette) -> Vec<Line<'static>
     lines
 }
 
-pub fn events(events: &[EventLine], palette: Palette) -> Vec<Line<'static>> {
+/// One line for each event.
+pub(crate) fn events(events: &[EventLine], palette: Palette) -> Vec<Line<'static>> {
     let line = |event: &EventLine| {
         let age = output::age(i64::try_from(event.age_seconds).unwrap_or(i64::MAX));
         let tone = if event.is_warning { Tone::Bad } else { Tone::Plain };
@@ -79,11 +86,11 @@ pub fn events(events: &[EventLine], palette: Palette) -> Vec<Line<'static>> {
     events.iter().map(line).collect()
 }
 
-/// What makes the view less than it should be.
-pub fn notes(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
+/// Notes about a lost connection, missing permissions and problems.
+pub(crate) fn notes(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let lost = match &view.connection {
         Connection::Live => None,
-        Connection::Lost { cause, .. } => Some(format!("trying again: {cause}")),
+        Connection::Lost { cause, .. } => Some(format!("retrying: {cause}")),
     };
     let notes = lost.iter().chain(&view.notes);
     let wrapped = notes.flat_map(|note| {

@@ -1,39 +1,41 @@
-//! Nodes as a map: a cell for each, by zone. Where they do not fit, a cell is several of them, and shows the worst.
+//! The map of nodes by zone: one cell for each node. If the nodes don't fit, a cell stands for
+//! several nodes and shows the worst.
 
-use everynode_insight::explain::Situation;
 use everynode_insight::overview::Zone;
+use everynode_insight::situation::Situation;
 use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};
 use crate::output::Tone;
 
-pub struct Map {
+/// A drawn map.
+pub(crate) struct Map {
     pub lines: Vec<Line<'static>>,
     pub nodes_per_cell: usize,
 }
 
-/// Fewer cells on a line say nothing.
+/// The minimum number of cells in a line.
 const CELLS_MIN: usize = 8;
-/// Longer names of zones lose their beginning.
+/// The maximum width of a zone's name. Longer names lose their beginning.
 const LABEL_MAX: usize = 20;
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 2;
-/// So many nodes may be one cell.
+/// The possible numbers of nodes per cell.
 const SCALES: [usize; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
-/// The map in the largest scale that fits.
-pub fn map(zones: &[Zone], width: usize, height: usize, palette: Palette) -> Map {
+/// The map with the fewest nodes per cell that fits.
+pub(crate) fn map(zones: &[Zone], width: usize, height: usize, palette: Palette) -> Map {
     let fitting = Grid::fitting(zones, width, height);
     match fitting {
         Some(grid) => grid.draw(zones, palette),
-        // Too many zones even for a line each.
+        // There are more zones than lines.
         None if zones.len() > 1 => map(&[all(zones)], width, height, palette),
         None => Map { lines: Vec::new(), nodes_per_cell: 1 },
     }
 }
 
-/// So many lines show a cell for each node, in one column.
-pub fn lines_wanted(zones: &[Zone], width: usize) -> usize {
+/// The number of lines of a map with one cell for each node in one column.
+pub(crate) fn lines_wanted(zones: &[Zone], width: usize) -> usize {
     Grid::new(zones, width, 1, 1)
         .map_or(0, |grid| zones.iter().map(|zone| grid.lines_of(zone)).sum())
 }
@@ -43,7 +45,7 @@ fn all(zones: &[Zone]) -> Zone {
     Zone { name: Some("all zones".to_owned()), nodes }
 }
 
-/// Columns of lines; a zone has as many lines, one after the other, as its cells need.
+/// The layout of a map: columns of lines. A zone has consecutive lines, as many as its cells need.
 #[derive(Clone, Copy)]
 struct Grid {
     nodes_per_cell: usize,
@@ -53,7 +55,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// The one with the fewest nodes to a cell, and of those the one with the fewest columns.
+    /// The layout with the fewest nodes per cell that fits, and of those the one with the fewest
+    /// columns.
     fn fitting(zones: &[Zone], width: usize, height: usize) -> Option<Self> {
         let fits = |grid: &Self| {
             let lines: usize = zones.iter().map(|zone| grid.lines_of(zone)).sum();
@@ -66,13 +69,13 @@ impl Grid {
         grid.map(|grid| grid.trimmed(zones))
     }
 
-    /// Columns no wider than their longest line.
+    /// Reduces the width of the columns to the longest line.
     fn trimmed(self, zones: &[Zone]) -> Self {
         let cells = zones.iter().map(|zone| zone.nodes.len().div_ceil(self.nodes_per_cell));
         Self { cells: self.cells.min(cells.max().unwrap_or(1)).max(1), ..self }
     }
 
-    /// None if there would be too few cells on a line.
+    /// `None` if a line would have too few cells.
     fn new(zones: &[Zone], width: usize, columns: usize, nodes_per_cell: usize) -> Option<Self> {
         let longest = zones.iter().map(|zone| label(zone).chars().count()).max().unwrap_or(0);
         let label = longest.min(LABEL_MAX);
@@ -100,7 +103,7 @@ impl Grid {
         Map { lines, nodes_per_cell: self.nodes_per_cell }
     }
 
-    /// The zone's lines, each as wide as the column.
+    /// The lines of a zone, padded to the width of the column.
     fn zone(self, zone: &Zone, palette: Palette) -> Vec<Vec<Span<'static>>> {
         let worst = |nodes: &[Situation]| nodes.iter().min().copied();
         let cells: Vec<Situation> =
@@ -120,7 +123,7 @@ impl Grid {
     }
 }
 
-/// One span for each run of cells that look the same.
+/// One span for each run of equal cells.
 fn runs(cells: &[Situation], palette: Palette) -> impl Iterator<Item = Span<'static>> {
     cells.chunk_by(|a, b| a == b).map(move |run| {
         let text = palette::sign(run[0]).repeat(run.len());
@@ -132,7 +135,7 @@ fn label(zone: &Zone) -> &str {
     zone.name.as_deref().unwrap_or("no zone")
 }
 
-/// The end is what tells zones apart.
+/// The end of the text, since the names of zones usually differ there.
 fn ending(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

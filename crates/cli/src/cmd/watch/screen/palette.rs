@@ -1,19 +1,21 @@
-//! How states look: a letter or sign for each, and a colour on top where there are colours.
+//! The sign and the colour of each state.
 
-use everynode_insight::explain::Situation;
+use everynode_insight::situation::Situation;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
 use crate::output::Tone;
 
+/// The colours of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Palette {
+pub(crate) struct Palette {
     pub color: bool,
 }
 
 impl Palette {
-    /// Text on one line: what comes from the cluster may hold anything.
-    pub fn span(self, tone: Tone, text: impl AsRef<str>) -> Span<'static> {
+    /// The text as one span. Control characters become spaces, since texts of the cluster may
+    /// contain them.
+    pub(crate) fn span(self, tone: Tone, text: impl AsRef<str>) -> Span<'static> {
         let line: String =
             text.as_ref().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Span::styled(line, self.style(tone))
@@ -32,8 +34,8 @@ impl Palette {
     }
 }
 
-/// In the order in which people should look at them. A live view knows the pods, so no node just `ShouldRun`.
-pub const SITUATIONS: [Situation; 12] = [
+/// The states in order of urgency, without `ShouldRun`: a live view always reads the pods.
+pub(crate) const SITUATIONS: [Situation; 12] = [
     Situation::Failing,
     Situation::Unschedulable,
     Situation::NodeNotReady,
@@ -48,8 +50,9 @@ pub const SITUATIONS: [Situation; 12] = [
     Situation::Excluded,
 ];
 
-/// Capitals need help, small letters are on their way, signs are at rest.
-pub const fn sign(situation: Situation) -> &'static str {
+/// The sign of a state: capitals for states that need intervention, small letters for transitions,
+/// other signs for stable states.
+pub(crate) const fn sign(situation: Situation) -> &'static str {
     match situation {
         Situation::Failing => "F",
         Situation::Unschedulable => "U",
@@ -67,7 +70,8 @@ pub const fn sign(situation: Situation) -> &'static str {
     }
 }
 
-pub const fn tone(situation: Situation) -> Tone {
+/// The colour of a state.
+pub(crate) const fn tone(situation: Situation) -> Tone {
     match situation {
         Situation::Failing | Situation::Unschedulable | Situation::NodeNotReady => Tone::Bad,
         Situation::Missing

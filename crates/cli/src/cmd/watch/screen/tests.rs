@@ -1,4 +1,4 @@
-//! Screens of all sizes, as they are to look: `UPDATE_EXPECT=1` writes them anew.
+//! Screens of several sizes, compared with files. `UPDATE_EXPECT=1` updates the files.
 
 mod picture;
 
@@ -57,7 +57,7 @@ fn a_rollout_that_crash_loops() {
 }
 
 #[test]
-fn a_rollout_that_somebody_has_to_make() {
+fn a_rollout_that_awaits_deletion() {
     check(Example::OnDelete, expect_file!["tests/on_delete.txt"]);
 }
 
@@ -94,9 +94,9 @@ fn the_list_scrolls_to_its_end_and_help_covers_it() {
     expect_file!["tests/scrolled_and_help.txt"].assert_eq(&(end + &help));
 }
 
-/// Whoever sees no colours, or has set `NO_COLOR`, misses nothing.
+/// Every state has its own sign, so that nothing depends on colours.
 #[test]
-fn what_colours_tell_is_told_by_signs_too() {
+fn states_differ_by_their_signs() {
     let signs: std::collections::BTreeSet<_> =
         palette::SITUATIONS.into_iter().map(palette::sign).collect();
     assert_eq!(signs.len(), palette::SITUATIONS.len());
@@ -117,7 +117,7 @@ fn what_colours_tell_is_told_by_signs_too() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// No size is too small or too large, and nothing is drawn that there is no room for.
+    /// Every size has a screen, and no screen exceeds its size.
     #[test]
     fn every_size_has_its_screen(
         example in proptest::sample::select(Example::ALL.to_vec()),

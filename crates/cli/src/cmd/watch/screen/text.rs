@@ -1,13 +1,14 @@
-//! Text in so many columns.
+//! Text of a limited width.
 
 use ratatui::text::Span;
 
-pub fn width_of(text: &str) -> usize {
+/// The width of a text on a terminal, in columns.
+pub(crate) fn width_of(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Without its end, where that does not fit.
-pub fn fitted(text: &str, width: usize) -> String {
+/// The text, cut with an ellipsis if it exceeds the width.
+pub(crate) fn fitted(text: &str, width: usize) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }
@@ -25,8 +26,8 @@ pub fn fitted(text: &str, width: usize) -> String {
     kept
 }
 
-/// Pieces one after the other, as many on a line as fit.
-pub fn flowed<T: Clone>(
+/// Breaks a sequence of pieces into lines.
+pub(crate) fn flowed<T: Clone>(
     pieces: impl IntoIterator<Item = T>,
     width: usize,
     gap: usize,
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_does_not_fit_loses_its_end() {
+    fn text_that_does_not_fit_is_cut() {
         for (text, width, expected) in [
             ("abc", 3, "abc"),
             ("abcd", 3, "ab…"),

@@ -1,4 +1,4 @@
-//! The screen as a picture for docs/: what `watch` draws of an example, cell by cell.
+//! The picture in docs/: the screen of an example as SVG.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ const CELL_HEIGHT: usize = 17;
 const MARGIN: usize = 12;
 
 #[test]
-fn the_picture_in_the_docs_is_what_is_drawn() {
+fn the_picture_in_the_docs_is_up_to_date() {
     let view = example::view(Example::Large);
     let buffer = drawn(&view, Position::default(), SIZE, COLOR);
     expect_file!["../../../../../../../docs/watch.svg"].assert_eq(&svg(&buffer));
@@ -27,10 +27,12 @@ fn svg(buffer: &Buffer) -> String {
     let width = columns * CELL_WIDTH + 2 * MARGIN;
     let height = rows * CELL_HEIGHT + 2 * MARGIN;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\">\n\
          <title>everynode watch</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#1b1d23\"/>\n\
-         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"13\">\n"
+         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', \
+         monospace\" font-size=\"13\">\n"
     );
     for (row, cells) in buffer.content().chunks(columns).enumerate() {
         let mut column = 0;
@@ -49,7 +51,8 @@ fn svg(buffer: &Buffer) -> String {
             let fill = fill(&run[0]);
             let _ = writeln!(
                 svg,
-                "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\" fill=\"{fill}\"{weight} xml:space=\"preserve\">{text}</text>"
+                "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\" fill=\"{fill}\"{weight} \
+                 xml:space=\"preserve\">{text}</text>"
             );
         }
     }

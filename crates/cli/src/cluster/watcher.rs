@@ -1,0 +1,203 @@
+//! A snapshot that watches keep up to date, also across lost connections.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everynode_controller::metrics::Metrics;
+use everynode_controller::outage_log::OutageLog;
+use everynode_controller::watch::{self, Change, ConnectionState, Decode, RequestFailure, Watch};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
+use everynode_k8s::convert;
+use tokio::sync::mpsc;
+
+use super::{Cluster, Error, Permission, Resource, Selection};
+
+/// The number of changes that are buffered. Watches wait while the buffer is full.
+const BUFFER_SIZE: usize = 1000;
+
+/// A snapshot and the watches that update it.
+pub(crate) struct Watcher {
+    pub snapshot: Snapshot,
+    events: mpsc::Receiver<Event>,
+    server: String,
+    /// The watched selections, and whether they have been read.
+    watched: BTreeMap<ObjectKind, (Selection, ReadState)>,
+    /// The resources whose watches have no connection.
+    lost: BTreeSet<&'static str>,
+}
+
+/// Whether the objects of one kind have been read.
+#[derive(Debug)]
+enum ReadState {
+    Pending,
+    Complete,
+    /// The permission is missing.
+    Forbidden,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(crate) enum Update {
+    /// The snapshot has changed.
+    Changed,
+    /// The permission to watch these objects is missing. Reported once for each kind.
+    Forbidden(ObjectKind, Error),
+    /// A connection is lost; the watch retries.
+    ConnectionLost(Error),
+    /// All watches have a connection again.
+    Reconnected,
+}
+
+enum Event {
+    Changed(ObjectKind, Change<Box<str>>),
+    Connection(ConnectionState),
+}
+
+impl Cluster {
+    /// Starts to watch the selections.
+    pub(crate) fn watch(
+        &self,
+        selections: impl IntoIterator<Item = (ObjectKind, Selection)>,
+    ) -> Watcher {
+        let (sender, events) = mpsc::channel(BUFFER_SIZE);
+        let (metrics, outages) = (Arc::new(Metrics::default()), OutageLog::default());
+        let mut watched = BTreeMap::new();
+        for (kind, selection) in selections {
+            let resource = Resource::from(kind);
+            let watch = Watch {
+                client: self.client.clone(),
+                resource: watch::Resource {
+                    name: resource.name(),
+                    path: selection.path(resource, None, None),
+                },
+                decoder: RawDecoder,
+                sender: sender.clone(),
+                wrap: wrap(kind),
+                wrap_connection: |state| Some(Event::Connection(state)),
+                outages: outages.clone(),
+                metrics: metrics.clone(),
+            };
+            tokio::spawn(watch.run());
+            watched.insert(kind, (selection, ReadState::Pending));
+        }
+        let server = self.server.clone();
+        let (snapshot, lost) = (Snapshot::default(), BTreeSet::new());
+        Watcher { snapshot, events, server, watched, lost }
+    }
+}
+
+impl Watcher {
+    /// Whether every kind has been read, except those without permission.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.watched.values().all(|(_, state)| match state {
+            ReadState::Pending => false,
+            ReadState::Complete | ReadState::Forbidden => true,
+        })
+    }
+
+    /// Whether a watch has no connection.
+    pub(crate) fn is_disconnected(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Waits for the next event and applies it to the snapshot.
+    pub(crate) async fn next(&mut self) -> Update {
+        loop {
+            // The watches end only with the watcher.
+            let Some(event) = self.events.recv().await else { std::future::pending().await };
+            match event {
+                Event::Changed(kind, change) => {
+                    self.apply(kind, change);
+                    return Update::Changed;
+                }
+                Event::Connection(ConnectionState::Lost(failure)) => {
+                    if let Some(update) = self.update_of(&failure) {
+                        return update;
+                    }
+                }
+                Event::Connection(ConnectionState::Connected(resource)) => {
+                    if self.lost.remove(resource) && self.lost.is_empty() {
+                        return Update::Reconnected;
+                    }
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, kind: ObjectKind, change: Change<Box<str>>) {
+        match change {
+            Change::Reset { items, .. } => {
+                self.snapshot.clear(kind);
+                for item in items {
+                    self.snapshot.add(kind, item.as_bytes());
+                }
+            }
+            Change::Applied { item, .. } => self.snapshot.add(kind, item.as_bytes()),
+            Change::Deleted { item, .. } => match convert::meta(item.as_bytes()) {
+                Ok(meta) => {
+                    let namespace = meta.namespace.unwrap_or_default();
+                    self.snapshot.remove(kind, &namespace, &meta.name);
+                }
+                Err(error) => self.snapshot.problems.push(error.to_string()),
+            },
+            Change::Reached(_) => {}
+        }
+        if let Some((_, state)) = self.watched.get_mut(&kind) {
+            *state = ReadState::Complete;
+        }
+    }
+
+    /// What a failed request means; `None` if it has been reported.
+    fn update_of(&mut self, failure: &RequestFailure) -> Option<Update> {
+        let found = self
+            .watched
+            .iter_mut()
+            .find(|(kind, _)| Resource::from(**kind).name() == failure.resource);
+        let (kind, (selection, state)) = found?;
+        let permission = Permission::new("watch", (*kind).into(), selection.namespace());
+        let message = failure.message.clone();
+        let error = match failure.code {
+            Some(code) => Error::of_status(&permission, &self.server, code, message),
+            None => Error::Unreachable { server: self.server.clone(), cause: message },
+        };
+        if !error.is_forbidden() {
+            self.lost.insert(failure.resource);
+            return Some(Update::ConnectionLost(error));
+        }
+        match std::mem::replace(state, ReadState::Forbidden) {
+            ReadState::Forbidden => None,
+            ReadState::Pending | ReadState::Complete => Some(Update::Forbidden(*kind, error)),
+        }
+    }
+}
+
+/// A decoder that keeps the object's JSON text.
+struct RawDecoder;
+
+impl Decode for RawDecoder {
+    type Item = Box<str>;
+
+    fn decode(&mut self, json: &[u8]) -> Result<Box<str>, convert::Error> {
+        Ok(String::from_utf8_lossy(json).into())
+    }
+
+    fn key(object: &Box<str>) -> String {
+        match convert::meta(object.as_bytes()) {
+            Ok(meta) => meta.uid.to_string(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+fn wrap(kind: ObjectKind) -> fn(Change<Box<str>>) -> Event {
+    match kind {
+        ObjectKind::ControllerRevision => {
+            |change| Event::Changed(ObjectKind::ControllerRevision, change)
+        }
+        ObjectKind::DaemonSet => |change| Event::Changed(ObjectKind::DaemonSet, change),
+        ObjectKind::Event => |change| Event::Changed(ObjectKind::Event, change),
+        ObjectKind::Namespace => |change| Event::Changed(ObjectKind::Namespace, change),
+        ObjectKind::Node => |change| Event::Changed(ObjectKind::Node, change),
+        ObjectKind::Pod => |change| Event::Changed(ObjectKind::Pod, change),
+    }
+}

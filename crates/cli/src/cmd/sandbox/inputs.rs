@@ -1,0 +1,106 @@
+//! The files of `--apply`, `--nodes-from` and `--faults`. They are read before the sandbox starts,
+//! so that an invalid path is reported at once.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use everynode_sandbox::{AppliedObject, ApplyError, ApplyOutcome, Sandbox, fault};
+
+use crate::output;
+
+/// A file of the command line.
+pub(crate) struct InputFile {
+    /// The file's name in messages.
+    pub name: String,
+    pub text: String,
+}
+
+/// All files of the command line.
+pub(crate) struct Inputs {
+    pub nodes: Option<InputFile>,
+    pub apply: Vec<InputFile>,
+    pub faults: Vec<fault::Rule>,
+}
+
+/// Reads all files.
+///
+/// # Errors
+/// If a file can't be read, the faults can't be parsed, or standard input is used twice.
+pub(crate) fn read_all(
+    nodes_from: Option<&Path>,
+    apply: &[PathBuf],
+    faults: Option<&Path>,
+) -> anyhow::Result<Inputs> {
+    let paths = nodes_from.into_iter().chain(faults).chain(apply.iter().map(PathBuf::as_path));
+    if paths.filter(|path| *path == Path::new("-")).count() > 1 {
+        bail!(
+            "standard input (-) can be read only once: give --nodes-from, --faults or --apply a \
+             file"
+        );
+    }
+    Ok(Inputs {
+        nodes: nodes_from.map(read).transpose()?,
+        apply: apply.iter().map(|path| read(path)).collect::<anyhow::Result<_>>()?,
+        faults: faults.map(read_faults).transpose()?.unwrap_or_default(),
+    })
+}
+
+impl InputFile {
+    /// Applies each document and prints the result. Objects of kinds that the sandbox does not
+    /// simulate are skipped with a note, unless the file contains nothing else.
+    ///
+    /// # Errors
+    /// If another object is rejected.
+    pub(crate) fn apply(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
+        let all = sandbox.apply_manifest(&self.text);
+        if all.is_empty() {
+            bail!("{}: the file contains no object", self.name);
+        }
+        let skipped = all.iter().filter(|applied| is_unserved(applied)).count();
+        let mut failed = None;
+        for applied in &all {
+            match &applied.result {
+                Ok(outcome) => {
+                    output::print(&format!("{} {}\n", applied.object, verb(*outcome)))?;
+                }
+                Err(_) if is_unserved(applied) && skipped < all.len() => {
+                    output::note(format_args!("skipped: {}: {applied}", self.name));
+                }
+                Err(_) => failed = failed.or(Some(applied)),
+            }
+        }
+        match failed {
+            Some(applied) => bail!("{}: {applied}", self.name),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_unserved(applied: &AppliedObject) -> bool {
+    matches!(applied.result, Err(ApplyError::NotServed { .. } | ApplyError::OnlyChecked(_)))
+}
+
+fn verb(outcome: ApplyOutcome) -> &'static str {
+    match outcome {
+        ApplyOutcome::Created => "created",
+        ApplyOutcome::Configured => "configured",
+        ApplyOutcome::Unchanged => "unchanged",
+    }
+}
+
+fn read_faults(path: &Path) -> anyhow::Result<Vec<fault::Rule>> {
+    let InputFile { name, text } = read(path)?;
+    fault::parse(&text).with_context(|| name)
+}
+
+fn read(path: &Path) -> anyhow::Result<InputFile> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+        return Ok(InputFile { name: "standard input".into(), text });
+    }
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+    Ok(InputFile { name, text })
+}

@@ -1,0 +1,130 @@
+//! The first lines of the screen: title, progress, and the estimate of the end.
+
+use everynode_insight::overview::{Estimate, EstimateBasis, Overview, Progress};
+use everynode_insight::rollout::Phase;
+use ratatui::text::{Line, Span};
+
+use super::palette::Palette;
+use super::text::{fitted, width_of};
+use crate::cmd::watch::view::{Connection, Content, View};
+use crate::output::{self, Tone};
+
+/// Title, bar, counts and state, the most important first.
+pub(crate) fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
+    let mut lines = vec![title(view, width, palette)];
+    match &view.content {
+        Content::Loading => lines.push(palette.span(Tone::Waiting, "reading the cluster …").into()),
+        Content::Deleted => {
+            lines.push(palette.span(Tone::Bad, "deleted: there is no such DaemonSet").into());
+        }
+        Content::Loaded(overview) => {
+            lines.push(bar(overview.progress, width, palette));
+            lines.push(palette.span(Tone::Plain, counts(overview.progress)).into());
+            lines.push(state(overview, palette));
+        }
+    }
+    lines
+}
+
+fn title(view: &View, width: usize, palette: Palette) -> Line<'static> {
+    let (tone, connection) = match &view.connection {
+        Connection::Live => (Tone::Good, "live".to_owned()),
+        Connection::Lost { seconds, .. } => {
+            (Tone::Bad, format!("CONNECTION LOST, {} old", age(*seconds)))
+        }
+    };
+    let strategy = match &view.content {
+        Content::Loaded(overview) => format!(" · {}", overview.update_strategy),
+        Content::Loading | Content::Deleted => String::new(),
+    };
+    let left = width.saturating_sub(width_of(&connection) + 1);
+    let name = fitted(&view.title, left);
+    let strategy = fitted(&strategy, left - width_of(&name));
+    let gap = width.saturating_sub(width_of(&name) + width_of(&strategy) + width_of(&connection));
+    Line::from(vec![
+        palette.span(Tone::Heading, name),
+        palette.span(Tone::Plain, strategy),
+        Span::raw(" ".repeat(gap)),
+        palette.span(tone, connection),
+    ])
+}
+
+/// A bar of nodes that are done, nodes that are updated but not done, and the others.
+fn bar(progress: Progress, width: usize, palette: Palette) -> Line<'static> {
+    let Progress { desired, updated, done, .. } = progress;
+    // Rounded down, so that the bar is full only if all nodes are done.
+    let percent = (done * 100).checked_div(desired).unwrap_or(100);
+    let percent = format!(" {percent:>3}%");
+    let width = width.saturating_sub(percent.len());
+    let part = |count: usize| (count.min(desired) * width).checked_div(desired).unwrap_or(width);
+    let (done, updated) = (part(done), part(updated).max(part(done)));
+    Line::from(vec![
+        palette.span(Tone::Good, "█".repeat(done)),
+        palette.span(Tone::Waiting, "▒".repeat(updated - done)),
+        palette.span(Tone::Faint, "░".repeat(width - updated)),
+        palette.span(Tone::Plain, percent),
+    ])
+}
+
+fn counts(progress: Progress) -> String {
+    let Progress { desired, updated, available, done, .. } = progress;
+    let nodes = if desired == 1 { "node" } else { "nodes" };
+    format!("{done} of {desired} {nodes} done: {updated} updated, {available} available")
+}
+
+fn state(overview: &Overview, palette: Palette) -> Line<'static> {
+    let waits = match overview.waits_for.as_str() {
+        "" => String::new(),
+        waits_for => format!("waiting for {waits_for}"),
+    };
+    let (tone, text) = match overview.phase {
+        Phase::Failing => (Tone::Bad, format!("stuck: {}", overview.waits_for)),
+        Phase::Unobserved => (Tone::Bad, overview.waits_for.clone()),
+        Phase::Progressing => (Tone::Waiting, waits),
+        Phase::AwaitsDeletion => (Tone::Waiting, overview.waits_for.clone()),
+        Phase::Done => (Tone::Good, "rolled out".to_owned()),
+    };
+    let mut spans = Vec::new();
+    let estimate = match overview.phase {
+        Phase::Failing => estimate(overview.estimate).replacen("ends", "the rest ends", 1),
+        Phase::Unobserved | Phase::Progressing | Phase::AwaitsDeletion | Phase::Done => {
+            estimate(overview.estimate)
+        }
+    };
+    if !estimate.is_empty() {
+        spans.push(palette.span(Tone::Heading, estimate));
+        spans.push(Span::raw(" · "));
+    }
+    spans.push(palette.span(tone, text));
+    Line::from(spans)
+}
+
+fn estimate(estimate: Estimate) -> String {
+    match estimate {
+        Estimate::Done | Estimate::AwaitsDeletion | Estimate::Unknown => String::new(),
+        Estimate::Blocked => "not progressing".to_owned(),
+        Estimate::In { seconds, basis: EstimateBasis::Pace { nodes, seconds: of } } => {
+            format!("ends in {} ({})", about(seconds), pace(nodes as u64, of))
+        }
+        Estimate::In { seconds, basis: EstimateBasis::StartUp { seconds: start_up } } => {
+            format!("ends in {} (pods start in {})", about(seconds), age(start_up))
+        }
+    }
+}
+
+fn about(seconds: u64) -> String {
+    if seconds == 0 { "a moment".to_owned() } else { format!("about {}", age(seconds)) }
+}
+
+fn pace(nodes: u64, seconds: u64) -> String {
+    let each = |of: u64| nodes * of / seconds.max(1);
+    match (each(60), each(3600)) {
+        (0, an_hour) => format!("{an_hour} nodes an hour"),
+        (1, _) => "a node a minute".to_owned(),
+        (a_minute, _) => format!("{a_minute} nodes a minute"),
+    }
+}
+
+fn age(seconds: u64) -> String {
+    output::age(i64::try_from(seconds).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,142 @@
+//! The snapshots of `explain` and `plan`, from a cluster or from files. Missing permissions become
+//! problems of the snapshot where an answer without the objects is possible.
+
+mod manifest;
+mod proposed;
+
+use everynode_core::api::DaemonSetKey;
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cluster::{Cluster, Error, Resource, Selection};
+
+pub(crate) use manifest::{read as read_manifest, read_nodes};
+pub(crate) use proposed::{apply_locally, dry_run_on_server};
+
+/// Which pods are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodScope {
+    /// The pods that the DaemonSet selects.
+    OfDaemonSet,
+    /// The pods of all namespaces, so that the free resources of nodes are known.
+    AllNamespaces,
+}
+
+/// The data without which there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequiredData {
+    /// The nodes.
+    Nodes,
+    /// The nodes, and the DaemonSet's pods and revisions.
+    NodesPodsAndRevisions,
+}
+
+/// A snapshot with the nodes, and the pods and revisions that `daemon_set` selects. The caller adds
+/// the DaemonSet itself.
+///
+/// # Errors
+/// If required data can't be read, or the cluster can't be reached.
+pub(crate) async fn from_cluster(
+    cluster: &Cluster,
+    daemon_set: &Value,
+    pods: PodScope,
+    required: RequiredData,
+) -> Result<Snapshot, Error> {
+    let mut snapshot = Snapshot::default();
+    let namespace = daemon_set["metadata"]["namespace"].as_str().unwrap_or_default();
+    let selector = serde_json::from_value(daemon_set["spec"]["selector"].clone());
+    let selected = Selection::in_namespace(namespace).matching(&selector.unwrap_or_default());
+    let all = Selection::all();
+    let (nodes, revisions, of_namespace, pods) = tokio::join!(
+        cluster.list(Resource::Nodes, &all),
+        cluster.list(Resource::ControllerRevisions, &selected),
+        cluster.read(Resource::Namespaces, None, namespace),
+        read_pods(cluster, &selected, pods),
+    );
+    add_required(&mut snapshot, ObjectKind::Node, nodes)?;
+    add_optional(
+        &mut snapshot,
+        ObjectKind::Namespace,
+        of_namespace.map(|namespace| vec![namespace]),
+    )?;
+    let (pods, forbidden) = pods;
+    match required {
+        RequiredData::Nodes => {
+            add_optional(&mut snapshot, ObjectKind::ControllerRevision, revisions)?;
+            add_optional(&mut snapshot, ObjectKind::Pod, pods)?;
+        }
+        RequiredData::NodesPodsAndRevisions => {
+            add_required(&mut snapshot, ObjectKind::ControllerRevision, revisions)?;
+            add_required(&mut snapshot, ObjectKind::Pod, pods)?;
+        }
+    }
+    snapshot.problems.extend(
+        forbidden.map(|error| format!("unknown whether new pods fit their nodes: {error}")),
+    );
+    Ok(snapshot)
+}
+
+/// A snapshot with the nodes of a file only.
+pub(crate) fn from_nodes(nodes: &[Value]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for node in nodes {
+        snapshot.add(ObjectKind::Node, node.to_string().as_bytes());
+    }
+    snapshot.unread.insert(ObjectKind::Pod);
+    snapshot.unread.insert(ObjectKind::ControllerRevision);
+    snapshot
+}
+
+/// The key of a DaemonSet in JSON form.
+pub(crate) fn key(daemon_set: &Value) -> DaemonSetKey {
+    let text = |field: &str| daemon_set["metadata"][field].as_str().unwrap_or_default();
+    DaemonSetKey::new(text("namespace"), text("name"))
+}
+
+type Listed = Result<Vec<Box<RawValue>>, Error>;
+
+/// The pods. If the permission to read all pods is missing, those of the DaemonSet and the error.
+async fn read_pods(
+    cluster: &Cluster,
+    selected: &Selection,
+    pods: PodScope,
+) -> (Listed, Option<Error>) {
+    let forbidden = match pods {
+        PodScope::OfDaemonSet => None,
+        PodScope::AllNamespaces => match cluster.list(Resource::Pods, &Selection::all()).await {
+            Err(error) if error.is_forbidden() => Some(error),
+            result => return (result, None),
+        },
+    };
+    (cluster.list(Resource::Pods, selected).await, forbidden)
+}
+
+fn add_required(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Result<(), Error> {
+    for object in listed? {
+        snapshot.add(kind, object.get().as_bytes());
+    }
+    Ok(())
+}
+
+/// Adds objects of a kind without which an answer is possible.
+fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Result<(), Error> {
+    match listed {
+        Err(error) if error.is_forbidden() => {
+            let unknown = match kind {
+                ObjectKind::Pod => "the states of pods are unknown",
+                ObjectKind::ControllerRevision => "unknown which pods are up to date",
+                ObjectKind::Namespace => "unknown whether the namespace has a node selector",
+                ObjectKind::Node | ObjectKind::DaemonSet | ObjectKind::Event => {
+                    "objects are missing"
+                }
+            };
+            snapshot.unread.insert(kind);
+            snapshot.problems.push(format!("{unknown}: {error}"));
+            Ok(())
+        }
+        // A namespace that does not exist yet has no node selector.
+        Err(Error::NotFound { .. }) if kind == ObjectKind::Namespace => Ok(()),
+        listed => add_required(snapshot, kind, listed),
+    }
+}

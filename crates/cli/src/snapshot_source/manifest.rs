@@ -1,0 +1,133 @@
+//! Reads manifests and files with nodes.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use everynode_sandbox::{nodes, yaml};
+use serde_json::Value;
+
+/// The objects of a manifest.
+pub(crate) struct Manifest {
+    pub daemon_sets: Vec<Value>,
+    /// The kinds and names of the other objects.
+    pub ignored: Vec<String>,
+}
+
+/// Reads a manifest; `-` is standard input. DaemonSets without a namespace get `namespace`.
+///
+/// # Errors
+/// If the file can't be read, is not YAML, or contains no DaemonSet.
+pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
+    let text = text(path)?;
+    let path = name(path);
+    // The other lines show the position as a drawing.
+    let invalid = |error: String| {
+        let error = error.lines().next().unwrap_or_default();
+        anyhow::anyhow!("{path} is not YAML or JSON: {}", error.trim_start_matches("error: "))
+    };
+    let documents: Vec<Value> =
+        yaml::documents(&text).map_err(|error| invalid(error.to_string()))?;
+    let mut manifest = Manifest { daemon_sets: Vec::new(), ignored: Vec::new() };
+    for document in documents {
+        collect(document, namespace, &mut manifest);
+    }
+    if manifest.daemon_sets.is_empty() {
+        let found = match manifest.ignored.as_slice() {
+            [] => "nothing".to_owned(),
+            others => others.join(", "),
+        };
+        anyhow::bail!("{path} contains no DaemonSet of apps/v1, but {found}");
+    }
+    Ok(manifest)
+}
+
+/// Reads the nodes of a file; `-` is standard input.
+///
+/// # Errors
+/// If the file can't be read, or contains something else.
+pub(crate) fn read_nodes(path: &Path) -> anyhow::Result<Vec<Value>> {
+    nodes::parse(&text(path)?).with_context(|| name(path))
+}
+
+/// The file's name in messages.
+fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+fn collect(mut document: Value, namespace: &str, manifest: &mut Manifest) {
+    let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+    let items = document.get_mut("items").and_then(Value::as_array_mut);
+    if let Some(items) = items.filter(|_| kind.ends_with("List")) {
+        for item in std::mem::take(items) {
+            collect(item, namespace, manifest);
+        }
+        return;
+    }
+    if document.is_null() {
+        return;
+    }
+    let name = document["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
+    if kind == "DaemonSet" && document["apiVersion"] == "apps/v1" {
+        let has_namespace =
+            document["metadata"]["namespace"].as_str().is_some_and(|n| !n.is_empty());
+        if !has_namespace && let Some(metadata) = document["metadata"].as_object_mut() {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+        manifest.daemon_sets.push(document);
+    } else {
+        let kind = if kind.is_empty() { "object".to_owned() } else { kind };
+        manifest.ignored.push(format!("{kind} {name}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn manifest(text: &str) -> anyhow::Result<Manifest> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), text)?;
+        read(file.path(), "here")
+    }
+
+    #[test]
+    fn daemon_sets_are_read_and_other_objects_are_named() {
+        let text = "kind: List\nitems:\n\
+                    - {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}}\n\
+                    - {kind: Service, metadata: {name: s}}\n---\n---\n\
+                    {apiVersion: apps/v1, kind: DaemonSet, \
+                    metadata: {name: b, namespace: there}}\n";
+        let manifest = manifest(text).unwrap();
+        let keys: Vec<String> = manifest
+            .daemon_sets
+            .iter()
+            .map(|object| super::super::key(object).to_string())
+            .collect();
+        assert_eq!(keys, ["here/a", "there/b"]);
+        let whole = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": { "name": "a", "namespace": "here" } });
+        assert_eq!(manifest.daemon_sets[0], whole);
+        assert_eq!(manifest.ignored, ["Service s"]);
+    }
+
+    #[test]
+    fn the_error_about_a_manifest_without_daemon_sets_names_its_objects() {
+        let error = manifest("kind: Service\nmetadata: {name: s}\n").err().unwrap();
+        assert!(
+            error.to_string().ends_with("contains no DaemonSet of apps/v1, but Service s"),
+            "{error}"
+        );
+        assert!(manifest("a: [").is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! A DaemonSet as `kubectl apply` would leave it: validated by the server, or computed here.
+
+use everynode_insight::forecast::{apply_patch, settable};
+use everynode_sandbox::kind::DAEMON_SET;
+use everynode_sandbox::patch::{self, PatchType};
+use everynode_sandbox::{defaults, validation};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, DryRun, Error, Resource, parsed};
+
+const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+
+/// The DaemonSet after `manifest` is applied to `live`, from the server's dry run. Nothing is
+/// written.
+///
+/// # Errors
+/// If the server rejects the object or does not answer.
+pub(crate) async fn dry_run_on_server(
+    cluster: &Cluster,
+    live: Option<&Value>,
+    manifest: &Value,
+) -> Result<Value, Error> {
+    let text = |field: &str| manifest["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let object = match live {
+        None => {
+            cluster.dry_run_create(Resource::DaemonSets, namespace, &settable(manifest)).await?
+        }
+        Some(live) => {
+            let patch = apply_patch(live, manifest);
+            cluster
+                .patch(Resource::DaemonSets, Some(namespace), name, &patch, DryRun::Server)
+                .await?
+        }
+    };
+    parsed(Resource::DaemonSets, object.get())
+}
+
+/// The DaemonSet after `manifest` is applied to `live`, with the defaults and the validation of
+/// apps/v1. It lacks what the cluster's admission plugins would change.
+///
+/// # Errors
+/// If the API server would reject the object.
+pub(crate) fn apply_locally(live: Option<&Value>, manifest: &Value) -> anyhow::Result<Value> {
+    let name = super::key(manifest);
+    let invalid = |what: String| anyhow::anyhow!("daemonset {name} is not valid: {what}");
+    validation::decode(&DAEMON_SET, manifest).map_err(|error| invalid(error.to_string()))?;
+    let unknown = validation::unknown_fields(&DAEMON_SET, manifest);
+    anyhow::ensure!(unknown.is_empty(), invalid(unknown.join(", ")));
+    let mut object = match live {
+        None => settable(manifest),
+        Some(live) => {
+            let patch = apply_patch(live, manifest);
+            patch::apply(&DAEMON_SET, PatchType::StrategicMerge, live, &patch)
+                .map_err(|status| invalid(status.message.clone()))?
+        }
+    };
+    defaults::apply(&DAEMON_SET, &mut object);
+    let causes = match live {
+        None => validation::on_create(&DAEMON_SET, &object),
+        Some(live) => validation::on_update(&DAEMON_SET, &object, live),
+    };
+    if !causes.is_empty() {
+        let messages: Vec<String> =
+            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        return Err(invalid(messages.join("; ")));
+    }
+    set_generations(live, &mut object);
+    Ok(object)
+}
+
+/// Sets the generations as the server would, and a placeholder UID for a new object.
+fn set_generations(live: Option<&Value>, object: &mut Value) {
+    let Some(live) = live else {
+        object["metadata"]["uid"] = "not-created-yet".into();
+        object["metadata"]["generation"] = 1.into();
+        return;
+    };
+    if object["spec"] != live["spec"] {
+        let generation = live["metadata"]["generation"].as_i64().unwrap_or(0);
+        object["metadata"]["generation"] = (generation + 1).into();
+    }
+    let counted = live["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION].as_str();
+    let counted = counted.and_then(|text| text.parse::<i64>().ok());
+    if let (Some(counted), true) = (counted, object["spec"]["template"] != live["spec"]["template"])
+    {
+        object["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION] =
+            json!((counted + 1).to_string());
+    }
+}

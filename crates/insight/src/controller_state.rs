@@ -1,0 +1,39 @@
+//! The core's state of one DaemonSet, as a controller has it after it has read a snapshot.
+
+use everynode_core::api::DaemonSet;
+use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::node_table::NodeTable;
+
+use crate::snapshot::Snapshot;
+
+/// The core's state of one DaemonSet, and the nodes that it refers to.
+pub(crate) struct ControllerState {
+    pub(crate) nodes: NodeTable,
+    pub(crate) state: DaemonSetState,
+}
+
+impl ControllerState {
+    /// Reads the snapshot's nodes, revisions and pods. `daemon_set` may differ from the snapshot's:
+    /// a forecast passes the object as it will be.
+    pub(crate) fn new(snapshot: &Snapshot, daemon_set: DaemonSet) -> Self {
+        let mut nodes = NodeTable::default();
+        for detail in snapshot.nodes.values() {
+            nodes.apply(detail.node.clone());
+        }
+        let namespace = daemon_set.key.namespace.clone();
+        let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
+        if snapshot.honors_namespace_node_selectors
+            && let Some(selector) = snapshot.namespace_node_selectors.get(&namespace)
+        {
+            state.apply_namespace_node_selector(selector.clone().into(), &nodes);
+        }
+        for ((_, _), revision) in snapshot.revisions.iter().filter(|((of, _), _)| *of == namespace)
+        {
+            state.apply_revision(revision.clone());
+        }
+        for detail in snapshot.in_namespace(&namespace) {
+            state.apply_pod(&detail.pod, &mut nodes);
+        }
+        Self { nodes, state }
+    }
+}

@@ -1,0 +1,81 @@
+//! A DaemonSet as the controller sees it at one moment, with the plan that it would execute.
+
+use std::collections::BTreeMap;
+
+use everynode_core::api::{DaemonSet, NodeName, ResourceVersion, Timestamp, Uid};
+use everynode_core::daemon_set::{Inspection, NodeCounts};
+use everynode_core::placement::Reason;
+use everynode_core::plan::{Plan, Watermarks};
+
+use crate::controller_state::ControllerState;
+use crate::snapshot::{ObjectKind, PodDetail, Snapshot};
+
+/// One DaemonSet of a snapshot with the controller's state and plan at `now`.
+pub(crate) struct ControllerView<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) now: Timestamp,
+    /// What the controller would do at `now`.
+    pub(crate) plan: Plan,
+    controller: ControllerState,
+    pods: BTreeMap<Uid, &'a PodDetail>,
+}
+
+impl<'a> ControllerView<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, daemon_set: DaemonSet, now: Timestamp) -> Self {
+        let namespace = daemon_set.key.namespace.clone();
+        let mut controller = ControllerState::new(snapshot, daemon_set);
+        let plan = controller.state.plan(now, &Watermarks::default(), &controller.nodes);
+        let pods = snapshot.in_namespace(&namespace);
+        let pods = pods.map(|detail| (detail.pod.uid.clone(), detail)).collect();
+        Self { snapshot, now, plan, controller, pods }
+    }
+
+    pub(crate) fn daemon_set(&self) -> &DaemonSet {
+        self.controller.state.daemon_set()
+    }
+
+    pub(crate) fn tally(&self) -> &NodeCounts {
+        self.controller.state.counts()
+    }
+
+    /// The number of nodes that use the rolling update's budget.
+    pub(crate) fn budget_used(&self) -> usize {
+        self.controller.state.budget_used()
+    }
+
+    /// The core's assessment of a node of the snapshot.
+    pub(crate) fn inspect(&self, node: &NodeName) -> Inspection {
+        let id = self.controller.nodes.id(node).expect("it is one of the snapshot's nodes");
+        self.controller.state.inspect(id, self.now, &self.controller.nodes)
+    }
+
+    /// Every reason against a pod on a node of the snapshot.
+    pub(crate) fn reasons_against(&self, node: &NodeName) -> Vec<Reason<'_>> {
+        let id = self.controller.nodes.id(node).expect("it is one of the snapshot's nodes");
+        self.controller.state.reasons_against(id, &self.controller.nodes)
+    }
+
+    pub(crate) fn pod(&self, uid: &Uid) -> Option<&'a PodDetail> {
+        self.pods.get(uid).copied()
+    }
+
+    /// Whether the objects of this kind were read.
+    pub(crate) fn has_read(&self, kind: ObjectKind) -> bool {
+        !self.snapshot.unread.contains(&kind)
+    }
+
+    /// Whether pods can be assigned to revisions.
+    pub(crate) fn knows_revisions_of_pods(&self) -> bool {
+        self.has_read(ObjectKind::Pod) && self.has_read(ObjectKind::ControllerRevision)
+    }
+
+    /// Whether the object comes from an API server, and not from a manifest only.
+    pub(crate) fn is_applied(&self) -> bool {
+        self.daemon_set().resource_version > ResourceVersion(0)
+    }
+
+    /// Whether some nodes have a pod of an older revision where the current one belongs.
+    pub(crate) fn is_rolling(&self) -> bool {
+        self.knows_revisions_of_pods() && self.tally().updated < self.tally().current
+    }
+}

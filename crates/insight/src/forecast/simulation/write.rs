@@ -1,0 +1,170 @@
+//! The writes of a plan, executed as an API server would that never rejects one.
+
+use everynode_core::api::{
+    HASH_LABEL, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
+    TEMPLATE_GENERATION_LABEL, Uid,
+};
+use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
+
+use super::{SimulatedPod, Simulation, Transition};
+
+impl Simulation {
+    /// Executes one write; returns its outcome.
+    pub(super) fn write(&mut self, write: &Write) -> Outcome {
+        self.version += 1;
+        match write {
+            Write::AdoptPod(pod) => {
+                let owner = self.daemon_set.uid.clone();
+                self.change_pod(pod, |pod| pod.controller = Some(owner))
+            }
+            Write::ReleasePod(pod) => self.change_pod(pod, |pod| pod.controller = None),
+            Write::RelabelPod { pod, hash } => {
+                let hash = hash.as_str();
+                self.change_pod(pod, |pod| pod.labels = with_label(&pod.labels, HASH_LABEL, hash))
+            }
+            Write::AdoptRevision(revision) => {
+                let owner = self.daemon_set.uid.clone();
+                self.change_revision(revision, |revision| revision.controller = Some(owner))
+            }
+            Write::ReleaseRevision(revision) => {
+                self.change_revision(revision, |revision| revision.controller = None)
+            }
+            Write::LabelRevision { revision, hash } => self.change_revision(revision, |revision| {
+                revision.labels = with_label(&revision.labels, HASH_LABEL, hash.as_str());
+            }),
+            Write::RaiseRevision { revision, number } => {
+                self.change_revision(revision, |revision| revision.number = *number)
+            }
+            Write::CreateRevision(new) => self.create_revision(new),
+            Write::DeleteRevision(reference) => match self.revisions.remove(&reference.name) {
+                Some(revision) => {
+                    self.controller.state.delete_revision(&revision);
+                    self.written(revision.uid)
+                }
+                None => Outcome::Gone,
+            },
+            Write::CreatePod(new) => self.create_pod(new),
+            Write::DeletePod(pod) => self.delete_pod(pod),
+            Write::UpdateStatus { status, .. } => {
+                self.daemon_set.status = status.clone();
+                self.apply_daemon_set()
+            }
+            Write::RaiseCollisionCount { collision_count, .. } => {
+                self.daemon_set.status.collision_count = Some(*collision_count);
+                self.apply_daemon_set()
+            }
+        }
+    }
+
+    fn written(&self, uid: Uid) -> Outcome {
+        Outcome::Written { uid, resource_version: ResourceVersion(self.version) }
+    }
+
+    fn apply_daemon_set(&mut self) -> Outcome {
+        self.daemon_set.resource_version = ResourceVersion(self.version);
+        self.controller.state.apply_daemon_set(self.daemon_set.clone(), &self.controller.nodes);
+        self.written(self.daemon_set.uid.clone())
+    }
+
+    fn change_pod(&mut self, reference: &PodReference, change: impl FnOnce(&mut Pod)) -> Outcome {
+        let Some(simulated) = self.pods.get_mut(&reference.name) else { return Outcome::Gone };
+        change(&mut simulated.pod);
+        let pod = simulated.pod.clone();
+        self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
+        self.written(pod.uid)
+    }
+
+    fn change_revision(
+        &mut self,
+        reference: &RevisionReference,
+        change: impl FnOnce(&mut Revision),
+    ) -> Outcome {
+        let Some(revision) = self.revisions.get_mut(&reference.name) else { return Outcome::Gone };
+        change(revision);
+        revision.resource_version = ResourceVersion(self.version);
+        let revision = revision.clone();
+        self.controller.state.apply_revision(revision.clone());
+        self.written(revision.uid)
+    }
+
+    fn create_revision(&mut self, new: &NewRevision) -> Outcome {
+        if let Some(existing) = self.revisions.get(&new.name) {
+            let collision_count = self.daemon_set.status.collision_count;
+            let revision = Box::new(existing.clone());
+            return Outcome::RevisionExists { revision: Some(revision), collision_count };
+        }
+        let revision = Revision {
+            name: new.name.clone(),
+            uid: Uid::new(&format!("forecast-{}", new.name)),
+            resource_version: ResourceVersion(self.version),
+            labels: with_label(&self.template_labels, HASH_LABEL, new.hash.as_str()),
+            controller: Some(self.daemon_set.uid.clone()),
+            terminating: false,
+            number: new.number,
+            template: Ok(self.daemon_set.template.canonical.clone()),
+        };
+        self.revisions.insert(new.name.clone(), revision.clone());
+        let uid = revision.uid.clone();
+        self.controller.state.apply_revision(revision);
+        self.written(uid)
+    }
+
+    fn create_pod(&mut self, new: &NewPod) -> Outcome {
+        self.created += 1;
+        let name = PodName::from(format!("{}-forecast-{}", self.daemon_set.key.name, self.created));
+        let mut labels = with_label(&self.template_labels, HASH_LABEL, new.hash.as_str());
+        if let Some(generation) = new.template_generation {
+            labels = with_label(&labels, TEMPLATE_GENERATION_LABEL, &generation.to_string());
+        }
+        let pod = Pod {
+            namespace: self.daemon_set.key.namespace.clone(),
+            name: name.clone(),
+            uid: Uid::new(name.as_str()),
+            labels,
+            controller: Some(self.daemon_set.uid.clone()),
+            creation_timestamp: self.now,
+            terminating: false,
+            node_name: None,
+            affinity_node_name: Some(new.node.clone()),
+            phase: PodPhase::Pending,
+            readiness: Readiness::NotReady,
+        };
+        self.note_write(&new.node);
+        let outcome = self.written(pod.uid.clone());
+        self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
+        let (transition, usage) = (Transition::None(None), self.usage.clone());
+        self.pods.insert(name.clone(), SimulatedPod { pod, transition, usage });
+        self.bind(&name);
+        outcome
+    }
+
+    /// A pod without a node disappears at once; a pod on a node that is down never does.
+    fn delete_pod(&mut self, reference: &PodReference) -> Outcome {
+        let Some(simulated) = self.pods.get_mut(&reference.name) else { return Outcome::Gone };
+        simulated.pod.terminating = true;
+        let pod = simulated.pod.clone();
+        let is_alive = |node| self.nodes.get(node).is_some_and(|node| node.is_alive);
+        let removed_at = match &pod.node_name {
+            None => Some(self.now),
+            Some(node) if is_alive(node) => Some(self.now + self.timing.stop),
+            Some(_) => None,
+        };
+        if let Some(at) = removed_at {
+            simulated.transition = Transition::Disappears;
+            self.timers.insert((at, reference.name.clone()));
+        }
+        reference.node.iter().for_each(|node| self.note_write(node));
+        self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
+        self.written(pod.uid)
+    }
+
+    /// Records the time of the first write that concerns the node.
+    fn note_write(&mut self, node: &NodeName) {
+        self.first_write_at.entry(node.clone()).or_insert(self.now);
+    }
+}
+
+fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
+    let others = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    others.chain([(key.into(), value.into())]).collect()
+}

@@ -1,0 +1,91 @@
+//! The progress of a rollout in one sentence, as `explain` prints it.
+
+use everynode_core::api::{Budget, NodeName, UpdateStrategy};
+use everynode_core::daemon_set::Step;
+use everynode_core::plan::Write;
+
+use crate::controller_view::ControllerView;
+use crate::names;
+
+/// The maximum width of a list of node names, in characters.
+const NAMES_WIDTH_MAX: usize = 60;
+
+/// A node of the snapshot, and the reason for its situation.
+pub(crate) type NodeReason<'a> = (&'a NodeName, &'a str);
+
+/// The progress of the rollout and what it waits for. `nodes` lists every node of the snapshot.
+pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> String {
+    let tally = view.tally();
+    if !view.is_applied() {
+        return "not applied yet".to_owned();
+    }
+    if !view.knows_revisions_of_pods() {
+        return "rollout progress is unknown: pods or revisions were not read".to_owned();
+    }
+    let outdated = tally.current - tally.updated;
+    if outdated == 0 {
+        return match tally.desired - tally.available {
+            0 => "nothing to roll out: every desired node has an available pod of the current \
+                  revision"
+                .to_owned(),
+            missing => format!(
+                "every pod is of the current revision; {missing} of {} nodes have no available pod",
+                tally.desired
+            ),
+        };
+    }
+    let progress =
+        format!("{} of {} nodes have the current revision", tally.updated, tally.desired);
+    let strategy = view.daemon_set().update_strategy;
+    let (option, budget) = match (strategy, strategy.budget(tally.desired)) {
+        (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),
+        (_, Some(Budget::Unavailable(nodes))) => ("maxUnavailable", nodes),
+        (UpdateStrategy::OnDelete, None) => {
+            return format!(
+                "{progress}; with OnDelete the {outdated} other pods stay until someone deletes \
+                 them"
+            );
+        }
+        (UpdateStrategy::Malformed | UpdateStrategy::RollingUpdate { .. }, None) => {
+            return format!("{progress}; updateStrategy is malformed");
+        }
+    };
+    format!("{progress}; {}", next_step(view, nodes, option, budget))
+}
+
+/// The nodes on which the controller acts next, or the node that uses up the budget.
+fn next_step(
+    view: &ControllerView<'_>,
+    nodes: &[NodeReason<'_>],
+    option: &str,
+    budget: usize,
+) -> String {
+    if view.plan.writes.iter().any(|write| matches!(write, Write::CreateRevision(_))) {
+        return "the controller is about to store the new revision".to_owned();
+    }
+    let is_next = |(node, _): &&NodeReason<'_>| {
+        let is_on_node = |write: &Write| match write {
+            Write::CreatePod(new) => new.node == **node,
+            Write::DeletePod(pod) => pod.node.as_ref() == Some(*node),
+            _ => false,
+        };
+        view.inspect(node).step != Step::None && view.plan.writes.iter().any(is_on_node)
+    };
+    let next: Vec<&str> = nodes.iter().filter(is_next).map(|(node, _)| node.as_str()).collect();
+    if !next.is_empty() {
+        return format!("next: {}", names::shortened(next.iter().copied(), NAMES_WIDTH_MAX));
+    }
+    let used = view.budget_used();
+    let users: Vec<&NodeReason<'_>> =
+        nodes.iter().filter(|(node, _)| view.inspect(node).uses_budget).collect();
+    match users.first() {
+        None => "the rollout continues".to_owned(),
+        Some((node, reason)) => {
+            let others = match users.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {others} more"),
+            };
+            format!("held up: {used} of {option} {budget} used up by {node} ({reason}){others}")
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! An immutable version of a stored object, shared by all readers.
+//!
+//! A JSON tree needs seven times the memory of its bytes. So an object that was not written for a
+//! while is kept as bytes only, with the metadata for selectors, indexes and garbage collection;
+//! its tree is parsed again when it is read.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::value::text;
+
+/// Maximum nesting of a tree that may be dropped, because the parser has a limit. Trees with
+/// fractions are kept as well: Kubernetes' types have none, and the parser may round the last
+/// digit.
+const PARSED_DEPTH_MAX: usize = 100;
+
+/// A JSON tree with apiVersion and kind, and the fields that are read often.
+#[derive(Debug)]
+pub struct Object {
+    metadata: Arc<Metadata>,
+    /// At least one of `value` and `json` is set.
+    value: OnceLock<Value>,
+    json: OnceLock<Bytes>,
+}
+
+/// The fields that are read often.
+#[derive(Debug)]
+struct Metadata {
+    resource_version: u64,
+    namespace: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    deletion_timestamp: Option<Box<str>>,
+    node_name: Box<str>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    finalizers: Box<[Box<str>]>,
+    owners: Box<[StoredOwner]>,
+}
+
+#[derive(Debug)]
+struct StoredOwner {
+    api_version: Box<str>,
+    kind: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    controller: bool,
+    block_owner_deletion: bool,
+}
+
+/// An owner reference, as the garbage collector reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerReference<'a> {
+    /// The API version of the owner.
+    pub api_version: &'a str,
+    /// The kind of the owner.
+    pub kind: &'a str,
+    /// The name of the owner.
+    pub name: &'a str,
+    /// The UID of the owner.
+    pub uid: &'a str,
+    /// Whether the owner is the managing controller.
+    pub controller: bool,
+    /// Whether the reference blocks the foreground deletion of the owner.
+    pub block_owner_deletion: bool,
+}
+
+impl Object {
+    /// An object with this JSON tree.
+    pub fn new(value: Value) -> Self {
+        Self {
+            metadata: Arc::new(Metadata::of(&value)),
+            value: OnceLock::from(value),
+            json: OnceLock::new(),
+        }
+    }
+
+    /// The JSON tree. If it was dropped, it is parsed and kept; prefer [`read`](Self::read) for a
+    /// single use.
+    pub fn value(&self) -> &Value {
+        self.value.get_or_init(|| {
+            let json = self.json.get().expect("an object without a tree has its bytes");
+            parse(json)
+        })
+    }
+
+    /// The JSON tree for a single use: if it was dropped, it is parsed and not kept.
+    pub fn read(&self) -> Cow<'_, Value> {
+        match (self.value.get(), self.json.get()) {
+            (None, Some(json)) => Cow::Owned(parse(json)),
+            (Some(_), _) | (None, None) => Cow::Borrowed(self.value()),
+        }
+    }
+
+    /// The object with its tree, for repeated use. If the tree was dropped, this is a copy, so that
+    /// the stored object stays without.
+    pub fn with_tree(self: &Arc<Self>) -> Arc<Self> {
+        match self.read() {
+            Cow::Borrowed(_) => self.clone(),
+            Cow::Owned(value) => Arc::new(Self::new(value)),
+        }
+    }
+
+    /// The JSON text, serialised at the first call and shared from then on.
+    pub fn json(&self) -> Bytes {
+        self.json
+            .get_or_init(|| {
+                Bytes::from(self.value().to_string().into_boxed_str().into_boxed_bytes())
+            })
+            .clone()
+    }
+
+    /// Whether the tree is in memory.
+    pub(crate) fn has_tree(&self) -> bool {
+        self.value.get().is_some()
+    }
+
+    /// The same object without its tree; `None` if parsing might yield another tree.
+    pub(crate) fn without_tree(&self) -> Option<Self> {
+        if self.value.get().is_some_and(|value| !survives_parsing(value, PARSED_DEPTH_MAX)) {
+            return None;
+        }
+        Some(Self {
+            metadata: self.metadata.clone(),
+            value: OnceLock::new(),
+            json: OnceLock::from(self.json()),
+        })
+    }
+
+    /// The resourceVersion of this version.
+    pub fn resource_version(&self) -> u64 {
+        self.metadata.resource_version
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The namespace; empty for a cluster-scoped object.
+    pub fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    /// The UID.
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let labels = &self.metadata.labels;
+        let index = labels.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
+        Some(&labels[index].1)
+    }
+
+    /// All labels.
+    pub fn labels(&self) -> Option<&Map<String, Value>> {
+        self.value()["metadata"]["labels"].as_object()
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.value()["metadata"]["annotations"].get(key)?.as_str()
+    }
+
+    /// The deletion timestamp in RFC 3339; `None` unless the object is being deleted.
+    pub fn deletion_timestamp(&self) -> Option<&str> {
+        self.metadata.deletion_timestamp.as_deref()
+    }
+
+    /// Whether the object is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.deletion_timestamp().is_some()
+    }
+
+    /// The finalizers in `metadata`.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.metadata.finalizers.iter().map(|finalizer| &**finalizer)
+    }
+
+    /// The owner references.
+    pub fn owner_references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
+        self.metadata.owners.iter().map(|owner| OwnerReference {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        })
+    }
+
+    /// `spec.nodeName`; empty for an unbound pod.
+    pub fn node_name(&self) -> &str {
+        &self.metadata.node_name
+    }
+
+    /// The string that a list of keys leads to; empty if there is none.
+    pub fn text(&self, path: &[&str]) -> &str {
+        text(self.value(), path)
+    }
+}
+
+impl Metadata {
+    fn of(value: &Value) -> Self {
+        let metadata = &value["metadata"];
+        let list = |field: &str| metadata[field].as_array().into_iter().flatten();
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        Self {
+            resource_version: text(metadata, &["resourceVersion"]).parse().unwrap_or(0),
+            namespace: text(metadata, &["namespace"]).into(),
+            name: text(metadata, &["name"]).into(),
+            uid: text(metadata, &["uid"]).into(),
+            deletion_timestamp: metadata["deletionTimestamp"].as_str().map(Into::into),
+            node_name: text(value, &["spec", "nodeName"]).into(),
+            // Sorted by key, because the keys of a JSON tree are.
+            labels: labels
+                .filter_map(|(key, label)| Some((key.as_str().into(), label.as_str()?.into())))
+                .collect(),
+            finalizers: list("finalizers").filter_map(Value::as_str).map(Into::into).collect(),
+            owners: list("ownerReferences").map(StoredOwner::of).collect(),
+        }
+    }
+}
+
+impl StoredOwner {
+    fn of(owner: &Value) -> Self {
+        Self {
+            api_version: text(owner, &["apiVersion"]).into(),
+            kind: text(owner, &["kind"]).into(),
+            name: text(owner, &["name"]).into(),
+            uid: text(owner, &["uid"]).into(),
+            controller: owner["controller"] == Value::Bool(true),
+            block_owner_deletion: owner["blockOwnerDeletion"] == Value::Bool(true),
+        }
+    }
+}
+
+fn parse(json: &Bytes) -> Value {
+    serde_json::from_slice(json).expect("it was serialized from a valid tree")
+}
+
+fn survives_parsing(value: &Value, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return false };
+    match value {
+        Value::Array(items) => items.iter().all(|item| survives_parsing(item, levels)),
+        Value::Object(fields) => fields.values().all(|field| survives_parsing(field, levels)),
+        Value::Number(number) => !number.is_f64(),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}

@@ -1,0 +1,49 @@
+//! Storing a replacement, and whether a deletion is complete (S11).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kind::{Kind, Strategy};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store::{Action, Store, WriteOptions, served_form, stored_form};
+use crate::value::text;
+
+/// Stores a replacement of `stored` and returns it as it is served. Writes nothing if nothing
+/// changed, and deletes the object if the replacement completes its deletion.
+pub(super) fn write(
+    store: &mut Store,
+    kind: &'static Kind,
+    stored: &Arc<Object>,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Arc<Object>, Status> {
+    let object = stored_form(kind, object);
+    if &object == stored.value() {
+        return Ok(served_form(kind, stored));
+    }
+    if options.dry_run {
+        return Ok(served_form(kind, &Arc::new(Object::new(object))));
+    }
+    let is_complete = is_deletion_complete(kind, &object);
+    let action = if is_complete { Action::Deleted } else { Action::Modified };
+    let written = store.commit(kind, action, object);
+    Ok(served_form(kind, &written))
+}
+
+/// Whether an object is being deleted, and neither a grace period nor a finalizer keeps it.
+fn is_deletion_complete(kind: &Kind, object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    !text(metadata, &["deletionTimestamp"]).is_empty()
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && !has_finalizers(kind, object)
+}
+
+/// /// Whether a finalizer keeps the object. A namespace also has finalizers in its spec, which
+/// protect its content.
+pub(super) fn has_finalizers(kind: &Kind, object: &Value) -> bool {
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    !is_empty(&object["metadata"]["finalizers"])
+        || (kind.strategy == Strategy::Namespace && !is_empty(&object["spec"]["finalizers"]))
+}
