@@ -19,9 +19,12 @@ use everynode_sim::world::{Setting, World};
 use rand::RngExt;
 use serde_json::{Value, json};
 
+use object::{NAME, base, foreign_pod, host_port, is_ready, name_of, node_of, replaced_at, text};
+
+mod object;
+
 /// In a debug build a case takes ten times as long: `make test` uses the profile `sim`.
 const CASES: u64 = if cfg!(debug_assertions) { 60 } else { 400 };
-const NAME: &str = "a";
 /// Longer than a rollout over all nodes takes.
 const ROLLOUT_MS: i64 = 15 * 60_000;
 /// Renewal interval of nodes. A node that has not renewed for one and a half intervals is dead.
@@ -477,20 +480,6 @@ impl Case {
     }
 }
 
-/// Objects record times in seconds. Waves are further apart, because a pod takes longer than a
-/// second to become ready.
-fn replaced_at(pod: &Value, is_new: bool) -> Timestamp {
-    let metadata = &pod["metadata"];
-    let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    let (time, grace) = if is_new {
-        (&metadata["creationTimestamp"], 0)
-    } else {
-        (&metadata["deletionTimestamp"], grace)
-    };
-    let time: jiff::Timestamp = text(time).parse().expect("the API writes RFC 3339");
-    Timestamp(time.as_millisecond() - grace * 1000)
-}
-
 #[derive(Debug, Default, PartialEq, Eq)]
 struct NodeChanges {
     gain: BTreeSet<String>,
@@ -538,57 +527,4 @@ fn waves_of(forecasted: &Forecast) -> Vec<BTreeSet<String>> {
 fn nodes_in(explained: &Explanation, situations: &[Situation]) -> BTreeSet<String> {
     let groups = explained.groups.iter().filter(|group| situations.contains(&group.situation));
     groups.flat_map(|group| group.nodes.iter().cloned()).collect()
-}
-
-/// Returns a DaemonSet whose pods all take the same time to start and to stop.
-fn base() -> Value {
-    let mut ds = manifest(NAME, 1);
-    let stages = "[{stage: pull, delay: 10ms, jitter: 0s}, \
-                  {stage: start, delay: 10ms, jitter: 0s}, \
-                  {stage: ready, delay: 3s, jitter: 0s}, \
-                  {stage: stop, delay: 10ms, jitter: 0s}]";
-    ds["spec"]["template"]["metadata"]["annotations"] =
-        json!({ "sandbox.everynode.dev/lifecycle": stages });
-    ds
-}
-
-fn host_port() -> Value {
-    json!([{ "containerPort": 80, "hostPort": 80 }])
-}
-
-/// Returns a foreign pod that uses resources and a port of its node.
-fn foreign_pod(node: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": format!("occupant-{node}"), "namespace": NAMESPACE },
-        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }], "containers": [{
-            "name": "c", "image": "image:1", "ports": host_port(),
-            "resources": { "requests": { "cpu": "200m" } } }] },
-    })
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-}
-
-fn name_of(object: &Value) -> String {
-    text(&object["metadata"]["name"])
-}
-
-fn node_of(pod: &Value) -> String {
-    let bound = text(&pod["spec"]["nodeName"]);
-    if !bound.is_empty() {
-        return bound;
-    }
-    let field = concat!(
-        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution",
-        "/nodeSelectorTerms/0/matchFields/0/values/0"
-    );
-    text(pod.pointer(field).unwrap_or(&Value::Null))
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
