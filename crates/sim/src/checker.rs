@@ -50,7 +50,8 @@ pub enum Property {
     Revision,
     /// The template of a pod is that of its revision (C30).
     Template,
-    /// At rest every node that should run a pod has exactly one, and the others have none (C23).
+    /// At rest every node that should run a pod has exactly one, and a node that must not run one
+    /// has none (C23).
     Placement,
     /// At rest the status is correct (C70).
     Status,

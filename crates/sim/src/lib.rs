@@ -17,7 +17,6 @@
 //! order. docs/simulation.md describes the faults, the checks and the results.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
 
 pub mod checker;
 mod cluster_state;
