@@ -42,7 +42,7 @@ fn bytes_in_a_template_cost_no_other_daemon_set_its_pods() {
         let nodes = NODES as usize;
         assert_eq!(pods(&world, "image:1"), nodes, "seed {seed}: pods of b");
         assert_eq!(pods(&world, "\u{fffd}mage:1"), nodes, "seed {seed}: pods of a");
-        let problem = "default/a: bytes that are no UTF-8 are read as U+FFFD";
+        let problem = "default/a: bytes that are not UTF-8 are read as U+FFFD";
         assert!(
             world.read_report.problems.iter().any(|reported| reported == problem),
             "seed {seed}"
@@ -75,7 +75,7 @@ fn bytes_in_the_data_of_a_revision_stop_no_rollout() {
         world.elect();
         world.run_for(ROLLOUT_MS);
         assert_eq!(pods(&world, "image:1"), NODES as usize, "seed {seed}");
-        let problem = "default/restored: bytes that are no UTF-8 are read as U+FFFD";
+        let problem = "default/restored: bytes that are not UTF-8 are read as U+FFFD";
         assert!(
             world.read_report.problems.iter().any(|reported| reported == problem),
             "seed {seed}"
