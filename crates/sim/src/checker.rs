@@ -1,4 +1,5 @@
-//! The properties, one file each, and what they share: a history of what others have told and done.
+//! Checkers of the properties, one file each, and their common state: what others have changed
+//! recently.
 
 mod budget;
 mod duplicate;
@@ -15,56 +16,60 @@ use everynode_sandbox::object::Object;
 use everynode_sandbox::store::Store;
 use serde_json::Value;
 
+use crate::cluster_state::ClusterState;
 use crate::network::Request;
 use crate::serve::Target;
-use crate::truth::Truth;
 use budget::Budget;
 
-pub use quiescence::check as at_rest;
+pub use quiescence::check as check_quiescence;
 
-/// What others have changed for so long a replica has seen. The slowest that the faults make it: a request decided
-/// on just before takes 4 s, 5 s pass until there is a new leader, and a watch that breaks off several times in a
-/// row, with deliveries of 2 s each, takes the rest.
-const CALM_MS: i64 = 30_000;
+/// Every replica has observed a change after this time. The slowest observation takes this long: a
+/// request that was decided just before takes 4 s, no replica leads for 5 s, and a watch that is
+/// closed several times in a row, with deliveries of 2 s each, takes the rest.
+const OBSERVATION_DELAY_MAX_MS: i64 = 30_000;
 
-/// A property that does not hold.
+/// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
+    /// The violated property.
     pub property: Property,
+    /// The objects concerned and what is wrong with them.
     pub message: String,
 }
 
+/// A property that the controller must have. Each deliberate bug violates one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Property {
-    /// Never two pods of a DaemonSet on a node without surge, nor three with (C22, C26, C34).
+    /// A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
     Duplicate,
-    /// Never more taken down by us than maxUnavailable (C52, C53).
+    /// The controller makes at most `maxUnavailable` pods unavailable (C52, C53).
     Budget,
-    /// Nothing of another owner is touched (C21, C61).
+    /// The controller writes no object of another owner (C21, C61).
     Foreign,
-    /// No revision goes that a live pod carries (C44).
+    /// The controller deletes no revision that a live pod uses (C44).
     Revision,
-    /// A pod's template is its revision's (C30).
+    /// The template of a pod is that of its revision (C30).
     Template,
-    /// At rest: exactly one pod where it must be, none where it must not (C23).
+    /// At rest every node that should run a pod has exactly one, and a node that must not run one
+    /// has none (C23).
     Placement,
-    /// At rest: the status is the truth (C70).
+    /// At rest the status is correct (C70).
     Status,
-    /// At rest: nothing is written (C80).
-    Rest,
-    /// Counts and candidates are what a recount gives (C80).
+    /// At rest the controller writes nothing (C80).
+    Quiescence,
+    /// Counts and work sets equal recomputed ones (C80).
     Recount,
-    /// What was written is seen before the wait for it lapses (C60).
-    Lapse,
-    /// Nothing panics: no assertion fails.
+    /// The controller observes every write before the expectation lapses (C60).
+    ExpectationLapse,
+    /// The controller does not panic, and no assertion fails.
     Panic,
 }
 
-/// When each of these things last happened.
+/// The times at which something last happened, by key.
 #[derive(Debug)]
-struct Times<K>(BTreeMap<K, Timestamp>);
+struct EventTimes<K>(BTreeMap<K, Timestamp>);
 
-/// What a DaemonSet's spec says that budgets depend on.
+/// The fields of a DaemonSet's spec that budgets depend on.
 #[derive(Clone, Debug)]
 struct Spec {
     placement: Placement,
@@ -72,58 +77,66 @@ struct Spec {
     min_ready_seconds: u32,
 }
 
-/// What a DaemonSet has been told: a replica acts on the present spec, or on one that it has not seen the end of.
+/// The specs of a DaemonSet. A replica acts on the current spec, or on an earlier one until it
+/// observes the change.
 #[derive(Debug)]
-struct Told {
+struct SpecHistory {
     spec: Spec,
     generation: i64,
-    /// When the present spec came.
-    since: Timestamp,
-    /// The specs before it, with the time at which each ended.
-    before: Vec<(Timestamp, Spec)>,
+    /// When the spec last changed.
+    changed_at: Timestamp,
+    /// The earlier specs, with the time at which each was replaced.
+    previous: Vec<(Timestamp, Spec)>,
 }
 
-/// All checkers' state.
+/// The state of all checkers.
 #[derive(Default)]
 pub struct Checks {
-    pub truth: Truth,
-    told: BTreeMap<Uid, Told>,
-    /// Nodes that somebody else has changed, or a pod on them.
-    disturbed: Times<String>,
-    /// Pods whose labels somebody else has changed, that came without an owner, or that named no node and were put on one.
-    relabelled: Times<Uid>,
+    /// The actual state of the cluster.
+    pub cluster_state: ClusterState,
+    spec_histories: BTreeMap<Uid, SpecHistory>,
+    /// Nodes that others have changed, or on which they have changed a pod.
+    changed_nodes: EventTimes<String>,
+    /// Pods that a replica may not count as the DaemonSet's: others have changed their labels, or
+    /// created them without a controller, or the scheduler has bound them only now.
+    ambiguous_pods: EventTimes<Uid>,
     /// Pods and revisions that have lost their controller.
-    let_go: Times<Uid>,
-    /// Names that pods have had, and those of pods that no DaemonSet controls.
-    names: Times<String>,
-    names_of_strangers: Times<String>,
-    /// Names of pods whose creation landed late: their replica may not have seen them yet.
-    landed_late: Times<String>,
-    /// DaemonSets that are gone or going.
-    ended: Times<Uid>,
-    /// When somebody else last changed a revision: then it may be missing.
-    revisions_disturbed_at: Option<Timestamp>,
+    released: EventTimes<Uid>,
+    /// Names of pods.
+    pod_names: EventTimes<String>,
+    foreign_pod_names: EventTimes<String>,
+    /// Names of pods that a delayed request has created. Their replica may not have observed them.
+    late_pod_names: EventTimes<String>,
+    /// DaemonSets that are deleted or terminating.
+    deleted_daemon_sets: EventTimes<Uid>,
+    /// When others last changed a revision. A revision may be missing after that.
+    revisions_changed_at: Option<Timestamp>,
     budget: Budget,
 }
 
-/// What a write finds, looked at just before it is done.
-pub struct Before<'a> {
+/// A write of the controller just before it takes effect.
+pub struct PendingWrite<'a> {
+    /// The store before the write.
     pub store: &'a Store,
+    /// The request.
     pub request: &'a Request,
+    /// The resource that the request writes.
     pub target: &'a Target,
+    /// The body of the request, or null.
     pub body: &'a Value,
+    /// The current time.
     pub now: Timestamp,
-    /// It takes effect seconds after nobody waits for it any more.
-    pub is_late: bool,
+    /// Whether the write takes effect seconds after its sender stopped waiting for it.
+    pub arrives_late: bool,
 }
 
-impl Before<'_> {
+impl PendingWrite<'_> {
     fn object(&self) -> Option<&Object> {
         let Target { kind, namespace, name, .. } = self.target;
         Some(self.store.find(kind, namespace, name)?)
     }
 
-    /// The UID of the DaemonSet that the body makes the controller.
+    /// The UID of the controller that the body sets.
     fn owner(&self) -> Option<Uid> {
         let owner = &self.body["metadata"]["ownerReferences"][0];
         owner["controller"].as_bool().filter(|is_controller| *is_controller)?;
@@ -134,12 +147,12 @@ impl Before<'_> {
         self.request.method == http::Method::POST && self.target.kind.kind == kind.kind
     }
 
-    /// Whether it is to be created under a name that is taken: the server refuses it.
-    fn is_taken(&self) -> bool {
+    /// Whether the server refuses the creation because the name is taken.
+    fn is_name_taken(&self) -> bool {
         let Target { kind, namespace, .. } = self.target;
         let name = self.body["metadata"]["name"].as_str();
-        let is_taken = |name| self.store.find(kind, namespace, name).is_some();
-        self.request.method == http::Method::POST && name.is_some_and(is_taken)
+        let is_name_taken = |name| self.store.find(kind, namespace, name).is_some();
+        self.request.method == http::Method::POST && name.is_some_and(is_name_taken)
     }
 
     fn deletes(&self, kind: &Kind) -> bool {
@@ -148,106 +161,120 @@ impl Before<'_> {
 }
 
 impl Checks {
-    /// Takes what has changed since the last call.
-    pub fn follow(&mut self, store: &Store, now: Timestamp) {
-        if !self.truth.follow(store) {
+    /// Reads all changes of the store since the last call.
+    pub fn update(&mut self, store: &Store, now: Timestamp) {
+        if !self.cluster_state.update(store) {
             return;
         }
-        for uid in self.truth.let_go.drain(..) {
-            self.let_go.note(uid, now);
+        for uid in self.cluster_state.released.drain(..) {
+            self.released.record(uid, now);
         }
-        for uid in self.truth.put_on_a_node.drain(..) {
-            self.relabelled.note(uid, now);
+        for uid in self.cluster_state.scheduled_pods.drain(..) {
+            self.ambiguous_pods.record(uid, now);
         }
-        for (name, is_stranger) in self.truth.names.drain(..) {
-            if is_stranger {
-                self.names_of_strangers.note(name.clone(), now);
+        for (name, is_foreign) in self.cluster_state.pod_names.drain(..) {
+            if is_foreign {
+                self.foreign_pod_names.record(name.clone(), now);
             }
-            self.names.note(name, now);
+            self.pod_names.record(name, now);
         }
-        for ds in self.truth.daemon_sets() {
-            self.told.entry(ds.uid.clone()).or_insert_with(|| Told::new(ds, now)).tell(ds, now);
+        for ds in self.cluster_state.daemon_sets() {
+            self.spec_histories
+                .entry(ds.uid.clone())
+                .or_insert_with(|| SpecHistory::new(ds, now))
+                .record(ds, now);
         }
-        for uid in self.told.keys() {
-            let is_there = self.truth.daemon_set(uid).is_some_and(|ds| !ds.terminating);
-            if !is_there && !self.ended.0.contains_key(uid) {
-                self.ended.note(uid.clone(), now);
+        for uid in self.spec_histories.keys() {
+            let is_there = self.cluster_state.daemon_set(uid).is_some_and(|ds| !ds.terminating);
+            if !is_there && !self.deleted_daemon_sets.0.contains_key(uid) {
+                self.deleted_daemon_sets.record(uid.clone(), now);
             }
         }
-        self.budget.recover(&self.truth, &self.told, &self.disturbed, now);
+        self.budget.remove_recovered(
+            &self.cluster_state,
+            &self.spec_histories,
+            &self.changed_nodes,
+            now,
+        );
     }
 
-    /// Somebody else has changed a node or a pod on it.
-    pub fn disturb(&mut self, node: &str, now: Timestamp) {
-        self.disturbed.note(node.to_owned(), now);
+    /// Records that others have changed a node or a pod on it.
+    pub fn note_node_change(&mut self, node: &str, now: Timestamp) {
+        self.changed_nodes.record(node.to_owned(), now);
     }
 
-    /// Somebody else has changed a pod's labels, or made a pod that can be adopted.
-    pub fn relabel(&mut self, pod: &str, now: Timestamp) {
-        self.relabelled.note(Uid::new(pod), now);
+    /// Records that others have changed a pod's labels, or have created a pod without a controller.
+    pub fn note_label_change(&mut self, pod: &str, now: Timestamp) {
+        self.ambiguous_pods.record(Uid::new(pod), now);
     }
 
-    /// Somebody else has changed a revision.
-    pub fn disturb_revisions(&mut self, now: Timestamp) {
-        self.revisions_disturbed_at = Some(now);
+    /// Records that others have changed a revision.
+    pub fn note_revision_change(&mut self, now: Timestamp) {
+        self.revisions_changed_at = Some(now);
     }
 
-    pub fn before_write(&mut self, before: &Before) -> Option<Violation> {
-        self.follow(before.store, before.now);
-        if before.is_taken() || self.is_echo(before) {
+    /// Checks a write of the controller before it takes effect. A write that the server refuses is
+    /// no violation.
+    pub fn check_write(&mut self, write: &PendingWrite) -> Option<Violation> {
+        self.update(write.store, write.now);
+        if write.is_name_taken() || self.is_late_duplicate(write) {
             return None;
         }
-        if before.is_late
-            && before.creates(&POD)
-            && let Some(name) = before.body["metadata"]["name"].as_str()
+        if write.arrives_late
+            && write.creates(&POD)
+            && let Some(name) = write.body["metadata"]["name"].as_str()
         {
-            self.landed_late.note(name.to_owned(), before.now);
+            self.late_pod_names.record(name.to_owned(), write.now);
         }
-        duplicate::check(before, self)
-            .or_else(|| foreign::check(before, self))
-            .or_else(|| self.check_revisions(before))
-            .or_else(|| self.check_budget(before))
+        duplicate::check(write, self)
+            .or_else(|| foreign::check(write, self))
+            .or_else(|| self.check_revisions(write))
+            .or_else(|| self.check_budget(write))
     }
 
-    /// A write that lands late was right about revisions when it was sent, and nobody can take it back: a template may have been
-    /// edited since, and its history cut. As upstream, the pod is then replaced, or the revision written again.
-    fn check_revisions(&self, before: &Before) -> Option<Violation> {
-        if before.is_late {
+    /// Checks the rules about revisions.
+    ///
+    /// Exemption: a delayed write was correct when it was sent and cannot be withdrawn. The
+    /// template may have changed since, and its history may have been truncated. The controller
+    /// then replaces the pod or writes the revision again, as upstream does.
+    fn check_revisions(&self, write: &PendingWrite) -> Option<Violation> {
+        if write.arrives_late {
             return None;
         }
-        revision::check(before, self).or_else(|| template::check(before, self))
+        revision::check(write, self).or_else(|| template::check(write, self))
     }
 
-    /// A creation that hangs may land when the pod that has its name is gone, although its sender has taken another name
-    /// for the next one (C35): that is in order if a stranger had the name, or if the next one came beside the first, by
-    /// surge.
-    fn is_echo(&self, before: &Before) -> bool {
-        let Some(name) = before.body["metadata"]["name"].as_str() else { return false };
-        let told = before.owner().and_then(|owner| self.told.get(&owner));
-        let may_surge = told.is_some_and(|told| told.may_surge(before.now));
-        before.creates(&POD)
-            && (self.names_of_strangers.is_recent(name, before.now)
-                || may_surge && self.names.is_recent(name, before.now))
+    /// Whether a creation is a delayed request whose pod has since got another name. C35 reserves a
+    /// name while a request may be in flight, so this is only possible in two cases, which are
+    /// exempt: the name belonged to a foreign pod, or surge created the next pod beside the first
+    /// one.
+    fn is_late_duplicate(&self, write: &PendingWrite) -> bool {
+        let Some(name) = write.body["metadata"]["name"].as_str() else { return false };
+        let history = write.owner().and_then(|owner| self.spec_histories.get(&owner));
+        let may_surge = history.is_some_and(|history| history.may_surge(write.now));
+        write.creates(&POD)
+            && (self.foreign_pod_names.is_recent(name, write.now)
+                || may_surge && self.pod_names.is_recent(name, write.now))
     }
 
-    fn check_budget(&mut self, before: &Before) -> Option<Violation> {
-        let Self { truth, told, disturbed, budget, .. } = self;
-        budget.check(before, truth, told, disturbed)
+    fn check_budget(&mut self, write: &PendingWrite) -> Option<Violation> {
+        let Self { cluster_state, spec_histories, changed_nodes, budget, .. } = self;
+        budget.check(write, cluster_state, spec_histories, changed_nodes)
     }
 }
 
-impl<K> Default for Times<K> {
+impl<K> Default for EventTimes<K> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<K: Ord> Times<K> {
-    fn note(&mut self, key: K, now: Timestamp) {
+impl<K: Ord> EventTimes<K> {
+    fn record(&mut self, key: K, now: Timestamp) {
         self.0.insert(key, now);
     }
 
-    /// Whether it happened so lately that a replica may not have seen it.
+    /// Whether it happened so recently that a replica may not have observed it.
     fn is_recent<Q: Ord + ?Sized>(&self, key: &Q, now: Timestamp) -> bool
     where
         K: std::borrow::Borrow<Q>,
@@ -255,38 +282,43 @@ impl<K: Ord> Times<K> {
         self.0.get(key).is_some_and(|at| is_recent(*at, now))
     }
 
-    /// How many happened so lately.
+    /// Number of keys for which it happened recently.
     fn recent_count(&self, now: Timestamp) -> usize {
         self.0.values().filter(|at| is_recent(**at, now)).count()
     }
 }
 
-impl Told {
+impl SpecHistory {
     fn new(ds: &DaemonSet, now: Timestamp) -> Self {
-        Self { spec: Spec::of(ds), generation: ds.generation, since: now, before: Vec::new() }
+        Self {
+            spec: Spec::from(ds),
+            generation: ds.generation,
+            changed_at: now,
+            previous: Vec::new(),
+        }
     }
 
-    fn tell(&mut self, ds: &DaemonSet, now: Timestamp) {
+    fn record(&mut self, ds: &DaemonSet, now: Timestamp) {
         if self.generation != ds.generation {
-            self.before.retain(|(end, _)| is_recent(*end, now));
-            self.before.push((now, std::mem::replace(&mut self.spec, Spec::of(ds))));
-            (self.generation, self.since) = (ds.generation, now);
+            self.previous.retain(|(end, _)| is_recent(*end, now));
+            self.previous.push((now, std::mem::replace(&mut self.spec, Spec::from(ds))));
+            (self.generation, self.changed_at) = (ds.generation, now);
         }
     }
 
     /// The specs that a replica may act on.
-    fn in_force(&self, now: Timestamp) -> impl Iterator<Item = &Spec> {
-        let before = self.before.iter().filter(move |(end, _)| is_recent(*end, now));
-        std::iter::once(&self.spec).chain(before.map(|(_, spec)| spec))
+    fn possible_specs(&self, now: Timestamp) -> impl Iterator<Item = &Spec> {
+        let previous = self.previous.iter().filter(move |(end, _)| is_recent(*end, now));
+        std::iter::once(&self.spec).chain(previous.map(|(_, spec)| spec))
     }
 
     fn may_surge(&self, now: Timestamp) -> bool {
-        self.in_force(now).any(|spec| spec.strategy.surges())
+        self.possible_specs(now).any(|spec| spec.strategy.surges())
     }
 }
 
 impl Spec {
-    fn of(ds: &DaemonSet) -> Self {
+    fn from(ds: &DaemonSet) -> Self {
         Self {
             placement: ds.template.placement.clone(),
             strategy: ds.update_strategy,
@@ -294,7 +326,8 @@ impl Spec {
         }
     }
 
-    /// How many of so many nodes a rolling update may take down at once; none while it surges.
+    /// Maximum number of unavailable pods during a rolling update over this number of nodes. It is
+    /// 0 with surge.
     fn max_unavailable(&self, nodes: usize) -> usize {
         match self.strategy.budget(nodes) {
             Some(api::Budget::Unavailable(max_unavailable)) => max_unavailable,
@@ -304,14 +337,14 @@ impl Spec {
 }
 
 fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now.0 - at.0 <= CALM_MS
+    now.0 - at.0 <= OBSERVATION_DELAY_MAX_MS
 }
 
 fn violation(property: Property, message: String) -> Option<Violation> {
     Some(Violation { property, message })
 }
 
-/// Kinds whose objects have owners.
+/// Whether objects of this kind have owners.
 fn is_owned(kind: &Kind) -> bool {
     kind.kind == POD.kind || kind.kind == CONTROLLER_REVISION.kind
 }

@@ -1,46 +1,48 @@
-//! What goes wrong between replicas and the API server, and how often.
+//! Faults between replicas and the API server, and their rates.
 
 use everynode_controller::api::Error;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// No request that is answered takes longer, so that a replica's last writes land before its successor's term (C63).
+/// Maximum delay of an answered request. A replica's last writes are thus served before its
+/// successor leads (C63).
 pub const DELAY_MAX_MS: i64 = 4_000;
-/// A request that is not answered may land so late; but before its sender's successor leads.
-const LATE_MS: std::ops::Range<i64> = 500..8_000;
+/// Delay of a request that takes effect without an answer. It is served at the latest when the
+/// sender's successor starts to lead.
+const LATE_ARRIVAL_MS: std::ops::Range<i64> = 500..8_000;
 
-/// Chances in a thousand.
+/// Rates of faults, per thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Faults {
     /// A request or a delivery takes seconds.
     pub delay: u32,
-    /// A write is refused: 409, 429, 500.
+    /// A write is refused with 409, 429 or 500.
     pub refuse: u32,
-    /// A request never arrives.
+    /// A request does not arrive.
     pub lose: u32,
-    /// A write takes effect and its answer never arrives.
+    /// A write takes effect and its answer is lost.
     pub lose_answer: u32,
-    /// A watch breaks off.
+    /// A watch is closed.
     pub cut: u32,
-    /// The log is compacted before the watch is back, so that it has to list again.
+    /// The log is compacted while a closed watch is down, so that the replica must list again.
     pub compact: u32,
-    /// A watch that is back begins before where it was.
+    /// A reopened watch repeats earlier events.
     pub repeat: u32,
-    /// A list breaks off half-way.
+    /// A list is cut off.
     pub half_list: u32,
-    /// A streaming list, or a running watch, ends in an ERROR event.
+    /// A streaming list or a running watch ends with an ERROR event.
     pub watch_error: u32,
-    /// A streaming list has live events before the bookmark that ends it.
+    /// A streaming list contains live events before its last bookmark.
     pub late_bookmark: u32,
-    /// A watch is behind for many seconds.
+    /// A watch is stalled for up to 10 s.
     pub stall: u32,
     /// The API server of a replica restarts.
     pub restart: u32,
     /// A write takes effect and is answered with a 5xx.
     pub fail_after: u32,
-    /// A write is not answered, and takes effect seconds later.
+    /// A write gets no answer and takes effect seconds later.
     pub land_late: u32,
     /// A GET fails.
     pub fail_get: u32,
@@ -49,22 +51,27 @@ pub struct Faults {
     pub invalid_utf8: u32,
 }
 
-/// What becomes of one write.
+/// The outcome of a request.
 #[derive(Debug)]
-pub enum Fate {
+pub enum RequestOutcome {
+    /// It takes effect and is answered.
     Served,
+    /// It has no effect and is answered with this error.
     Refused(Error),
+    /// It does not arrive.
     Lost,
+    /// It takes effect, and the answer is lost.
     AnswerLost,
-    /// It takes effect, and its answer says that something went wrong.
+    /// It takes effect, and the answer is a 5xx.
     Committed5xx(Error),
-    /// It is not answered, and arrives after so many milliseconds.
-    LandsLate(i64),
+    /// It gets no answer and takes effect after this number of milliseconds.
+    Delayed(i64),
 }
 
 impl Faults {
-    pub fn some(rng: &mut Pcg64Mcg) -> Self {
-        // A fork of its own: what is drawn next is what it was before there were these faults.
+    /// Draws the rates of a schedule. Each kind of fault is absent from half of the schedules.
+    pub fn random(rng: &mut Pcg64Mcg) -> Self {
+        // A separate generator keeps the later draws as they were before these faults were added.
         let fork = &mut Pcg64Mcg::seed_from_u64(rng.clone().random());
         let (fail_after, land_late, fail_get) = (rate(80, fork), rate(60, fork), rate(200, fork));
         let mut rate = |max: u32| rate(max, rng);
@@ -80,37 +87,40 @@ impl Faults {
             fail_after,
             land_late,
             fail_get,
-            ..Self::of_watches(rng)
+            ..Self::random_watch_faults(rng)
         }
     }
 
-    pub fn fate(&self, rng: &mut Pcg64Mcg) -> Fate {
+    /// Draws the outcome of a write.
+    pub fn draw_outcome(&self, rng: &mut Pcg64Mcg) -> RequestOutcome {
         if happens(self.refuse, rng) {
             let (code, reason) =
                 [(409, "Conflict"), (429, "TooManyRequests"), (500, "InternalError")]
                     [rng.random_range(0..3usize)];
-            return Fate::Refused(refused(code, reason, &format!("simulated {reason}")));
+            return RequestOutcome::Refused(refused(code, reason, &format!("simulated {reason}")));
         }
         match () {
-            () if happens(self.lose, rng) => Fate::Lost,
-            () if happens(self.lose_answer, rng) => Fate::AnswerLost,
-            () if happens(self.fail_after, rng) => Fate::Committed5xx(server_error(rng)),
-            () if happens(self.land_late, rng) => Fate::LandsLate(rng.random_range(LATE_MS)),
-            () => Fate::Served,
+            () if happens(self.lose, rng) => RequestOutcome::Lost,
+            () if happens(self.lose_answer, rng) => RequestOutcome::AnswerLost,
+            () if happens(self.fail_after, rng) => RequestOutcome::Committed5xx(server_error(rng)),
+            () if happens(self.land_late, rng) => {
+                RequestOutcome::Delayed(rng.random_range(LATE_ARRIVAL_MS))
+            }
+            () => RequestOutcome::Served,
         }
     }
 
-    /// Why a GET fails, if it does.
-    pub fn failure_of_read(&self, rng: &mut Pcg64Mcg) -> Option<Error> {
+    /// Draws the error of a GET, if it fails.
+    pub fn draw_read_failure(&self, rng: &mut Pcg64Mcg) -> Option<Error> {
         happens(self.fail_get, rng).then(|| match rng.random_range(0..3) {
             0 => Error::Transport("no answer".to_owned()),
-            // An API server that has just started knows nobody's rights.
+            // An API server that has just started has not loaded any roles.
             1 => refused(403, "Forbidden", "simulated Forbidden"),
             _ => server_error(rng),
         })
     }
 
-    /// How long something is on its way.
+    /// Draws the delay of a request, an answer or a delivery, in milliseconds.
     pub fn delay_ms(&self, rng: &mut Pcg64Mcg) -> i64 {
         match happens(self.delay, rng) {
             true => rng.random_range(100..DELAY_MAX_MS / 2),
@@ -119,7 +129,7 @@ impl Faults {
     }
 }
 
-/// What an API server or a proxy answers when it does not know what has become of a request.
+/// Draws an answer of an API server or a proxy that does not know whether a request took effect.
 pub fn server_error(rng: &mut Pcg64Mcg) -> Error {
     let (code, reason, message) = [
         (500, "", "etcdserver: request timed out"),
@@ -139,6 +149,7 @@ fn rate(max: u32, rng: &mut Pcg64Mcg) -> u32 {
     if rng.random_ratio(1, 2) { rng.random_range(0..=max) } else { 0 }
 }
 
+/// Draws whether a fault with this rate happens. A rate of 0 draws nothing.
 pub fn happens(per_mille: u32, rng: &mut Pcg64Mcg) -> bool {
     per_mille > 0 && rng.random_range(0..1000) < per_mille
 }

@@ -1,19 +1,36 @@
-//! Deterministic simulation: the real controller against the real sandbox, in one thread, with virtual
-//! time and faults in between. One seed is one schedule; see docs/simulation.md.
+//! Deterministic simulation of the controller against the sandbox, in one thread and in virtual
+//! time, with injected faults.
+//!
+//! A [`schedule::Schedule`] contains all inputs of a run. It is drawn from a seed or read from a
+//! file. [`world::World`] plays it: it contains the sandbox's cluster and the replicas of the
+//! controller, and a queue of scheduled events such as the delivery of a watch's changes or the
+//! arrival of a request. [`workload`] changes the cluster, [`fault`] draws faults of the
+//! connections, and [`checker`] compares each write of the controller, and at the end the cluster
+//! at rest, with the properties that must hold.
+//!
+//! - [`runner`] plays the schedule of a seed, and [`shrink`] reduces a schedule that violates a
+//!   property.
+//! - [`scenario`] has fixed sequences of actions, for tests that inject a fault at each write.
+//! - [`mutation`] has deliberate bugs, with which tests verify that the checkers find violations.
+//!
+//! The same seed always gives the same run: all random numbers come from the seed, in a fixed
+//! order. docs/simulation.md describes the faults, the checks and the results.
 
 #![forbid(unsafe_code)]
 
 pub mod checker;
+mod cluster_state;
+pub mod failure;
 pub mod fault;
-mod feed;
+mod leader_run;
+mod list_watch;
 pub mod mutation;
 mod network;
+pub mod runner;
 pub mod scenario;
 pub mod schedule;
 mod serve;
 pub mod shrink;
-mod term;
-mod truth;
 mod watch_fault;
 mod wire;
 pub mod workload;

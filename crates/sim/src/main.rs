@@ -1,35 +1,41 @@
-//! Plays schedules: one, with its transcript, or many.
+//! Plays a single schedule and prints its transcript, or plays many schedules.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use everynode_sim::mutation::Mutation;
-use everynode_sim::schedule::{self, Schedule};
+use everynode_sim::runner;
+use everynode_sim::schedule::Schedule;
 use everynode_sim::world::World;
 
 /// Plays the controller against the sandbox in virtual time, with faults in between.
 ///
-/// Exits with 1 if a property was violated.
+/// Exits with 1 if a property is violated.
 #[derive(Parser)]
 #[command(name = "everynode-sim", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
-    /// Play the schedule of this seed, and print its transcript.
+    /// Play the schedule of this seed and print its transcript.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["replay", "schedules"])]
     seed: Option<u64>,
-    /// Play the schedule in this file, and print its transcript.
+    /// Play the schedule in this file and print its transcript.
     #[arg(long, value_name = "FILE", conflicts_with = "schedules")]
     replay: Option<PathBuf>,
-    /// Play this many schedules, and print those that violate a property, made small.
+    /// Play this number of schedules and print those that violate a property, shrunk.
     #[arg(long, value_name = "N", required_unless_present_any = ["seed", "replay"])]
     schedules: Option<u64>,
-    /// Begin with this seed.
+    /// Start with this seed.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "schedules")]
     from: u64,
-    /// Print how far it is after every so many schedules.
-    #[arg(long, value_name = "N", requires = "schedules", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Print the progress after every N schedules.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "schedules",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     report: Option<u64>,
-    /// Put a deliberate bug into the controller: those of crates/sim/src/mutation.rs.
+    /// Insert a deliberate bug into the controller, one of those in crates/sim/src/mutation.rs.
     #[arg(long, value_name = "BUG", value_parser = mutation)]
     mutation: Option<Mutation>,
 }
@@ -44,11 +50,11 @@ Examples:
 fn main() -> ExitCode {
     let Arguments { seed, replay, schedules, from, report, mutation } = Arguments::parse();
     if let Some(seed) = seed {
-        return tell(Schedule::of(seed).play(mutation, true));
+        return print(Schedule::from_seed(seed).play(mutation, true));
     }
     if let Some(path) = replay {
         return match read(&path) {
-            Ok(schedule) => tell(schedule.play(mutation, true)),
+            Ok(schedule) => print(schedule.play(mutation, true)),
             Err(error) => {
                 eprintln!("error: {}: {error}", path.display());
                 ExitCode::FAILURE
@@ -61,16 +67,16 @@ fn main() -> ExitCode {
 fn mutation(name: &str) -> Result<Mutation, String> {
     let known = || {
         let names = Mutation::ALL.into_iter().map(|(mutation, _)| format!("{mutation:?}"));
-        format!("it is none of {}", names.collect::<Vec<_>>().join(", "))
+        format!("the known mutations are {}", names.collect::<Vec<_>>().join(", "))
     };
-    Mutation::named(name).ok_or_else(known)
+    Mutation::from_name(name).ok_or_else(known)
 }
 
 fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCode {
     let (mut failures, mut writes, mut steps) = (0, 0, 0);
     for seed in from..from + count {
-        steps += Schedule::of(seed).steps.len();
-        match schedule::run(seed, mutation) {
+        steps += Schedule::from_seed(seed).steps.len();
+        match runner::run(seed, mutation) {
             Ok(world) => writes += world.writes,
             Err(failure) => {
                 failures += 1;
@@ -87,14 +93,15 @@ fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCo
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The first line that is no comment.
+/// Reads the schedule in the first line that starts with a brace.
 fn read(path: &Path) -> Result<Schedule, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let line = text.lines().find(|line| line.starts_with('{')).ok_or("holds no schedule")?;
+    let line =
+        text.lines().find(|line| line.starts_with('{')).ok_or("the file contains no schedule")?;
     Schedule::parse(line).map_err(|error| error.to_string())
 }
 
-fn tell(world: World) -> ExitCode {
+fn print(world: World) -> ExitCode {
     for line in world.transcript.unwrap_or_default() {
         println!("{line}");
     }

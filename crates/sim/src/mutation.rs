@@ -1,9 +1,10 @@
-//! Deliberate bugs, put in where the simulation touches the controller (what a watch shows, what is planned, sent and
-//! reported, what time it is): each has to be caught by the checker of its property.
+//! Deliberate bugs, inserted at the simulation's interfaces to the controller: what a watch
+//! reports, what is planned, sent and reported, and what time it is. The checker of the violated
+//! property must catch each of them.
 
 use bytes::Bytes;
 use everynode_controller::observation::Observation;
-use everynode_controller::watch::Change as SeenChange;
+use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
@@ -15,75 +16,78 @@ use crate::checker::Property;
 use crate::network::{Answer, Request};
 use crate::serve::Target;
 
-/// One bug.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// What was written is not waited for (C60).
+    /// The controller does not wait to observe its writes (C60).
     SkipExpectations,
-    /// A terminating pod counts as gone (C22).
+    /// A terminating pod is treated as deleted (C22).
     TerminatingIsGone,
-    /// A creation that is not answered is taken for refused (C34).
+    /// A creation without an answer is treated as refused (C34).
     UnansweredCreationIsRefused,
-    /// A creation that is not answered is sent again under another name (C35).
+    /// A creation without an answer is sent again under another name (C35).
     AnotherName,
-    /// One more than maxUnavailable (C52).
+    /// `maxUnavailable` is one too high (C52).
     BudgetOffByOne,
-    /// Ready counts as available (C54).
+    /// A ready pod counts as available at once (C54).
     ForgetMinReadySeconds,
-    /// A deletion that is not answered is taken for refused (C52).
+    /// A deletion without an answer is treated as refused (C52).
     UnansweredDeletionIsRefused,
-    /// Pods of others are taken for ours (C21).
+    /// Pods of other controllers are treated as the DaemonSet's own (C21).
     IgnoreOwner,
-    /// Writes carry no UID (C61).
+    /// Writes have no UID precondition (C61).
     DropUidPrecondition,
-    /// Orphans are adopted whatever their labels (C21).
+    /// Orphans are adopted regardless of their labels (C21).
     AdoptUnselected,
     /// Revisions are deleted instead of renumbered (C42).
     DeleteInsteadOfRaise,
-    /// The history is cut at its newer end (C44).
+    /// The newest revision is deleted instead of the oldest (C44).
     DeleteNewestRevision,
-    /// A pod gets the hash of no revision (C30).
+    /// A pod gets a hash that no revision has (C30).
     WrongHash,
-    /// A pod is made of the oldest template, under the new hash (C30).
+    /// A pod is created from the oldest template but has the current hash (C30).
     StaleTemplate,
-    /// Changes of nodes go unseen (C16).
+    /// Changes of nodes are not observed (C16).
     LoseNodeChanges,
-    /// Pods that must go are left (C23).
+    /// Pods are not deleted from nodes that must not run them (C23).
     LeavePods,
-    /// Taints with NoExecute go unseen (C13).
+    /// NoExecute taints are not observed (C13).
     IgnoreNoExecute,
     /// The status is not written (C70).
     SkipStatus,
-    /// The status is not written when the number of misscheduled pods changes (C70).
+    /// The status is written only if the number of misscheduled pods changes with it (C70).
     SkipMisscheduled,
-    /// Pods are counted ready that are not (C52, C70).
+    /// Pods that are not ready count as ready (C52, C70).
     CountUnready,
-    /// Nothing is looked at again when its time has come (C54).
+    /// Timers do not start a sync (C54).
     ForgetTimers,
-    /// The status is always found different (C70).
+    /// The stored status always differs from the computed one (C70).
     StatusNeverRight,
-    /// Revisions are always found numbered too low (C42).
+    /// The number of the current revision is always too low (C42).
     RevisionNeverRight,
-    /// Deletions of pods go unseen (C60).
+    /// Deletions of pods are not observed (C60).
     LoseDeletions,
-    /// A write is waited for that was never made (C60).
+    /// The controller waits for a write that was never made (C60).
     WaitForTooMuch,
-    /// Counts are of a time that has passed (C80).
+    /// Counts are computed for an earlier time (C80).
     CountEarlier,
-    /// Counts leave out what was seen last (C80).
+    /// Counts omit the latest observation (C80).
     CountTooFew,
 }
 
-/// What a watch shows of a change.
+/// How a watch reports a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    AsItIs,
+pub enum ReportedChange {
+    /// The change is reported as it is.
+    Unchanged,
+    /// The change is not reported.
     Hidden,
-    Deleted,
+    /// The change is reported as a deletion.
+    AsDeleted,
 }
 
 impl Mutation {
-    /// Each with the property that it violates.
+    /// Every mutation, with the property that it violates.
     pub const ALL: [(Self, Property); 27] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
@@ -105,36 +109,39 @@ impl Mutation {
         (Self::SkipStatus, Property::Status),
         (Self::SkipMisscheduled, Property::Status),
         (Self::ForgetTimers, Property::Status),
-        (Self::StatusNeverRight, Property::Rest),
-        (Self::RevisionNeverRight, Property::Rest),
-        (Self::LoseDeletions, Property::Lapse),
-        (Self::LeavePods, Property::Lapse),
-        (Self::WaitForTooMuch, Property::Lapse),
+        (Self::StatusNeverRight, Property::Quiescence),
+        (Self::RevisionNeverRight, Property::Quiescence),
+        (Self::LoseDeletions, Property::ExpectationLapse),
+        (Self::LeavePods, Property::ExpectationLapse),
+        (Self::WaitForTooMuch, Property::ExpectationLapse),
         (Self::CountEarlier, Property::Recount),
         (Self::CountTooFew, Property::Recount),
     ];
 
-    /// The bug of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Returns the mutation with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
         let all = Self::ALL.into_iter().map(|(mutation, _)| mutation);
         all.into_iter().find(|mutation| format!("{mutation:?}") == name)
     }
 
-    pub fn sees(mutation: Option<Self>, kind: &Kind, change: &Change) -> Seen {
+    /// Returns how a watch of this kind reports a change.
+    pub fn reported_change(mutation: Option<Self>, kind: &Kind, change: &Change) -> ReportedChange {
         let (is_pod, is_node) = (kind.kind == POD.kind, kind.kind == NODE.kind);
         match mutation {
             Some(Self::TerminatingIsGone) if is_pod && change.object.is_terminating() => {
-                Seen::Deleted
+                ReportedChange::AsDeleted
             }
-            Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => Seen::Hidden,
+            Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => {
+                ReportedChange::Hidden
+            }
             Some(Self::LoseNodeChanges) if is_node && change.action == Action::Modified => {
-                Seen::Hidden
+                ReportedChange::Hidden
             }
-            Some(_) | None => Seen::AsItIs,
+            Some(_) | None => ReportedChange::Unchanged,
         }
     }
 
-    /// An object as the replica reads it.
+    /// Returns an object's JSON as the replica receives it.
     pub fn json(self, kind: &Kind, object: &Object) -> Bytes {
         let mut value = object.value().clone();
         match self {
@@ -152,7 +159,7 @@ impl Mutation {
                 let ready = value["status"]["numberReady"].as_i64().unwrap_or(0);
                 value["status"]["numberReady"] = json!(ready + 1);
             }
-            Self::IgnoreOwner if kind.kind == POD.kind => own(&mut value),
+            Self::IgnoreOwner if kind.kind == POD.kind => assign_to_daemon_set(&mut value),
             Self::AdoptUnselected
                 if kind.kind == POD.kind && object.owner_references().next().is_none() =>
             {
@@ -176,13 +183,13 @@ impl Mutation {
         value.to_string().into()
     }
 
-    /// Whether the replica takes what it has seen only after it has planned.
-    pub fn comes_late(self, observation: &Observation) -> bool {
+    /// Whether the replica applies an observation only after it has planned.
+    pub fn applies_late(self, observation: &Observation) -> bool {
         self == Self::CountTooFew
-            && matches!(observation, Observation::Pod(SeenChange::Applied { .. }))
+            && matches!(observation, Observation::Pod(WatchChange::Applied { .. }))
     }
 
-    /// What time the replica takes it for.
+    /// Returns the time that the replica uses instead of the current time.
     pub fn now(self, now: Timestamp) -> Timestamp {
         match self {
             Self::CountEarlier => Timestamp(now.0 - 10_000),
@@ -190,12 +197,12 @@ impl Mutation {
         }
     }
 
-    /// When the replica wakes up by itself.
-    pub fn wake_at(self, at: Option<Timestamp>) -> Option<Timestamp> {
+    /// Returns when the replica's next timer is due.
+    pub fn next_turn_at(self, at: Option<Timestamp>) -> Option<Timestamp> {
         at.filter(|_| self != Self::ForgetTimers)
     }
 
-    /// A plan as it is executed.
+    /// Changes a plan before it is executed.
     pub fn plan(self, plan: &mut Plan) {
         for write in &mut plan.writes {
             match (self, &mut *write) {
@@ -209,7 +216,7 @@ impl Mutation {
         }
     }
 
-    /// A result as it is reported.
+    /// Changes the result of a write before it is reported.
     pub fn result(self, result: &mut WriteResult) {
         match (self, &result.write, &mut result.outcome) {
             (
@@ -233,19 +240,23 @@ impl Mutation {
         }
     }
 
-    /// A request as it is sent; or what it is answered at once.
+    /// Changes a request before it is sent. Returns an answer if the request is not sent at all.
     pub fn request(self, store: &Store, request: &mut Request) -> Option<Answer> {
         let is_pod = request.path.contains("/pods/");
         match (self, request.method.as_str()) {
-            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => done(),
+            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => empty_answer(),
             (Self::SkipMisscheduled, "PATCH") if request.path.ends_with("/status") => {
-                let target = Target::of(&request.path)?;
+                let target = Target::parse(&request.path)?;
                 let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?;
                 let body: Value = serde_json::from_slice(&request.body).ok()?;
                 let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
-                if misscheduled(&body) == misscheduled(stored.value()) { None } else { done() }
+                if misscheduled(&body) == misscheduled(stored.value()) {
+                    None
+                } else {
+                    empty_answer()
+                }
             }
-            (Self::LeavePods, "DELETE") if is_pod => done(),
+            (Self::LeavePods, "DELETE") if is_pod => empty_answer(),
             (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
                 request.change(|body| {
                     body.as_object_mut().into_iter().for_each(|body| {
@@ -279,7 +290,7 @@ impl Mutation {
     }
 }
 
-fn done() -> Option<Answer> {
+fn empty_answer() -> Option<Answer> {
     Some(Ok("{\"metadata\":{}}".into()))
 }
 
@@ -291,8 +302,8 @@ fn number(revision: &Object) -> i64 {
     revision.value()["revision"].as_i64().unwrap_or(0)
 }
 
-/// Makes every ReplicaSet's pod a DaemonSet's: the one that its label names.
-fn own(pod: &mut Value) {
+/// Makes a DaemonSet the owner of a ReplicaSet's pod. The pod's annotation contains the UID.
+fn assign_to_daemon_set(pod: &mut Value) {
     let uid = pod["metadata"]["annotations"]["sim/daemonset-uid"].clone();
     if let Some(owner) = pod["metadata"]["ownerReferences"].get_mut(0)
         && owner["kind"] == "ReplicaSet"

@@ -1,4 +1,4 @@
-//! What a replica takes for the API server: requests wait in an outbox until the world carries them over.
+//! The API server as a replica sees it. Requests wait in an outbox until the world takes them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub struct Request {
     pub method: Method,
@@ -19,10 +19,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether the request can change an object.
     pub fn is_write(&self) -> bool {
         self.method != Method::GET
     }
 
+    /// Changes the body of the request.
     pub fn change(&mut self, change: impl FnOnce(&mut Value)) {
         let mut body = serde_json::from_slice(&self.body).unwrap_or_default();
         change(&mut body);
@@ -30,28 +32,28 @@ impl Request {
     }
 }
 
-pub type Answer = Result<Bytes, Error>;
-pub type Reply = oneshot::Sender<Answer>;
+pub(crate) type Answer = Result<Bytes, Error>;
+pub(crate) type Reply = oneshot::Sender<Answer>;
 
-/// One replica's connection.
+/// The connection of one replica.
 #[derive(Clone, Default)]
-pub struct Network {
+pub(crate) struct Network {
     outbox: Arc<Mutex<Vec<(Request, Reply)>>>,
     fenced: Arc<AtomicBool>,
 }
 
 impl Network {
-    /// What has been sent since the last call.
-    pub fn drain(&self) -> Vec<(Request, Reply)> {
+    /// Takes the requests that were sent since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<(Request, Reply)> {
         std::mem::take(&mut *self.outbox())
     }
 
-    /// C63: from now on every write is refused on our own side.
-    pub fn fence(&self) {
+    /// Refuses every further write on the replica's side (C63).
+    pub(crate) fn fence(&self) {
         self.fenced.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_fenced(&self) -> bool {
+    pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.load(Ordering::Relaxed)
     }
 

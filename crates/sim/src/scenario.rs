@@ -1,22 +1,23 @@
-//! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so that a
-//! fault can be put behind each single write.
+//! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so
+//! that one fault can be injected at each single write.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::mutation::Mutation;
-use crate::schedule::Failure;
 use crate::workload::{NAMESPACE, manifest};
-use crate::world::{LEASE_NEVER_MS, Setting, Strike, World};
+use crate::world::{InjectedFault, LEASE_NEVER_MS, Setting, World};
 
-/// One step of a user.
+/// An action of a user.
 type Step = fn(&mut World);
 
-/// A scenario: its name, and its steps with a time to act on each.
+/// A named sequence of actions of a user, with time for the controller to react to each.
 pub struct Scenario {
+    /// The name, by which regression files refer to the scenario.
     pub name: &'static str,
     steps: &'static [Step],
 }
@@ -25,37 +26,51 @@ const SETTING: Setting =
     Setting { seed: 7, nodes: 3, nodes_max: 4, lease_ms: LEASE_NEVER_MS, burst_replicas: 250 };
 const STEP_MS: i64 = 12_000;
 
+/// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "first placement", steps: &[create] },
     Scenario { name: "rollout", steps: &[create, second_image] },
     Scenario { name: "rollout of two at a time", steps: &[create_two_at_a_time, second_image] },
-    Scenario { name: "patient rollout", steps: &[create_patient, wait, second_image] },
-    Scenario { name: "patience", steps: &[create_very_patient] },
-    Scenario { name: "surge", steps: &[create_surging, second_image] },
+    Scenario {
+        name: "rollout with minReadySeconds",
+        steps: &[create_with_min_ready, wait, second_image],
+    },
+    Scenario { name: "long minReadySeconds", steps: &[create_with_long_min_ready] },
+    Scenario { name: "surge", steps: &[create_with_surge, second_image] },
     Scenario { name: "undo", steps: &[create, second_image, first_image] },
-    Scenario { name: "history limit", steps: &[create_forgetful, second_image, third_image] },
-    Scenario { name: "dedup", steps: &[create, second_image, double_revision, first_image] },
+    Scenario { name: "history limit", steps: &[create_without_history, second_image, third_image] },
+    Scenario {
+        name: "duplicate revision",
+        steps: &[create, second_image, duplicate_revision, first_image],
+    },
     Scenario {
         name: "collision",
-        steps: &[create, second_image, delete_orphaning, corrupt, create],
+        steps: &[create, second_image, delete_orphan, replace_revisions, create],
     },
-    Scenario { name: "adoption", steps: &[create, delete_orphaning, create] },
+    Scenario { name: "adoption", steps: &[create, delete_orphan, create] },
     Scenario { name: "release", steps: &[create, relabel] },
     Scenario { name: "deletion", steps: &[create, delete, create] },
     Scenario { name: "foreground deletion", steps: &[create, delete_foreground, create] },
     Scenario { name: "failed pod", steps: &[create, fail_pod, fail_pod] },
-    Scenario { name: "nodes come and go", steps: &[create, delete_node, add_node] },
-    Scenario { name: "unlabelled revision", steps: &[create, unlabel_revision, second_image] },
+    Scenario { name: "deleted and added nodes", steps: &[create, delete_node, add_node] },
+    Scenario {
+        name: "revision without labels",
+        steps: &[create, remove_revision_labels, second_image],
+    },
 ];
 
 impl Scenario {
-    /// Plays it with a fault behind one write, or with a deliberate bug.
-    pub fn play(&self, strike: Option<(u64, Strike)>, mutation: Option<Mutation>) -> World {
-        self.run(strike, mutation, None)
+    /// Plays the scenario, optionally with a fault at one write and with a deliberate bug.
+    pub fn play(
+        &self,
+        injected_fault: Option<(u64, InjectedFault)>,
+        mutation: Option<Mutation>,
+    ) -> World {
+        self.run(injected_fault, mutation, None)
     }
 
-    /// Plays it with these faults from the beginning on.
-    pub fn play_under(&self, faults: Faults) -> World {
+    /// Plays the scenario with these faults from the start.
+    pub fn play_with_faults(&self, faults: Faults) -> World {
         let mut world = World::new(SETTING);
         world.faults = faults;
         self.play_in(&mut world);
@@ -64,12 +79,13 @@ impl Scenario {
 
     fn run(
         &self,
-        strike: Option<(u64, Strike)>,
+        injected_fault: Option<(u64, InjectedFault)>,
         mutation: Option<Mutation>,
         transcript: Option<Vec<String>>,
     ) -> World {
         let mut world = World::new(SETTING);
-        (world.strike, world.mutation, world.transcript) = (strike, mutation, transcript);
+        (world.injected_fault, world.mutation, world.transcript) =
+            (injected_fault, mutation, transcript);
         self.play_in(&mut world);
         world
     }
@@ -81,46 +97,50 @@ impl Scenario {
             world.settle();
             world.run_for(STEP_MS);
         }
-        world.come_to_rest();
+        world.run_to_quiescence();
     }
 
-    /// Plays it once for each write that it has. Returns how often.
+    /// Plays the scenario once for each of its writes, with the fault at that write. Returns the
+    /// number of writes.
     ///
     /// # Errors
+    ///
     /// The first failure.
-    pub fn exhaust(&self, strike: Strike) -> Result<u64, Box<Failure>> {
-        let undisturbed = self.play(None, None);
-        let writes = undisturbed.writes;
-        if undisturbed.violation.is_some() {
+    pub fn exhaust(&self, injected_fault: InjectedFault) -> Result<u64, Box<Failure>> {
+        let without_fault = self.play(None, None);
+        let writes = without_fault.writes;
+        if without_fault.violation.is_some() {
             return Err(self.failure(None));
         }
         for write in 1..=writes {
-            if self.play(Some((write, strike)), None).violation.is_some() {
-                return Err(self.failure(Some((write, strike))));
+            if self.play(Some((write, injected_fault)), None).violation.is_some() {
+                return Err(self.failure(Some((write, injected_fault))));
             }
         }
         Ok(writes)
     }
 
-    fn failure(&self, strike: Option<(u64, Strike)>) -> Box<Failure> {
-        let world = self.run(strike, None, Some(Vec::new()));
+    fn failure(&self, injected_fault: Option<(u64, InjectedFault)>) -> Box<Failure> {
+        let world = self.run(injected_fault, None, Some(Vec::new()));
         let violation = world.violation.expect("the same schedule fails the same way");
-        let replay = match strike {
-            Some((write, strike)) => format!("{}: {strike:?} behind write {write}", self.name),
-            None => format!("{}, undisturbed", self.name),
+        let replay = match injected_fault {
+            Some((write, injected_fault)) => {
+                format!("{}: {injected_fault:?} at write {write}", self.name)
+            }
+            None => format!("{}, without a fault", self.name),
         };
         Box::new(Failure { violation, transcript: world.transcript.unwrap_or_default(), replay })
     }
 }
 
-fn put(world: &mut World, ds: Value) {
-    let options = world.at();
+fn create_daemon_set(world: &mut World, ds: Value) {
+    let options = world.write_options();
     let done = world.registry().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
-    world.say(|| format!("somebody creates the DaemonSet: {done:?}"));
+    world.log(|| format!("somebody creates the DaemonSet: {done:?}"));
 }
 
 fn create(world: &mut World) {
-    put(world, manifest("a", 1));
+    create_daemon_set(world, manifest("a", 1));
 }
 
 fn create_with(world: &mut World, strategy: Value, limit: u32) {
@@ -128,33 +148,34 @@ fn create_with(world: &mut World, strategy: Value, limit: u32) {
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": strategy});
     ds["spec"]["revisionHistoryLimit"] = json!(limit);
     ds["spec"]["minReadySeconds"] = json!(1);
-    put(world, ds);
+    create_daemon_set(world, ds);
 }
 
 fn create_two_at_a_time(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 2, "maxSurge": 0}), 10);
 }
 
-fn create_surging(world: &mut World) {
+fn create_with_surge(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 0, "maxSurge": 1}), 10);
 }
 
 fn wait(_: &mut World) {}
 
-fn create_patient(world: &mut World) {
+fn create_with_min_ready(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(10);
-    put(world, ds);
+    create_daemon_set(world, ds);
 }
 
-/// Longer than what bookmarks would wake a replica up for that has forgotten its timers.
-fn create_very_patient(world: &mut World) {
+/// The wait exceeds the interval of bookmarks, which would otherwise start a sync even if timers do
+/// not.
+fn create_with_long_min_ready(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(90);
-    put(world, ds);
+    create_daemon_set(world, ds);
 }
 
-fn create_forgetful(world: &mut World) {
+fn create_without_history(world: &mut World) {
     create_with(world, json!({"maxUnavailable": 1, "maxSurge": 0}), 0);
 }
 
@@ -162,9 +183,9 @@ fn set_image(world: &mut World, image: u32) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
-    world.say(|| format!("somebody sets image:{image}: {done:?}"));
+    world.log(|| format!("somebody sets image:{image}: {done:?}"));
 }
 
 fn first_image(world: &mut World) {
@@ -181,9 +202,9 @@ fn third_image(world: &mut World) {
 
 fn delete_with(world: &mut World, policy: PropagationPolicy) {
     let delete = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
-    world.say(|| format!("somebody deletes the DaemonSet: {done:?}"));
+    world.log(|| format!("somebody deletes the DaemonSet: {done:?}"));
 }
 
 fn delete(world: &mut World) {
@@ -194,7 +215,7 @@ fn delete_foreground(world: &mut World) {
     delete_with(world, PropagationPolicy::Foreground);
 }
 
-fn delete_orphaning(world: &mut World) {
+fn delete_orphan(world: &mut World) {
     delete_with(world, PropagationPolicy::Orphan);
 }
 
@@ -202,10 +223,10 @@ fn revisions(world: &World) -> Vec<Value> {
     world.cluster.store().iter(&CONTROLLER_REVISION, None).map(|r| r.value().clone()).collect()
 }
 
-/// The same template under a second name, as an older controller may have left it.
-fn double_revision(world: &mut World) {
+/// Creates a second revision of the same template, as an older controller may have left it.
+fn duplicate_revision(world: &mut World) {
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
     else {
         return;
@@ -214,18 +235,18 @@ fn double_revision(world: &mut World) {
     metadata.retain(|key, _| matches!(key.as_str(), "namespace" | "labels" | "ownerReferences"));
     metadata.insert("name".to_owned(), json!("a-double"));
     copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
-    world.say(|| format!("somebody doubles a revision: {done:?}"));
+    world.log(|| format!("somebody duplicates a revision: {done:?}"));
 }
 
-/// The names of the revisions are taken by others' data.
-fn corrupt(world: &mut World) {
+/// Replaces every revision with one that has the same name and other data.
+fn replace_revisions(world: &mut World) {
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     for revision in revisions(world) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let options = world.at();
+        let options = world.write_options();
         let gone = DeleteOptions::default();
         let deleted =
             world.registry().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
@@ -236,24 +257,24 @@ fn corrupt(world: &mut World) {
         });
         let created =
             world.registry().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
-        world.say(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
+        world.log(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
     }
 }
 
-fn unlabel_revision(world: &mut World) {
+fn remove_revision_labels(world: &mut World) {
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     for mut revision in revisions(world) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
             labels.remove("controller-revision-hash");
         }
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let options = world.at();
+        let options = world.write_options();
         let done = world
             .registry()
             .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
             .map(|_| ());
-        world.say(|| format!("somebody unlabels revision {name}: {done:?}"));
+        world.log(|| format!("somebody removes the hash label of revision {name}: {done:?}"));
     }
 }
 
@@ -264,40 +285,40 @@ fn first_pod(world: &World) -> Option<Value> {
 fn relabel(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
     let now = world.now;
-    world.checks.relabel(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
+    world.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.say(|| format!("somebody relabels {name}: {done:?}"));
+    world.log(|| format!("somebody relabels {name}: {done:?}"));
 }
 
 fn fail_pod(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
     let (node, now) = (pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(), world.now);
-    world.checks.disturb(&node, now);
+    world.checks.note_node_change(&node, now);
     pod["status"]["phase"] = json!("Failed");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.say(|| format!("pod {name} fails: {done:?}"));
+    world.log(|| format!("pod {name} fails: {done:?}"));
 }
 
 fn delete_node(world: &mut World) {
-    let options = world.at();
+    let options = world.write_options();
     let kind = &everynode_sandbox::kind::NODE;
     let done = world
         .registry()
         .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
         .map(|_| ());
-    world.say(|| format!("node-0002 goes: {done:?}"));
+    world.log(|| format!("somebody deletes node-0002: {done:?}"));
 }
 
 fn add_node(world: &mut World) {
-    let made = nodes::generate(4, 1).expect("the number is possible");
+    let made = nodes::generate(4, 1).expect("the number is in range");
     let now = world.now;
     let done = world.cluster.add_nodes(made.into_iter().filter(is_new).collect(), now);
-    world.say(|| format!("nodes come: {done:?}"));
+    world.log(|| format!("somebody adds nodes: {done:?}"));
 }
 
 fn is_new(node: &Value) -> bool {

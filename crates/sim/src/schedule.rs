@@ -1,7 +1,6 @@
-//! One schedule, from the first node to the verdict. It is data, drawn from a seed or read from a file, so that a part
-//! of it can be left out.
+//! A schedule: everything that happens in a run. It is data, drawn from a seed or read from a file,
+//! so that parts of it can be removed.
 
-use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use everynode_sandbox::kind::DAEMON_SET;
@@ -12,46 +11,40 @@ use serde::{Deserialize, Serialize};
 use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
-use crate::shrink;
 use crate::workload::{self, NAMESPACE, Step};
 use crate::world::{LEASE_NEVER_MS, Setting, World};
 
-/// What happens, as far as it is not the replicas' own doing.
+/// All inputs of a run: the cluster, the faults and the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
+    /// The parameters of the world.
     pub setting: Setting,
+    /// The rates of faults.
     pub faults: Faults,
+    /// The actions of the workload, in order.
     pub steps: Vec<Step>,
 }
 
-/// Something went wrong.
-#[derive(Debug)]
-pub struct Failure {
-    pub violation: Violation,
-    pub transcript: Vec<String>,
-    /// How to have it again.
-    pub replay: String,
-}
-
 impl Schedule {
-    /// The schedule of a seed: one in four is as large as they get, the others are small and quickly done.
-    pub fn of(seed: u64) -> Self {
+    /// Draws the schedule of a seed. One in four has the maximum size, the others are small and
+    /// fast.
+    pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
         let setting = Setting {
             seed,
             nodes: rng.random_range(1..=nodes_max),
             nodes_max,
-            // Now and then a node's death is noticed soon.
+            // In some schedules the failure of a node is detected early.
             lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
             burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
         };
-        let faults = Faults::some(rng);
+        let faults = Faults::random(rng);
         let count = rng.random_range(steps_max / 4..=steps_max);
-        Self { setting, faults, steps: (0..count).map(|_| Step::some(rng)).collect() }
+        Self { setting, faults, steps: (0..count).map(|_| Step::random(rng)).collect() }
     }
 
-    /// Plays it to its end. A panic is the end, too.
+    /// Plays the schedule to its end. A panic ends it with a violation.
     pub fn play(&self, mutation: Option<Mutation>, transcript: bool) -> World {
         let mut world = World::new(self.setting);
         world.transcript = transcript.then(Vec::new);
@@ -61,67 +54,39 @@ impl Schedule {
         if let Err(payload) = unwound {
             let message = payload.downcast_ref::<&str>().map(|message| (*message).to_owned());
             let message = message.or_else(|| payload.downcast_ref::<String>().cloned());
-            let message = message.unwrap_or_else(|| "with no message".to_owned());
+            let message = message.unwrap_or_else(|| "without a message".to_owned());
             world.violation = Some(Violation { property: Property::Panic, message });
         }
         world
     }
 
     fn play_in(&self, world: &mut World) {
-        let options = world.at();
+        let options = world.write_options();
         let created =
             world.registry().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
         world.elect();
         for step in &self.steps {
-            step.take(world);
+            step.run(world);
             if world.violation.is_some() {
                 return;
             }
         }
-        workload::heal(world);
-        world.come_to_rest();
+        workload::repair(world);
+        world.run_to_quiescence();
     }
 
-    /// As a line that [`parse`](Self::parse) reads.
+    /// Returns the schedule as a line that [`parse`](Self::parse) reads.
     pub fn to_line(&self) -> String {
         serde_json::to_string(self).expect("numbers and names are JSON")
     }
 
+    /// Parses the output of [`to_line`](Self::to_line).
+    ///
     /// # Errors
-    /// If it is not what [`to_line`](Self::to_line) gives.
+    ///
+    /// The line is not a schedule in JSON.
     pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(line)
     }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.transcript {
-            writeln!(f, "{line}")?;
-        }
-        let Self { violation, replay, .. } = self;
-        write!(f, "{:?}: {}\n{replay}", violation.property, violation.message)
-    }
-}
-
-/// Runs the schedule of a seed, with a deliberate bug or without. A failure is shrunk, and played once more for its
-/// transcript.
-///
-/// # Errors
-/// The property that did not hold.
-pub fn run(seed: u64, mutation: Option<Mutation>) -> Result<World, Box<Failure>> {
-    let schedule = Schedule::of(seed);
-    let world = schedule.play(mutation, false);
-    let Some(violation) = world.violation else { return Ok(world) };
-    let shrunk = shrink::shrink(&schedule, violation.property, mutation);
-    let world = shrunk.play(mutation, true);
-    let replay = format!(
-        "seed {seed}, shrunk. As it was: cargo run --profile sim -p everynode-sim -- --seed {seed}\n\
-         For a test, put this line into crates/sim/tests/regressions/NAME.txt:\n{}",
-        shrunk.to_line()
-    );
-    let violation = world.violation.unwrap_or(violation);
-    let transcript = world.transcript.unwrap_or_default();
-    Err(Box::new(Failure { violation, transcript, replay }))
 }

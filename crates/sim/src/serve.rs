@@ -1,4 +1,4 @@
-//! The requests of the controller, as calls of the store: what the sandbox's HTTP front does of them.
+//! The controller's requests as calls of the registry, as the sandbox's HTTP server makes them.
 
 use bytes::Bytes;
 use everynode_controller::api::{Content, Error};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::network::{Answer, Request};
 
-/// What a path names.
+/// The resource that a path identifies.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub kind: &'static Kind,
@@ -24,8 +24,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// `None`: a path that the controller has no business with.
-    pub fn of(path: &str) -> Option<Self> {
+    /// Returns `None` if the controller should not use the path.
+    pub fn parse(path: &str) -> Option<Self> {
         let path = path.split('?').next()?;
         let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/apis/apps/v1/"))?;
         let mut parts = rest.strip_prefix("namespaces/")?.split('/');
@@ -41,8 +41,8 @@ impl Target {
     }
 }
 
-/// Answers a request for what the path names.
-pub fn serve(
+/// Answers a request.
+pub(crate) fn serve(
     registry: &mut Registry,
     request: &Request,
     target: Option<&Target>,
@@ -50,9 +50,9 @@ pub fn serve(
     now: Timestamp,
 ) -> Answer {
     let Some(target) = target else {
-        return Err(refused(&Status::bad_request(format!("no such path: {}", request.path))));
+        return Err(to_error(&Status::bad_request(format!("no such path: {}", request.path))));
     };
-    answer(registry, request, target, body, now).map_err(|status| refused(&status))
+    answer(registry, request, target, body, now).map_err(|status| to_error(&status))
 }
 
 fn answer(
@@ -101,7 +101,7 @@ fn list(store: &Store, request: &Request, target: &Target) -> Result<Bytes, Stat
     Ok(json!({"metadata": {"resourceVersion": version}, "items": items}).to_string().into())
 }
 
-fn refused(status: &Status) -> Error {
+fn to_error(status: &Status) -> Error {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     Error::Refused {
         code: status.code(),

@@ -1,4 +1,4 @@
-//! Makes a failing schedule small: leaves out whatever it still fails without.
+//! Shrinks a failing schedule: removes everything that is not needed for the failure.
 
 use crate::checker::Property;
 use crate::fault::Faults;
@@ -7,13 +7,15 @@ use crate::schedule::Schedule;
 use crate::workload::Step;
 use crate::world::LEASE_NEVER_MS;
 
-/// So many schedules are played at most.
+/// Maximum number of schedules that are played.
 const PLAYS_MAX: u32 = 3_000;
-/// Leaving something out shifts the chance of all that comes after: each attempt is made with so many seeds.
-const SEEDS: u64 = 4;
+/// Number of seeds that each attempt tries in addition to the current one. A removal shifts all
+/// random numbers that are drawn later, so another seed may be needed for the same failure.
+const SEEDS_PER_ATTEMPT: u64 = 4;
 const BURST_DEFAULT: u32 = 250;
 
-/// A schedule that violates the same property, and from which nothing more can be taken by these means.
+/// Returns a smaller schedule that violates the same property, from which nothing more can be
+/// removed by these means.
 #[must_use]
 pub fn shrink(schedule: &Schedule, property: Property, mutation: Option<Mutation>) -> Schedule {
     let mut shrinking =
@@ -38,7 +40,7 @@ struct Shrinking {
 }
 
 impl Shrinking {
-    /// Takes the schedule if it still fails.
+    /// Keeps the change if the schedule still fails, with its own seed or another.
     fn try_with(&mut self, change: impl FnOnce(&mut Schedule)) -> bool {
         let mut candidate = self.best.clone();
         change(&mut candidate);
@@ -46,7 +48,7 @@ impl Shrinking {
             return false;
         }
         let seed = candidate.setting.seed;
-        for seed in std::iter::once(seed).chain(0..SEEDS) {
+        for seed in std::iter::once(seed).chain(0..SEEDS_PER_ATTEMPT) {
             candidate.setting.seed = seed;
             if self.fails(&candidate) {
                 self.best = candidate;
@@ -63,7 +65,7 @@ impl Shrinking {
         world.violation.is_some_and(|violation| violation.property == self.property)
     }
 
-    /// Halves first, then quarters, down to single steps.
+    /// Removes halves first, then quarters, down to single steps.
     fn drop_steps(&mut self) {
         let mut size = self.best.steps.len();
         while size > 0 {
@@ -71,7 +73,7 @@ impl Shrinking {
             while start < self.best.steps.len() {
                 let end = (start + size).min(self.best.steps.len());
                 let dropped = self.try_with(|schedule| {
-                    // What comes after happens when it did.
+                    // Later steps keep their time.
                     let pause: i64 = schedule.steps[start..end].iter().map(|s| s.pause_ms).sum();
                     schedule.steps.drain(start..end);
                     if let Some(next) = schedule.steps.get_mut(start) {

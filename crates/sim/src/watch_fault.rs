@@ -1,5 +1,5 @@
-//! What goes wrong with lists and watches, in the words of the sandbox's table: drawn here, made to happen in `feed.rs` and
-//! `world.rs`.
+//! Faults of lists and watches, in the types of the sandbox's faults. They are drawn here and
+//! applied in `list_watch.rs` and `world.rs`.
 
 use everynode_controller::api::Error;
 use everynode_core::api::Timestamp;
@@ -13,12 +13,14 @@ use rand_pcg::Pcg64Mcg;
 use crate::fault::{Faults, happens};
 use crate::wire;
 
-/// Checkers allow a replica 30 s to see a change: two stalls in a row, and what they hold up, are shorter.
+/// Maximum stall of a watch. Two stalls in a row and the delays they cause are shorter than the 30
+/// s that checkers grant a replica to observe a change.
 const STALL_MAX_MS: i64 = 10_000;
 
 impl Faults {
-    /// Rates from a far part of the generator's sequence, so that the rest of a seed's schedule is what it is without them.
-    pub fn of_watches(rng: &Pcg64Mcg) -> Self {
+    /// Draws rates from a distant part of the generator's sequence, so that the rest of a seed's
+    /// schedule is the same with and without these faults.
+    pub fn random_watch_faults(rng: &Pcg64Mcg) -> Self {
         let mut rng = rng.clone();
         rng.advance(1 << 64);
         let mut rate =
@@ -33,8 +35,8 @@ impl Faults {
         }
     }
 
-    /// Of a streaming list with so many objects.
-    pub fn on_streaming_list(&self, objects: usize, rng: &mut Pcg64Mcg) -> Option<Fault> {
+    /// Draws a fault of a streaming list with this number of objects.
+    pub fn draw_list_fault(&self, objects: usize, rng: &mut Pcg64Mcg) -> Option<Fault> {
         if happens(self.watch_error, rng) {
             let objects = Some(rng.random_range(0..=objects as u64));
             let at = Point { objects, ..Point::default() };
@@ -44,21 +46,21 @@ impl Faults {
         is_late.then(|| Fault::LateBookmark(LateBookmark { after: Duration::default() }))
     }
 
-    /// Of a running watch that has something to deliver.
-    pub fn on_watch(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
+    /// Draws an error of a running watch that has changes to deliver.
+    pub fn draw_watch_error(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
         let at = Point::default();
         happens(self.watch_error, rng).then(|| WatchError { error: error(rng), at })
     }
 
-    /// Of an object in a list or a watch. The fault depends on the seed and the object's version
-    /// alone: such bytes are stored, so everybody who reads this version gets them. They are in a
-    /// text that no decision reads.
-    pub fn on_object(&self, seed: u64, object: &Object) -> Option<InvalidUtf8> {
+    /// Draws invalid bytes of an object in a list or a watch. The fault depends only on the seed
+    /// and the object's version: such bytes are stored, so every reader of this version gets them.
+    /// They are in a text that no decision reads.
+    pub fn draw_invalid_bytes(&self, seed: u64, object: &Object) -> Option<InvalidUtf8> {
         if self.invalid_utf8 == 0 {
             return None;
         }
-        let of_version = seed ^ object.resource_version().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let rng = &mut Pcg64Mcg::seed_from_u64(of_version);
+        let object_seed = seed ^ object.resource_version().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let rng = &mut Pcg64Mcg::seed_from_u64(object_seed);
         happens(self.invalid_utf8, rng).then(|| InvalidUtf8 {
             namespace: object.namespace().to_owned(),
             name: object.name().to_owned(),
@@ -66,14 +68,14 @@ impl Faults {
         })
     }
 
-    /// Of a delivery: how long the watch is behind.
-    pub fn on_delivery(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
+    /// Draws the stall of a watch before a delivery.
+    pub fn draw_delivery_delay(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
         happens(self.stall, rng)
             .then(|| Delay { lasts: Duration(rng.random_range(1_000..STALL_MAX_MS)) })
     }
 
-    /// Of a whole server.
-    pub fn on_server(&self, rng: &mut Pcg64Mcg) -> Option<Restart> {
+    /// Draws a restart of an API server.
+    pub fn draw_restart(&self, rng: &mut Pcg64Mcg) -> Option<Restart> {
         happens(self.restart, rng).then(|| Restart {
             down: Duration(rng.random_range(200..4_000)),
             forbidden: Duration(rng.random_range(0..1_500)),
@@ -82,27 +84,27 @@ impl Faults {
     }
 }
 
-/// Any code but those that say how to go on (400, 410, 422).
+/// Any code except those that tell a watch how to continue (400, 410, 422).
 fn error(rng: &mut Pcg64Mcg) -> InjectedError {
     InjectedError::of([403, 429, 500, 503, 504][rng.random_range(0..5usize)])
 }
 
-/// A restart of the API server that a replica speaks to.
+/// A restart of the API server that a replica is connected to.
 #[derive(Clone, Copy, Debug)]
-pub struct Outage {
-    away_until: Timestamp,
+pub(crate) struct Outage {
+    down_until: Timestamp,
     forbidden_until: Timestamp,
 }
 
 impl Outage {
-    pub fn new(restart: &Restart, now: Timestamp) -> Self {
-        let away_until = Timestamp(now.0 + restart.down.0);
-        Self { away_until, forbidden_until: Timestamp(away_until.0 + restart.forbidden.0) }
+    pub(crate) fn new(restart: &Restart, now: Timestamp) -> Self {
+        let down_until = Timestamp(now.0 + restart.down.0);
+        Self { down_until, forbidden_until: Timestamp(down_until.0 + restart.forbidden.0) }
     }
 
-    /// What becomes of a request that arrives now; `None`: the server is as it was.
-    pub fn refuse(&self, now: Timestamp) -> Option<Error> {
-        if now < self.away_until {
+    /// Returns the error of a request that arrives now, or `None` if the server is up.
+    pub(crate) fn refuse(&self, now: Timestamp) -> Option<Error> {
+        if now < self.down_until {
             return Some(Error::Transport("connection refused".to_owned()));
         }
         (now < self.forbidden_until).then(|| {

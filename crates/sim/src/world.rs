@@ -1,5 +1,5 @@
-//! Everything at once: the sandbox's cluster, the replicas, and an agenda of what happens when. The world
-//! jumps from one moment to the next; all chance comes from one seed.
+//! The simulated world: the sandbox's cluster, the controller's replicas, and a queue of scheduled
+//! events. Virtual time advances from one event to the next. All random choices come from one seed.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,140 +7,163 @@ use std::sync::LazyLock;
 use everynode_controller::api::Error;
 use everynode_controller::observation::Observation;
 use everynode_core::api::Timestamp;
-use everynode_core::daemon_set::Config;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
 use everynode_sandbox::fault::InvalidUtf8;
 use everynode_sandbox::nodes;
 use everynode_sandbox::registry::Registry;
 use everynode_sandbox::store::{Options, WriteOptions};
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-use crate::checker::{Before, Checks, Property, Violation};
-use crate::fault::{DELAY_MAX_MS, Fate, Faults, server_error};
+use crate::checker::{Checks, Property, Violation};
+use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::network::{Answer, Reply, Request};
-use crate::serve::{self, Target};
-use crate::term::{Setup, Term};
-use crate::workload;
 
+use crate::leader_run::LeaderRun;
+
+mod foreign_object;
+mod leader;
 mod outage;
+mod request;
+mod write;
 
-pub use crate::feed::Reading;
+pub(crate) use write::name_and_namespace;
 
+pub use crate::list_watch::ReadReport;
+
+/// Namespace of all namespaced objects.
+pub const NAMESPACE: &str = "default";
+
+/// The time at which every world starts.
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
-/// How long nobody leads after a leader has stopped: what is between renew deadline and lease (C63).
-const INTERREGNUM_MS: i64 = 5_000;
+/// Time without a leader after a leader has stopped: the difference between the renew deadline and
+/// the lease duration (C63).
+const NO_LEADER_MS: i64 = 5_000;
 
-/// A lease that is not renewed while a schedule lasts: time is cheap then, and nothing wakes replicas up that know of no
-/// reason of their own.
+/// A renewal interval that exceeds every schedule. Without renewals virtual time costs little, and
+/// no lease starts a sync that the controller did not schedule.
 pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
 
 const BOOKMARK_MS: i64 = 60_000;
 
-/// What happens at some moment.
-enum Due {
-    /// A feed of a term delivers.
-    Poll {
-        term: u64,
-        feed: usize,
+/// An event that happens at a certain time.
+enum ScheduledEvent {
+    /// A watch of a replica delivers changes or sends a request.
+    DeliverWatch {
+        run: u64,
+        watch: usize,
     },
-    Arrive {
-        term: u64,
+    RequestArrives {
+        run: u64,
         request: Request,
         reply: Reply,
     },
-    Answer {
-        term: u64,
+    AnswerArrives {
+        run: u64,
         reply: Reply,
         answer: Answer,
     },
-    /// A write takes effect for which nobody waits any more.
-    Land {
+    /// A write takes effect although its sender has stopped waiting for it.
+    LateRequestArrives {
         request: Request,
     },
     Turn {
-        term: u64,
+        run: u64,
     },
-    /// Watches say how far they are, as API servers do every minute.
+    /// Idle watches get a bookmark, as API servers send them every minute.
     Bookmark {
-        term: u64,
+        run: u64,
     },
-    /// A new leader.
+    /// A replica becomes the leader.
     Elect,
-    /// A deposed leader notices.
-    End {
-        term: u64,
+    /// A fenced leader stops.
+    EndRun {
+        run: u64,
     },
-    /// The node is under way again; the exhaustive tests' watch goes on.
-    Thaw,
+    /// The watches that an exhaustive test stalled continue.
+    ResumeWatches,
 }
 
-/// What an exhaustive test does right after one write has landed.
+/// A fault that an exhaustive test injects at one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strike {
-    /// The leader crashes; the answer is lost.
-    Crash,
-    /// The leader is fenced, and goes on deciding while another one leads.
-    Depose,
-    /// Watches stand still for a while.
-    Freeze,
-    /// Watches break off, and what happened meanwhile is compacted away.
-    Hide,
-    /// The answer is lost.
+pub enum InjectedFault {
+    /// The leader crashes after the write, and the answer is lost.
+    CrashLeader,
+    /// The leader is fenced after the write and continues to decide while another one leads.
+    FenceLeader,
+    /// Watches are stalled for 20 s after the write.
+    StallWatches,
+    /// Watches are closed after the write, and the changes they miss are compacted.
+    CompactLog,
+    /// The write takes effect, and its answer is lost.
     LoseAnswer,
-    /// The answer is a 5xx.
+    /// The write takes effect and is answered with a 5xx.
     Committed5xx,
-    /// Just before it lands, somebody else's object has taken the name of the one that it is meant for, or that is to be.
-    Impostor,
+    /// Just before the write, a foreign object takes the name of the object that it changes or
+    /// creates.
+    TakeName,
 }
 
-/// What a world is made of.
+/// The parameters of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Of all chance that is not the workload's.
+    /// Seed of all random choices except those of the workload.
     pub seed: u64,
+    /// Number of nodes at the start.
     pub nodes: u32,
-    /// How many nodes there may be later.
+    /// Maximum number of nodes that the workload may create.
     pub nodes_max: u32,
-    /// How often kubelets renew their leases.
+    /// Interval at which kubelets renew their leases.
     pub lease_ms: i64,
+    /// The controller's limit of creations and deletions in one sync.
     pub burst_replicas: u32,
 }
 
+/// A cluster and its controller in virtual time.
 pub struct World {
+    /// The current time.
     pub now: Timestamp,
+    /// The parameters of the world.
     pub setting: Setting,
-    /// What becomes of messages.
+    /// Generator for the outcomes and delays of messages.
     pub rng: Pcg64Mcg,
+    /// The simulated cluster with its store.
     pub cluster: Cluster,
+    /// The rates of faults.
     pub faults: Faults,
+    /// The checkers.
     pub checks: Checks,
+    /// The first violation.
     pub violation: Option<Violation>,
-    /// Every line, if it is kept.
+    /// Lines that record all events, if they are recorded.
     pub transcript: Option<Vec<String>>,
+    /// Number of writes of the controller that took effect.
     pub writes: u64,
+    /// When the last of these writes took effect.
     pub last_write_at: Timestamp,
-    pub strike: Option<(u64, Strike)>,
+    /// A fault, with the number of the write at which it is injected.
+    pub injected_fault: Option<(u64, InjectedFault)>,
+    /// The deliberate bug of every replica.
     pub mutation: Option<Mutation>,
     /// Objects that lists and watches serve with bytes that are not UTF-8.
-    pub invalid: Vec<InvalidUtf8>,
-    /// Objects with invalid bytes, and reports about objects, of all replicas.
-    pub reading: Reading,
-    terms: Vec<Term>,
-    term_number: u64,
-    agenda: BTreeMap<(Timestamp, u64), Due>,
-    sequence: u64,
-    cluster_due: Option<Timestamp>,
-    /// The store's resourceVersion when the cluster was last found settled.
-    settled: u64,
-    frozen: bool,
+    pub invalid_objects: Vec<InvalidUtf8>,
+    /// Objects with invalid bytes and the reports about them, of all replicas.
+    pub read_report: ReadReport,
+    leader_runs: Vec<LeaderRun>,
+    leader_run_number: u64,
+    event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
+    event_number: u64,
+    cluster_due_at: Option<Timestamp>,
+    /// The store's resourceVersion after the components of the cluster last acted.
+    settled_version: u64,
+    watches_stalled: bool,
 }
 
-/// How nodes with the label `life` treat their pods.
+/// The lifecycles of pods on nodes with the label `life`.
 static LIFECYCLES: LazyLock<Lifecycles> = LazyLock::new(|| {
     const TEXT: &str = "
 lifecycles:
@@ -153,23 +176,23 @@ choose:
   - {nodeLabels: {life: slow}, lifecycle: slow}
   - {nodeLabels: {life: stubborn}, lifecycle: ignores-sigterm}
 ";
-    Lifecycles::parse(TEXT).expect("the lifecycles are right")
+    Lifecycles::parse(TEXT).expect("the lifecycles are valid")
 });
 
 impl World {
-    /// A cluster, and no replica yet.
+    /// Returns a cluster without a replica.
     pub fn new(setting: Setting) -> Self {
         let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,
             lease_renew_ms: setting.lease_ms,
             node_monitor_grace_ms: setting.lease_ms * 3 / 2,
-            // Nobody reads them.
+            // No component of the simulation reads events.
             event_age_ms: 0,
             ..Settings::default()
         };
         let mut cluster = Cluster::new(registry, settings, (*LIFECYCLES).clone(), START);
-        let made = nodes::generate(setting.nodes, 1).expect("the number is possible");
+        let made = nodes::generate(setting.nodes, 1).expect("the number is in range");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let mut world = Self {
             now: START,
@@ -182,395 +205,256 @@ impl World {
             transcript: None,
             writes: 0,
             last_write_at: START,
-            strike: None,
+            injected_fault: None,
             mutation: None,
-            invalid: Vec::new(),
-            reading: Reading::default(),
-            terms: Vec::new(),
-            term_number: 0,
-            agenda: BTreeMap::new(),
-            sequence: 0,
-            cluster_due: Some(START),
-            settled: 0,
-            frozen: false,
+            invalid_objects: Vec::new(),
+            read_report: ReadReport::default(),
+            leader_runs: Vec::new(),
+            leader_run_number: 0,
+            event_queue: BTreeMap::new(),
+            event_number: 0,
+            cluster_due_at: Some(START),
+            settled_version: 0,
+            watches_stalled: false,
         };
         world.settle();
         world
     }
 
-    pub fn at(&self) -> WriteOptions {
+    /// Returns options for a write at the current time.
+    pub fn write_options(&self) -> WriteOptions {
         WriteOptions::at(self.now)
     }
 
+    /// Returns the registry, which writes to the store.
     pub fn registry(&mut self) -> &mut Registry {
         self.cluster.registry_mut()
     }
 
-    pub fn say(&mut self, line: impl FnOnce() -> String) {
+    /// Adds a line to the transcript, if there is one.
+    pub fn log(&mut self, line: impl FnOnce() -> String) {
         if let Some(transcript) = &mut self.transcript {
             transcript.push(format!("{:>9.3} {}", (self.now.0 - START.0) as f64 / 1000.0, line()));
         }
     }
 
-    /// Goes on until then, or to the first violation.
+    /// Processes events up to this time or to the first violation.
     pub fn run_until(&mut self, end: Timestamp) {
         while self.violation.is_none() {
-            let next = self.agenda.first_key_value().map(|((at, _), _)| *at);
-            let Some(at) = next.into_iter().chain(self.cluster_due).min().filter(|at| *at <= end)
+            let next = self.event_queue.first_key_value().map(|((at, _), _)| *at);
+            let Some(at) =
+                next.into_iter().chain(self.cluster_due_at).min().filter(|at| *at <= end)
             else {
                 break;
             };
             self.now = self.now.max(at);
-            if self.cluster_due.is_some_and(|due| due <= self.now) {
+            if self.cluster_due_at.is_some_and(|due| due <= self.now) {
                 self.settle();
             }
-            while let Some(entry) = self.agenda.first_entry()
+            while let Some(entry) = self.event_queue.first_entry()
                 && entry.key().0 <= self.now
             {
-                let due = entry.remove();
-                self.happen(due);
+                let event = entry.remove();
+                self.handle(event);
                 self.settle();
             }
         }
         self.now = self.now.max(end);
     }
 
+    /// Processes the events of this number of milliseconds.
     pub fn run_for(&mut self, millis: i64) {
         self.run_until(Timestamp(self.now.0 + millis));
     }
 
-    /// Makes the first replica lead.
-    pub fn elect(&mut self) {
-        self.land_all();
-        self.term_number += 1;
-        let setup = Setup {
-            skew_ms: self.rng.random_range(-900..=900),
-            streams: self.rng.random_ratio(1, 2),
-            config: Config {
-                burst_replicas: self.setting.burst_replicas as usize,
-                ..Config::default()
-            },
-            mutation: self.mutation,
-            seed: self.setting.seed,
-        };
-        let number = self.term_number;
-        self.terms.push(Term::new(number, setup));
-        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
-        self.say(|| format!("replica {number} leads, clock {:+} ms", setup.skew_ms));
-        self.settle();
-    }
-
-    /// The leader is gone in an instant; what it has sent may still land.
-    pub fn crash(&mut self) {
-        if self.terms.iter().all(|term| term.network.is_fenced()) {
-            return;
-        }
-        self.say(|| "the leader crashes".to_owned());
-        self.terms.clear();
-        self.schedule(INTERREGNUM_MS, Due::Elect);
-    }
-
-    /// The leader can't renew its lease: it stops writing, and goes on deciding until it notices.
-    pub fn depose(&mut self) {
-        let Some(term) = self.terms.last().filter(|term| !term.network.is_fenced()) else { return };
-        term.network.fence();
-        let number = term.number;
-        self.say(|| format!("replica {number} is fenced"));
-        let noticed = self.rng.random_range(0..3 * INTERREGNUM_MS);
-        self.schedule(noticed, Due::End { term: number });
-        self.schedule(INTERREGNUM_MS, Due::Elect);
-    }
-
-    /// Lets the cluster act and the checkers look, and has news delivered.
+    /// Lets the components of the cluster act, updates the checkers, and schedules deliveries of
+    /// changes to watches.
     pub fn settle(&mut self) {
-        let is_due = self.cluster_due.is_some_and(|due| due <= self.now);
-        if is_due || self.settled != self.cluster.store().resource_version() {
-            self.cluster_due = self.cluster.settle(self.now);
-            self.settled = self.cluster.store().resource_version();
+        let is_due = self.cluster_due_at.is_some_and(|due| due <= self.now);
+        if is_due || self.settled_version != self.cluster.store().resource_version() {
+            self.cluster_due_at = self.cluster.settle(self.now);
+            self.settled_version = self.cluster.store().resource_version();
         }
-        self.checks.follow(self.cluster.store(), self.now);
-        if self.frozen {
+        self.checks.update(self.cluster.store(), self.now);
+        if self.watches_stalled {
             return;
         }
-        let mut polls = Vec::new();
-        for term in &mut self.terms {
-            for (index, feed) in term.feeds.iter().enumerate() {
-                if !term.polled[index] && feed.has_news(self.cluster.store()) {
-                    term.polled[index] = true;
-                    polls.push((term.number, index));
+        let mut deliveries = Vec::new();
+        for run in &mut self.leader_runs {
+            for (index, watch) in run.watches.iter().enumerate() {
+                if !run.delivery_scheduled[index] && watch.has_changes(self.cluster.store()) {
+                    run.delivery_scheduled[index] = true;
+                    deliveries.push((run.number, index));
                 }
             }
         }
-        for (term, feed) in polls {
-            let stall = self.faults.on_delivery(&mut self.rng).map(|delay| delay.lasts.0);
+        for (run, watch) in deliveries {
+            let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
-            self.schedule(delay, Due::Poll { term, feed });
+            self.schedule(delay, ScheduledEvent::DeliverWatch { run, watch });
         }
     }
 
-    fn schedule(&mut self, delay_ms: i64, due: Due) {
-        self.sequence += 1;
-        self.agenda.insert((Timestamp(self.now.0 + delay_ms.max(0)), self.sequence), due);
+    fn schedule(&mut self, delay_ms: i64, event: ScheduledEvent) {
+        self.event_number += 1;
+        self.event_queue
+            .insert((Timestamp(self.now.0 + delay_ms.max(0)), self.event_number), event);
     }
 
-    fn happen(&mut self, due: Due) {
-        match due {
-            Due::Poll { term, feed } => self.poll(term, feed),
-            Due::Turn { term } => self.turn(term, Vec::new()),
-            Due::Bookmark { term } => self.bookmark(term),
-            Due::Arrive { term, request, reply } => self.arrive(term, request, reply),
-            Due::Answer { term, reply, answer } => {
-                let fenced = self.term(term).is_some_and(|term| term.network.is_fenced());
-                // Whoever waited for it may be gone.
-                let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
-                self.turn(term, Vec::new());
+    fn handle(&mut self, event: ScheduledEvent) {
+        match event {
+            ScheduledEvent::DeliverWatch { run, watch } => self.deliver_watch(run, watch),
+            ScheduledEvent::Turn { run } => self.turn(run, Vec::new()),
+            ScheduledEvent::Bookmark { run } => self.bookmark(run),
+            ScheduledEvent::RequestArrives { run, request, reply } => {
+                self.receive_request(run, request, reply)
             }
-            Due::Land { request } => self.land(&request),
-            Due::Elect if self.terms.iter().all(|term| term.network.is_fenced()) => self.elect(),
-            Due::Elect => {}
-            Due::End { term } => self.terms.retain(|known| known.number != term),
-            Due::Thaw => self.frozen = false,
+            ScheduledEvent::AnswerArrives { run, reply, answer } => {
+                let fenced = self.leader_run(run).is_some_and(|run| run.network.is_fenced());
+                // The receiver no longer exists if its replica has stopped.
+                let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
+                self.turn(run, Vec::new());
+            }
+            ScheduledEvent::LateRequestArrives { request } => self.serve_late(&request),
+            ScheduledEvent::Elect if self.leader_runs.iter().all(|run| run.network.is_fenced()) => {
+                self.elect()
+            }
+            ScheduledEvent::Elect => {}
+            ScheduledEvent::EndRun { run } => self.leader_runs.retain(|other| other.number != run),
+            ScheduledEvent::ResumeWatches => self.watches_stalled = false,
         }
     }
 
     fn bookmark(&mut self, number: u64) {
         let store = self.cluster.store();
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        let mut seen = Vec::new();
-        if !self.frozen {
-            let idle = term.feeds.iter_mut().zip(&term.polled).filter(|(_, polled)| !**polled);
-            seen.extend(idle.filter_map(|(feed, _)| feed.bookmark(store)));
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
+        let mut observations = Vec::new();
+        if !self.watches_stalled {
+            let idle = run
+                .watches
+                .iter_mut()
+                .zip(&run.delivery_scheduled)
+                .filter(|(_, is_scheduled)| !**is_scheduled);
+            observations.extend(idle.filter_map(|(watch, _)| watch.bookmark(store)));
         }
-        if !seen.is_empty() {
-            self.turn(number, seen);
+        if !observations.is_empty() {
+            self.turn(number, observations);
         }
-        self.schedule(BOOKMARK_MS, Due::Bookmark { term: number });
+        self.schedule(BOOKMARK_MS, ScheduledEvent::Bookmark { run: number });
     }
 
-    fn term(&mut self, number: u64) -> Option<&mut Term> {
-        self.terms.iter_mut().find(|term| term.number == number)
+    fn leader_run(&mut self, number: u64) -> Option<&mut LeaderRun> {
+        self.leader_runs.iter_mut().find(|run| run.number == number)
     }
 
-    fn poll(&mut self, number: u64, feed: usize) {
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        term.polled[feed] = false;
-        if self.frozen {
+    fn deliver_watch(&mut self, number: u64, watch: usize) {
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
+        run.delivery_scheduled[watch] = false;
+        if self.watches_stalled {
             return;
         }
-        if self.is_refused(number).is_some() {
-            return self.ask_again(number, feed);
+        if self.server_refusal(number).is_some() {
+            return self.retry_watch(number, watch);
         }
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
         let (faults, registry) = (self.faults, self.cluster.registry_mut());
-        let feed = &mut term.feeds[feed];
-        feed.set_invalid(&self.invalid);
-        let seen = feed.poll(registry.store_mut(), &faults, &mut self.rng);
-        let (kind, reading) = (feed.kind().kind, feed.take_reading());
-        self.note_reading(number, reading);
-        if !seen.is_empty() {
-            self.say(|| {
-                format!("replica {number} sees {} of {kind}: {}", seen.len(), summary(&seen))
+        let watch = &mut run.watches[watch];
+        watch.set_invalid_objects(&self.invalid_objects);
+        let observations = watch.deliver(registry.store_mut(), &faults, &mut self.rng);
+        let (kind, read_report) = (watch.kind().kind, watch.take_read_report());
+        self.add_read_report(number, read_report);
+        if !observations.is_empty() {
+            self.log(|| {
+                format!(
+                    "replica {number} sees {} of {kind}: {}",
+                    observations.len(),
+                    summary(&observations)
+                )
             });
-            self.turn(number, seen);
+            self.turn(number, observations);
         }
     }
 
-    fn note_reading(&mut self, number: u64, reading: Reading) {
-        self.reading.invalid += reading.invalid;
-        for problem in reading.problems {
-            self.say(|| format!("replica {number} reports {problem}"));
-            self.reading.problems.push(problem);
+    fn add_read_report(&mut self, number: u64, read_report: ReadReport) {
+        self.read_report.invalid_objects += read_report.invalid_objects;
+        for problem in read_report.problems {
+            self.log(|| format!("replica {number} reports {problem}"));
+            self.read_report.problems.push(problem);
         }
     }
 
-    fn turn(&mut self, number: u64, seen: Vec<Observation>) {
+    fn turn(&mut self, number: u64, observations: Vec<Observation>) {
         let now = self.now;
-        let keeps = self.transcript.is_some();
+        let is_recorded = self.transcript.is_some();
         let mut lines = Vec::new();
-        let Some(term) = self.term(number) else { return };
-        let violation = term.turn(seen, now, &mut |line| {
-            if keeps {
+        let Some(run) = self.leader_run(number) else { return };
+        let violation = run.turn(observations, now, &mut |line| {
+            if is_recorded {
                 lines.push(line);
             }
         });
-        let sent = term.network.drain();
-        let wake_at = term.wake_at.filter(|at| term.woken_at != Some(*at));
-        term.woken_at = wake_at.or(term.woken_at);
+        let sent = run.network.take_requests();
+        let next_turn_at = run.next_turn_at.filter(|at| run.scheduled_turn_at != Some(*at));
+        run.scheduled_turn_at = next_turn_at.or(run.scheduled_turn_at);
         for line in lines {
-            self.say(|| line);
+            self.log(|| line);
         }
-        self.fail(violation);
-        if let Some(at) = wake_at {
-            self.schedule(at.0 - now.0, Due::Turn { term: number });
+        self.report_violation(violation);
+        if let Some(at) = next_turn_at {
+            self.schedule(at.0 - now.0, ScheduledEvent::Turn { run: number });
         }
         for (mut request, reply) in sent {
             let delay = self.faults.delay_ms(&mut self.rng);
             let store = self.cluster.store();
             let answer = self.mutation.and_then(|mutation| mutation.request(store, &mut request));
-            let due = match answer {
-                None => Due::Arrive { term: number, request, reply },
-                Some(answer) => Due::Answer { term: number, reply, answer },
+            let event = match answer {
+                None => ScheduledEvent::RequestArrives { run: number, request, reply },
+                Some(answer) => ScheduledEvent::AnswerArrives { run: number, reply, answer },
             };
-            self.schedule(delay, due);
+            self.schedule(delay, event);
         }
     }
 
-    fn arrive(&mut self, term: u64, request: Request, reply: Reply) {
-        if let Some(error) = self.is_refused(term) {
-            let delay = self.faults.delay_ms(&mut self.rng);
-            self.say(|| format!("{} {}: {error}", request.method, request.path));
-            return self.schedule(delay, Due::Answer { term, reply, answer: Err(error) });
-        }
-        let fate = match request.is_write() {
-            true => self.faults.fate(&mut self.rng),
-            false => self.faults.failure_of_read(&mut self.rng).map_or(Fate::Served, Fate::Refused),
-        };
-        let next = (self.writes + 1, Strike::Impostor);
-        if request.is_write() && self.strike.take_if(|strike| *strike == next).is_some() {
-            self.put_impostor(&request);
-        }
-        let lost = || Err(Error::Transport("no answer".to_owned()));
-        let mut answer = match fate {
-            Fate::Served | Fate::AnswerLost | Fate::Committed5xx(_) => self.serve(&request, false),
-            Fate::Refused(ref error) => Err(error.clone()),
-            Fate::Lost | Fate::LandsLate(_) => lost(),
-        };
-        let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.say(|| format!("{} {}: {told} ({fate:?})", request.method, request.path));
-        let mut delay = self.faults.delay_ms(&mut self.rng);
-        let landed = request.is_write() && answer.is_ok();
-        match fate {
-            Fate::AnswerLost => {
-                answer = lost();
-                delay += self.rng.random_range(0..DELAY_MAX_MS / 2);
-            }
-            Fate::Committed5xx(error) => answer = answer.and(Err(error)),
-            Fate::LandsLate(late) => self.schedule(late, Due::Land { request }),
-            Fate::Served | Fate::Refused(_) | Fate::Lost => {}
-        }
-        if landed {
-            self.writes += 1;
-            self.last_write_at = self.now;
-            if let Some((_, strike)) = self.strike.take_if(|(write, _)| *write == self.writes) {
-                match strike {
-                    Strike::LoseAnswer => answer = lost(),
-                    Strike::Committed5xx => answer = Err(server_error(&mut self.rng)),
-                    Strike::Crash
-                    | Strike::Depose
-                    | Strike::Freeze
-                    | Strike::Hide
-                    | Strike::Impostor => {}
-                }
-                self.hit(strike);
-            }
-        }
-        self.schedule(delay, Due::Answer { term, reply, answer });
-    }
-
-    fn land(&mut self, request: &Request) {
-        let answer = self.serve(request, true);
-        let told = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.say(|| format!("{} {} lands late: {told}", request.method, request.path));
-        if answer.is_ok() {
-            self.writes += 1;
-            self.last_write_at = self.now;
-        }
-    }
-
-    /// C63: what a replica has sent lands before its successor leads.
-    fn land_all(&mut self) {
-        let late = self.agenda.extract_if(.., |_, due| matches!(due, Due::Land { .. }));
-        for (_, due) in late.collect::<Vec<_>>() {
-            self.happen(due);
-        }
-    }
-
-    fn serve(&mut self, request: &Request, is_late: bool) -> Answer {
-        let (target, now) = (Target::of(&request.path), self.now);
-        let body = serde_json::from_slice(&request.body).unwrap_or_default();
-        if request.is_write()
-            && let Some(target) = &target
-        {
-            let store = self.cluster.store();
-            let before = Before { store, request, target, body: &body, now, is_late };
-            let violation = self.checks.before_write(&before);
-            self.fail(violation);
-        }
-        serve::serve(self.cluster.registry_mut(), request, target.as_ref(), body, now)
-    }
-
-    /// Puts somebody else's pod in the place of the one that is to be written.
-    fn put_impostor(&mut self, request: &Request) {
-        let Some(target) = Target::of(&request.path) else { return };
-        let meant = self.cluster.store().find(target.kind, &target.namespace, &target.name);
-        let meant = meant.map(|object| object.value().clone());
-        let rng = &mut Pcg64Mcg::seed_from_u64(self.writes);
-        match target.kind.kind {
-            "Pod" => {
-                let Some(pod) = meant else { return };
-                workload::impersonate(self, &pod, rng);
-            }
-            "ControllerRevision" => {
-                let new = || serde_json::from_slice(&request.body).unwrap_or_default();
-                workload::impersonate_revision(self, &meant.unwrap_or_else(new));
-            }
-            _ => return,
-        }
-        self.settle();
-    }
-
-    fn hit(&mut self, strike: Strike) {
-        self.say(|| format!("strike: {strike:?}"));
-        match strike {
-            Strike::Crash => self.crash(),
-            Strike::Depose => self.depose(),
-            Strike::LoseAnswer | Strike::Committed5xx | Strike::Impostor => {}
-            Strike::Freeze => {
-                self.frozen = true;
-                self.schedule(20_000, Due::Thaw);
-            }
-            Strike::Hide => {
-                self.frozen = true;
-                self.schedule(2_000, Due::Thaw);
-                self.settle();
-                let version = self.cluster.store().resource_version();
-                self.cluster.registry_mut().store_mut().compact(version);
-            }
-        }
-    }
-
-    pub fn fail(&mut self, violation: Option<Violation>) {
+    /// Records the first violation, which ends the run.
+    pub fn report_violation(&mut self, violation: Option<Violation>) {
         if let Some(violation) = violation
             && self.violation.is_none()
         {
-            self.say(|| format!("VIOLATION {violation:?}"));
+            self.log(|| format!("VIOLATION {violation:?}"));
             self.violation = Some(violation);
         }
     }
 
-    /// Ends the chaos and checks what must hold at rest.
-    pub fn come_to_rest(&mut self) {
+    /// Removes all faults except invalid bytes, waits, and checks the properties that hold at rest.
+    pub fn run_to_quiescence(&mut self) {
         const REST_MS: i64 = 45 * 60_000;
         const QUIET_MS: i64 = 20 * 60_000;
         // Invalid bytes are stored, so they stay. The cluster must come to rest all the same.
         let invalid_utf8 = self.faults.invalid_utf8;
         self.faults = Faults { invalid_utf8, ..Faults::default() };
-        self.say(|| "rest".to_owned());
+        self.log(|| "rest".to_owned());
         self.run_for(REST_MS);
         if self.violation.is_some() {
             return;
         }
         if self.now.0 - self.last_write_at.0 < QUIET_MS {
-            let message = "writes go on although nothing changes".to_owned();
-            return self.fail(Some(Violation { property: Property::Rest, message }));
+            let message = "the controller still writes although nothing changes".to_owned();
+            return self
+                .report_violation(Some(Violation { property: Property::Quiescence, message }));
         }
-        let violation = crate::checker::at_rest(&self.checks.truth, self.now);
-        self.fail(violation);
+        let violation = crate::checker::check_quiescence(&self.checks.cluster_state, self.now);
+        self.report_violation(violation);
     }
 }
 
-fn summary(seen: &[Observation]) -> String {
-    let mut text = format!("{:?}", seen.first());
+fn summary(observations: &[Observation]) -> String {
+    let mut text = format!("{:?}", observations.first());
     text.truncate(text.floor_char_boundary(120));
     text
 }

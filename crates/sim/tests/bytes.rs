@@ -17,12 +17,12 @@ const ROLLOUT_MS: i64 = 60_000;
 #[test]
 fn bytes_in_all_objects_are_reported_and_stop_nothing() {
     for scenario in SCENARIOS {
-        let world = scenario.play_under(Faults { invalid_utf8: 1000, ..Faults::default() });
+        let world = scenario.play_with_faults(Faults { invalid_utf8: 1000, ..Faults::default() });
         assert_eq!(world.violation, None, "{}", scenario.name);
         assert_eq!(world.writes, scenario.play(None, None).writes, "{}", scenario.name);
-        let reading = world.reading;
-        assert!(reading.invalid > 0, "{}", scenario.name);
-        assert_eq!(reading.problems.len(), reading.invalid, "{}", scenario.name);
+        let read_report = world.read_report;
+        assert!(read_report.invalid_objects > 0, "{}", scenario.name);
+        assert_eq!(read_report.problems.len(), read_report.invalid_objects, "{}", scenario.name);
     }
 }
 
@@ -34,7 +34,7 @@ fn bytes_in_a_template_cost_no_other_daemon_set_its_pods() {
     // With some seeds the server streams lists, with others it does not.
     for seed in 0..6 {
         let mut world = world(seed);
-        world.invalid.push(invalid("a", "image:1"));
+        world.invalid_objects.push(invalid("a", "image:1"));
         create(&mut world, "a");
         create(&mut world, "b");
         world.elect();
@@ -42,26 +42,29 @@ fn bytes_in_a_template_cost_no_other_daemon_set_its_pods() {
         let nodes = NODES as usize;
         assert_eq!(pods(&world, "image:1"), nodes, "seed {seed}: pods of b");
         assert_eq!(pods(&world, "\u{fffd}mage:1"), nodes, "seed {seed}: pods of a");
-        let problem = "default/a: bytes that are no UTF-8 are read as U+FFFD";
-        assert!(world.reading.problems.iter().any(|reported| reported == problem), "seed {seed}");
+        let problem = "default/a: bytes that are not UTF-8 are read as U+FFFD";
+        assert!(
+            world.read_report.problems.iter().any(|reported| reported == problem),
+            "seed {seed}"
+        );
 
         set_image(&mut world, "a", "image:2");
         world.run_for(ROLLOUT_MS);
         assert_eq!(pods(&world, "image:2"), nodes, "seed {seed}: pods of a, rolled out");
         assert_eq!(pods(&world, "image:1"), nodes, "seed {seed}: pods of b, as before");
-        world.come_to_rest();
+        world.run_to_quiescence();
         assert_eq!(world.violation, None, "seed {seed}");
     }
 }
 
-/// C1, C4: finding 5. A ControllerRevision with such bytes in its data, which anybody may have
-/// stored, is reported and costs no DaemonSet its revisions and pods.
+/// C1, C4: finding 5. A ControllerRevision with such bytes in its data, which any client may have
+/// stored, is reported. Every DaemonSet still gets its revisions and pods.
 #[test]
 fn bytes_in_the_data_of_a_revision_stop_no_rollout() {
     for seed in 0..6 {
         let mut world = world(seed);
-        world.invalid.push(invalid("restored", "note"));
-        let options = world.at();
+        world.invalid_objects.push(invalid("restored", "note"));
+        let options = world.write_options();
         let revision = json!({
             "metadata": {"name": "restored", "namespace": NAMESPACE},
             "data": {"text": "note"},
@@ -72,13 +75,16 @@ fn bytes_in_the_data_of_a_revision_stop_no_rollout() {
         world.elect();
         world.run_for(ROLLOUT_MS);
         assert_eq!(pods(&world, "image:1"), NODES as usize, "seed {seed}");
-        let problem = "default/restored: bytes that are no UTF-8 are read as U+FFFD";
-        assert!(world.reading.problems.iter().any(|reported| reported == problem), "seed {seed}");
+        let problem = "default/restored: bytes that are not UTF-8 are read as U+FFFD";
+        assert!(
+            world.read_report.problems.iter().any(|reported| reported == problem),
+            "seed {seed}"
+        );
 
         set_image(&mut world, "a", "image:2");
         world.run_for(ROLLOUT_MS);
         assert_eq!(pods(&world, "image:2"), NODES as usize, "seed {seed}");
-        world.come_to_rest();
+        world.run_to_quiescence();
         assert_eq!(world.violation, None, "seed {seed}");
     }
 }
@@ -100,7 +106,7 @@ fn world(seed: u64) -> World {
 }
 
 fn create(world: &mut World, name: &str) {
-    let options = world.at();
+    let options = world.write_options();
     let created = world.registry().create(&DAEMON_SET, NAMESPACE, manifest(name, 1), &options);
     created.expect("the name is free");
 }
@@ -109,9 +115,9 @@ fn set_image(world: &mut World, name: &str, image: &str) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name).expect("it was created");
     let mut ds = stored.value().clone();
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
-    let options = world.at();
+    let options = world.write_options();
     let updated = world.registry().update(&DAEMON_SET, NAMESPACE, name, ds, &options);
-    updated.expect("nobody else has changed it");
+    updated.expect("no other client has changed the DaemonSet");
     world.settle();
 }
 

@@ -1,47 +1,49 @@
-//! The checkers, checked: deliberate bugs, each of which has to be caught.
+//! Tests of the checkers: they must catch deliberate bugs.
 
 use everynode_sim::checker::Property;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::scenario::SCENARIOS;
 use everynode_sim::schedule::Schedule;
 use everynode_sim::shrink;
-use everynode_sim::world::{Strike, World};
+use everynode_sim::world::{InjectedFault, World};
 
-/// So many random schedules have to be enough for each bug.
+/// Maximum number of random schedules that are played for each bug.
 const SCHEDULES_MAX: u64 = 60;
 
-/// The scenarios as they are, then with the fault behind each write that brings the bug out, then random schedules.
+/// Plays the scenarios without a fault, then with the fault at each write that reveals the bug,
+/// then random schedules.
 fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
-    let whole = SCENARIOS
+    let plain = SCENARIOS
         .iter()
         .map(move |scenario| (scenario.name.to_owned(), scenario.play(None, Some(mutation))));
-    let struck = strike_for(mutation).into_iter().flat_map(move |strike| {
+    let with_fault = injected_fault_for(mutation).into_iter().flat_map(move |injected_fault| {
         SCENARIOS.iter().flat_map(move |scenario| {
             let writes = scenario.play(None, None).writes;
             (1..=writes).map(move |write| {
-                let world = scenario.play(Some((write, strike)), Some(mutation));
-                (format!("{}, {strike:?} at write {write}", scenario.name), world)
+                let world = scenario.play(Some((write, injected_fault)), Some(mutation));
+                (format!("{}, {injected_fault:?} at write {write}", scenario.name), world)
             })
         })
     });
-    let random = (0..SCHEDULES_MAX)
-        .map(move |seed| (format!("seed {seed}"), Schedule::of(seed).play(Some(mutation), false)));
-    whole.chain(struck).chain(random)
+    let random = (0..SCHEDULES_MAX).map(move |seed| {
+        (format!("seed {seed}"), Schedule::from_seed(seed).play(Some(mutation), false))
+    });
+    plain.chain(with_fault).chain(random)
 }
 
-/// Bugs that show only when something rare happens at the wrong moment.
-fn strike_for(mutation: Mutation) -> Option<Strike> {
+/// Returns the fault that reveals a bug which otherwise shows only in rare cases.
+fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
     match mutation {
-        Mutation::DropUidPrecondition => Some(Strike::Impostor),
+        Mutation::DropUidPrecondition => Some(InjectedFault::TakeName),
         Mutation::UnansweredCreationIsRefused
         | Mutation::AnotherName
-        | Mutation::UnansweredDeletionIsRefused => Some(Strike::LoseAnswer),
+        | Mutation::UnansweredDeletionIsRefused => Some(InjectedFault::LoseAnswer),
         _ => None,
     }
 }
 
-/// C21, C22, C23, C30, C34, C42, C44, C52, C54, C60, C61, C70, C80: every deliberate bug is caught by the checker of the
-/// property that it violates: by one of the scenarios, or within 60 random schedules.
+/// C21, C22, C23, C30, C34, C42, C44, C52, C54, C60, C61, C70, C80: the checker of the violated
+/// property catches every deliberate bug, in one of the scenarios or within 60 random schedules.
 #[test]
 fn every_deliberate_bug_is_caught() {
     let mut missed = Vec::new();
@@ -57,15 +59,16 @@ fn every_deliberate_bug_is_caught() {
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }
 
-/// Of a long schedule that a deliberate bug breaks, only what breaks it is left.
+/// Shrinking a long schedule that a deliberate bug breaks keeps only what is needed to break it.
 #[test]
 fn a_failing_schedule_is_shrunk() {
-    let (mutation, property) = (Mutation::LeavePods, Property::Lapse);
+    let (mutation, property) = (Mutation::LeavePods, Property::ExpectationLapse);
     let fails = |schedule: &Schedule| {
         let violation = schedule.play(Some(mutation), false).violation;
         violation.is_some_and(|violation| violation.property == property)
     };
-    let long = (0..SCHEDULES_MAX).map(Schedule::of).filter(|schedule| schedule.steps.len() > 15);
+    let long =
+        (0..SCHEDULES_MAX).map(Schedule::from_seed).filter(|schedule| schedule.steps.len() > 15);
     let failing = long.into_iter().find(fails).expect("one of them fails");
     let small = shrink::shrink(&failing, property, Some(mutation));
     assert!(fails(&small), "{}", small.to_line());

@@ -1,16 +1,17 @@
-//! What once broke a property, as small as it gets: each file says in its comments what was wrong, and which deliberate
-//! bug brings it back, if one can from outside of the core. It holds a schedule, or names a scenario and the fault at one of its writes.
+//! Schedules that once violated a property, shrunk. The comments of each file describe the bug, and
+//! the file names the deliberate bug that causes it again, if one outside of the core can. It
+//! contains a schedule, or names a scenario and the fault at one of its writes.
 
 use std::path::Path;
 
 use everynode_sim::mutation::Mutation;
 use everynode_sim::scenario::{SCENARIOS, Scenario};
 use everynode_sim::schedule::Schedule;
-use everynode_sim::world::{Strike, World};
+use everynode_sim::world::{InjectedFault, World};
 
 enum Play {
     Schedule(Schedule),
-    Scenario(&'static Scenario, (u64, Strike)),
+    Scenario(&'static Scenario, (u64, InjectedFault)),
 }
 
 struct Regression {
@@ -19,10 +20,10 @@ struct Regression {
     play: Play,
 }
 
-/// What brings it back.
+/// A deliberate bug that causes the violation again.
 struct Bug {
     mutation: Mutation,
-    /// The name of the property that it violates.
+    /// The name of the violated property.
     violates: String,
 }
 
@@ -32,15 +33,17 @@ impl Play {
             return Schedule::parse(line).ok().map(Self::Schedule);
         }
         let scenario =
-            SCENARIOS.iter().find(|known| Some(known.name) == field(text, "scenario "))?;
+            SCENARIOS.iter().find(|scenario| Some(scenario.name) == field(text, "scenario "))?;
         let write = field(text, "answer lost to write ")?.parse().ok()?;
-        Some(Self::Scenario(scenario, (write, Strike::LoseAnswer)))
+        Some(Self::Scenario(scenario, (write, InjectedFault::LoseAnswer)))
     }
 
     fn play(&self, mutation: Option<Mutation>) -> World {
         match self {
             Self::Schedule(schedule) => schedule.play(mutation, false),
-            Self::Scenario(scenario, strike) => scenario.play(Some(*strike), mutation),
+            Self::Scenario(scenario, injected_fault) => {
+                scenario.play(Some(*injected_fault), mutation)
+            }
         }
     }
 }
@@ -50,27 +53,28 @@ fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn read(path: &Path) -> Regression {
-    let text = std::fs::read_to_string(path).expect("it can be read");
-    let name = path.file_name().expect("it is a file").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).expect("the file is readable");
+    let name = path.file_name().expect("the path has a file name").to_string_lossy().into_owned();
     let bug = field(&text, "mutation ").map(|mutation| Bug {
-        mutation: Mutation::named(mutation).expect("there is such a mutation"),
-        violates: field(&text, "violates ").expect("it says which property").to_owned(),
+        mutation: Mutation::from_name(mutation).expect("the mutation exists"),
+        violates: field(&text, "violates ").expect("a deliberate bug has a property").to_owned(),
     });
     Regression {
         bug,
-        play: Play::read(&text).unwrap_or_else(|| panic!("{name} holds nothing to play")),
+        play: Play::read(&text)
+            .unwrap_or_else(|| panic!("{name} contains no schedule and no scenario")),
         name,
     }
 }
 
-/// C34, C52, C60: what was once wrong is right, and would be noticed if it came back.
+/// C34, C52, C60: every recorded schedule passes, and its deliberate bug still fails it.
 #[test]
-fn what_once_failed_passes_and_still_finds_its_bug() {
+fn every_recorded_schedule_passes_and_fails_with_its_bug() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
-    let files = std::fs::read_dir(directory).expect("there is such a directory");
+    let files = std::fs::read_dir(directory).expect("the directory exists");
     let mut count = 0;
     for file in files {
-        let Regression { name, bug, play } = read(&file.expect("it is there").path());
+        let Regression { name, bug, play } = read(&file.expect("the file is readable").path());
         count += 1;
         assert_eq!(play.play(None).violation, None, "{name}");
         let Some(Bug { mutation, violates }) = bug else { continue };
@@ -78,5 +82,5 @@ fn what_once_failed_passes_and_still_finds_its_bug() {
         let property = property.map(|property| format!("{property:?}"));
         assert_eq!(property, Some(violates), "{name} with {mutation:?}");
     }
-    assert!(count > 0, "there are no regressions to test");
+    assert!(count > 0, "the directory contains no file");
 }

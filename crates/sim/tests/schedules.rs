@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use everynode_sim::schedule;
+use everynode_sim::runner;
 
 /// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
 const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 30_000 };
@@ -15,9 +15,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// C4, C34, C60, C61, C62, C63: whatever goes wrong between replicas and API server, no property is
-/// ever violated. Objects with bytes that are not UTF-8 are among the faults, and each is reported.
-/// `EVERYNODE_SCHEDULES` says how many schedules, `EVERYNODE_SEED` from which one on.
+/// C4, C34, C60, C61, C62, C63: no fault between replicas and API server leads to a violation of a
+/// property. Objects with bytes that are not UTF-8 are among the faults, and each is reported.
+/// `EVERYNODE_SCHEDULES` is the number of schedules, `EVERYNODE_SEED` the first seed.
 #[test]
 fn no_schedule_violates_a_property() {
     let first = number("EVERYNODE_SEED").unwrap_or(0);
@@ -34,10 +34,10 @@ fn no_schedule_violates_a_property() {
                     if seed >= end || failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    match schedule::run(seed, None) {
+                    match runner::run(seed, None) {
                         Ok(world) => {
-                            invalid.fetch_add(world.reading.invalid, Ordering::Relaxed);
-                            reported.fetch_add(world.reading.problems.len(), Ordering::Relaxed);
+                            invalid.fetch_add(world.read_report.invalid_objects, Ordering::Relaxed);
+                            reported.fetch_add(world.read_report.problems.len(), Ordering::Relaxed);
                         }
                         Err(failure) => failures.lock().unwrap().push(failure.to_string()),
                     }

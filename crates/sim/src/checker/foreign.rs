@@ -1,64 +1,76 @@
-//! Nothing is touched that has another owner, or that is not what was meant (C21, C61).
+//! The controller writes no object of another owner and no object other than the intended one (C21,
+//! C61).
 //!
-//! What has no controller may be adopted: by a DaemonSet that is there and that selects it. Anything else may only be
-//! done to it if it lost its controller so lately that a replica may not have seen it; labels and DaemonSets likewise.
+//! An existing DaemonSet may adopt an object without a controller that it selects. Every other
+//! write to such an object is a violation.
+//!
+//! Exemptions: the object lost its controller, the labels changed, or the DaemonSet was deleted
+//! within the last 30 s, so that a replica may not have observed it.
 
 use everynode_core::api::Uid;
 use everynode_sandbox::kind::POD;
 use everynode_sandbox::object::Object;
 use http::Method;
 
-use super::{Before, Checks, Property, Violation, is_owned, violation};
-use crate::truth::{self, Truth};
+use super::{Checks, PendingWrite, Property, Violation, is_owned, violation};
+use crate::cluster_state::{self, ClusterState};
 
-pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
-    let is_new = before.request.method == Method::POST;
-    if is_new || !is_owned(before.target.kind) {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+    let is_new = write.request.method == Method::POST;
+    if is_new || !is_owned(write.target.kind) {
         return None;
     }
-    let object = before.object()?;
-    let body = before.body;
+    let object = write.object()?;
+    let body = write.body;
     let wanted = [&body["metadata"]["uid"], &body["preconditions"]["uid"]]
         .into_iter()
         .find_map(|uid| uid.as_str());
     if wanted.is_some_and(|uid| uid != object.uid()) {
-        // The server refuses it.
+        // The server refuses a write whose precondition fails (C61).
         return None;
     }
-    let wrong = match object.owner_references().find(|owner| owner.controller) {
+    let problem = match object.owner_references().find(|owner| owner.controller) {
         Some(owner) if owner.kind == "DaemonSet" && owner.api_version == "apps/v1" => return None,
-        Some(owner) => format!("is {} {}'s", owner.kind, owner.name),
-        None => wrong_about_orphan(before, checks, object)?,
+        Some(owner) => format!("is controlled by {} {}", owner.kind, owner.name),
+        None => orphan_problem(write, checks, object)?,
     };
-    let (method, kind) = (&before.request.method, before.target.kind.kind);
+    let (method, kind) = (&write.request.method, write.target.kind.kind);
     let name = object.name();
-    violation(Property::Foreign, format!("{method} of {kind} {name}, which {wrong}"))
+    violation(Property::Foreign, format!("{method} of {kind} {name}, which {problem}"))
 }
 
-/// Why this must not be done to something that has no controller.
-fn wrong_about_orphan(before: &Before, checks: &Checks, object: &Object) -> Option<String> {
-    let (uid, now) = (Uid::new(object.uid()), before.now);
-    let Some(owner) = before.owner() else {
-        return (!checks.let_go.is_recent(&uid, now)).then(|| "is nobody's".to_owned());
+/// Why an object without a controller must not be written.
+fn orphan_problem(write: &PendingWrite, checks: &Checks, object: &Object) -> Option<String> {
+    let (uid, now) = (Uid::new(object.uid()), write.now);
+    let Some(owner) = write.owner() else {
+        return (!checks.released.is_recent(&uid, now)).then(|| "has no controller".to_owned());
     };
-    if checks.ended.is_recent(&owner, now) || checks.relabelled.is_recent(&uid, now) {
+    if checks.deleted_daemon_sets.is_recent(&owner, now)
+        || checks.ambiguous_pods.is_recent(&uid, now)
+    {
         return None;
     }
-    match checks.truth.daemon_set(&owner) {
-        Some(ds) if !ds.terminating && is_selected(before, &checks.truth, ds) => None,
-        Some(ds) if ds.terminating => Some(format!("is adopted by {}, which is going", ds.key)),
+    match checks.cluster_state.daemon_set(&owner) {
+        Some(ds) if !ds.terminating && is_selected(write, &checks.cluster_state, ds) => None,
+        Some(ds) if ds.terminating => {
+            Some(format!("is adopted by {}, which is terminating", ds.key))
+        }
         Some(ds) => Some(format!("is adopted by {}, which does not select it", ds.key)),
-        None => Some("is adopted by a DaemonSet that is gone".to_owned()),
+        None => Some("is adopted by a DaemonSet that does not exist".to_owned()),
     }
 }
 
-fn is_selected(before: &Before, truth: &Truth, ds: &everynode_core::api::DaemonSet) -> bool {
-    let (namespace, name) = (&before.target.namespace, &before.target.name);
+fn is_selected(
+    write: &PendingWrite,
+    cluster: &ClusterState,
+    ds: &everynode_core::api::DaemonSet,
+) -> bool {
+    let (namespace, name) = (&write.target.namespace, &write.target.name);
     let selector = ds.selector.as_ref();
-    if before.target.kind.kind == POD.kind {
-        truth.pod(namespace, name).is_some_and(|pod| truth::selects(ds, pod))
+    if write.target.kind.kind == POD.kind {
+        cluster.pod(namespace, name).is_some_and(|pod| cluster_state::selects(ds, pod))
     } else {
-        let revision = truth.revision(namespace, name);
+        let revision = cluster.revision(namespace, name);
         revision
             .zip(selector)
             .is_some_and(|(revision, selector)| selector.matches(&revision.labels))

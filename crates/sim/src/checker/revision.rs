@@ -1,36 +1,43 @@
-//! No revision goes that a live pod carries, terminal ones included (C44).
+//! The controller deletes no revision that a live pod uses, terminal pods included (C44).
 //!
-//! A duplicate may go: another revision of the same data stays. A pod that the DaemonSet does not select is being let
-//! go of, and counts no more than one that is terminating. One whose creation landed late may not have been seen yet.
+//! Exemptions:
+//!
+//! - A duplicate may be deleted: the controller merges duplicates (C42), and another revision with
+//!   the same data remains.
+//! - A pod that the DaemonSet does not select does not count: the DaemonSet must release it (C21),
+//!   so it is no longer one of its pods.
+//! - A terminating pod does not count: C44 protects the revisions of live pods.
+//! - A pod that a delayed request has just created does not count: the replica may not have
+//!   observed it yet.
 
 use everynode_sandbox::kind::CONTROLLER_REVISION;
 
-use super::{Before, Checks, Property, Violation, violation};
-use crate::truth;
+use super::{Checks, PendingWrite, Property, Violation, violation};
+use crate::cluster_state;
 
-pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
-    if !before.deletes(&CONTROLLER_REVISION) {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+    if !write.deletes(&CONTROLLER_REVISION) {
         return None;
     }
-    let (object, truth) = (before.object()?, &checks.truth);
-    let version = before.body["preconditions"]["resourceVersion"].as_str();
+    let (object, cluster) = (write.object()?, &checks.cluster_state);
+    let version = write.body["preconditions"]["resourceVersion"].as_str();
     if version.is_some_and(|version| version != object.resource_version().to_string()) {
-        // The server refuses it.
+        // The server refuses a write whose precondition fails.
         return None;
     }
-    let going = truth.revision(object.namespace(), object.name())?;
-    let (owner, hash) = (going.controller.as_ref()?, going.hash()?);
-    let ds = truth.daemon_set(owner)?;
-    let carrier = truth.pods_of(owner).find(|pod| {
+    let revision = cluster.revision(object.namespace(), object.name())?;
+    let (owner, hash) = (revision.controller.as_ref()?, revision.hash()?);
+    let ds = cluster.daemon_set(owner)?;
+    let user = cluster.pods_of(owner).find(|pod| {
         !pod.terminating
-            && !checks.landed_late.is_recent(pod.name.as_str(), before.now)
-            && truth::selects(ds, pod)
-            && pod.revision_hash().is_some_and(|carried| carried == hash)
+            && !checks.late_pod_names.is_recent(pod.name.as_str(), write.now)
+            && cluster_state::selects(ds, pod)
+            && pod.revision_hash().is_some_and(|hash_of_pod| hash_of_pod == hash)
     })?;
-    let mut others = truth.revisions_of(owner).filter(|other| other.uid != going.uid);
-    if others.any(|other| other.template.is_ok() && other.template == going.template) {
+    let mut others = cluster.revisions_of(owner).filter(|other| other.uid != revision.uid);
+    if others.any(|other| other.template.is_ok() && other.template == revision.template) {
         return None;
     }
-    let message = format!("revision {} is deleted, pod {} carries it", going.name, carrier.name);
+    let message = format!("revision {} is deleted, pod {} uses it", revision.name, user.name);
     violation(Property::Revision, message)
 }

@@ -1,32 +1,33 @@
-//! A pod is made of the template that the revision with its hash holds (C30, C40).
+//! A pod is created from the template in the revision with its hash (C30, C40).
 //!
-//! The revision may be missing only if somebody else has just changed revisions by hand.
+//! Exemption: the revision may be missing if others have changed a revision within the last
+//! 30 s, because the replica may not have observed that change.
 
 use everynode_core::api::HASH_LABEL;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 
-use super::{Before, Checks, Property, Violation, is_recent, violation};
+use super::{Checks, PendingWrite, Property, Violation, is_recent, violation};
 
-pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
-    if !before.creates(&POD) {
+pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
+    if !write.creates(&POD) {
         return None;
     }
-    // What is deleted loses its revisions first.
-    let ds = checks.truth.daemon_set(&before.owner()?).filter(|ds| !ds.terminating)?;
-    let pod = before.body;
+    // The garbage collector may delete the revisions of a terminating DaemonSet first.
+    let ds = checks.cluster_state.daemon_set(&write.owner()?).filter(|ds| !ds.terminating)?;
+    let pod = write.body;
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default();
-    let mut revisions = checks.truth.revisions_of(&ds.uid);
+    let mut revisions = checks.cluster_state.revisions_of(&ds.uid);
     let revision = revisions
-        .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|carried| **carried == *hash));
+        .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|label| **label == *hash));
     let namespace = ds.key.namespace.as_str();
     let stored = revision
-        .and_then(|found| before.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
+        .and_then(|found| write.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
     let Some(stored) = stored else {
-        if checks.revisions_disturbed_at.is_some_and(|at| is_recent(at, before.now)) {
+        if checks.revisions_changed_at.is_some_and(|at| is_recent(at, write.now)) {
             return None;
         }
         let message =
-            format!("{}: a pod is created of revision {hash}, which is not there", ds.key);
+            format!("{}: a pod is created with revision {hash}, which does not exist", ds.key);
         return violation(Property::Template, message);
     };
     let template = &stored.value()["data"]["spec"]["template"];
@@ -36,6 +37,6 @@ pub fn check(before: &Before, checks: &Checks) -> Option<Violation> {
     }
     violation(
         Property::Template,
-        format!("{}: a pod of revision {} is not made of its template", ds.key, stored.name()),
+        format!("{}: a pod with revision {} has another template", ds.key, stored.name()),
     )
 }

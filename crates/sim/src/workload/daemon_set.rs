@@ -1,4 +1,4 @@
-//! What users do to DaemonSets and their revisions.
+//! Changes of DaemonSets and their revisions by users.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
@@ -6,10 +6,10 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, owner, pick};
-use crate::world::World;
+use super::pick;
+use crate::world::{NAMESPACE, World};
 
-/// A DaemonSet whose template is told apart by `image`.
+/// Returns a DaemonSet whose template contains the image with this number.
 pub fn manifest(name: &str, image: u32) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -29,13 +29,13 @@ pub fn manifest(name: &str, image: u32) -> Value {
     })
 }
 
-pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let names = ["a", "b"];
     let name = pick(rng, &names);
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
     let Some(mut ds) = stored.map(|object| object.value().clone()) else {
         let mut made = manifest(name, rng.random_range(1..4));
-        change(rng, &mut made);
+        change_spec(rng, &mut made);
         return world.create(&DAEMON_SET, made);
     };
     match rng.random_range(0..20) {
@@ -49,15 +49,15 @@ pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
             let delete = DeleteOptions { propagation_policy, ..DeleteOptions::default() };
             world.delete(&DAEMON_SET, &ds, &delete);
         }
-        1 => touch_revision(world, rng),
+        1 => change_revision(world, rng),
         _ => {
-            change(rng, &mut ds);
-            world.edit(&DAEMON_SET, ds);
+            change_spec(rng, &mut ds);
+            world.update(&DAEMON_SET, ds);
         }
     }
 }
 
-fn change(rng: &mut Pcg64Mcg, ds: &mut Value) {
+fn change_spec(rng: &mut Pcg64Mcg, ds: &mut Value) {
     let spec = &mut ds["spec"];
     match rng.random_range(0..10) {
         0..4 => {
@@ -97,40 +97,21 @@ fn strategy(rng: &mut Pcg64Mcg) -> Value {
     pick(rng, &choices)
 }
 
-fn touch_revision(world: &mut World, rng: &mut Pcg64Mcg) {
-    let Some(mut revision) = world.any(&CONTROLLER_REVISION, rng) else { return };
+fn change_revision(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(mut revision) = world.random_object(&CONTROLLER_REVISION, rng) else { return };
     let now = world.now;
-    world.checks.disturb_revisions(now);
+    world.checks.note_revision_change(now);
     match rng.random_range(0..3) {
         0 => world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default()),
         1 => {
             revision["revision"] = json!(rng.random_range(1..5));
-            world.edit(&CONTROLLER_REVISION, revision);
+            world.update(&CONTROLLER_REVISION, revision);
         }
         _ => {
             if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
                 labels.remove("controller-revision-hash");
             }
-            world.edit(&CONTROLLER_REVISION, revision);
+            world.update(&CONTROLLER_REVISION, revision);
         }
     }
-}
-
-/// Gone, if it was there, and a revision of another kind of owner has its name.
-pub fn impersonate_revision(world: &mut World, revision: &Value) {
-    let now = world.now;
-    world.checks.disturb_revisions(now);
-    world.delete(&CONTROLLER_REVISION, revision, &DeleteOptions::default());
-    let metadata = &revision["metadata"];
-    let other = json!({
-        "metadata": {
-            "name": metadata["name"],
-            "namespace": NAMESPACE,
-            "labels": metadata["labels"],
-            "ownerReferences": owner("5e1c5e9c-0000-4000-8000-000000000000"),
-        },
-        "revision": revision["revision"],
-        "data": {"spec": {"stranger": true}},
-    });
-    world.create(&CONTROLLER_REVISION, other);
 }

@@ -1,4 +1,4 @@
-//! Nodes come, go, come back, change and die.
+//! Changes of nodes: they are added, deleted, relabelled and tainted, and they fail.
 
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::kind::NODE;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::pick;
 use crate::world::World;
 
-pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let number = rng.random_range(1..=world.setting.nodes_max);
     let name = format!("node-{number:04}");
-    world.disturb_node(&name);
+    world.note_node_change(&name);
     let Some(stored) = world.cluster.store().find(&NODE, "", &name) else {
         return add(world, number);
     };
@@ -29,11 +29,11 @@ pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
             node["metadata"]["annotations"][DOWN_ANNOTATION] = json!(down);
         }
         _ => {
-            let lives = ["well", "reject", "never-ready", "crash", "slow", "stubborn"];
-            node["metadata"]["labels"]["life"] = json!(pick(rng, &lives));
+            let lifecycles = ["well", "reject", "never-ready", "crash", "slow", "stubborn"];
+            node["metadata"]["labels"]["life"] = json!(pick(rng, &lifecycles));
         }
     }
-    world.edit(&NODE, node);
+    world.update(&NODE, node);
 }
 
 fn taints(rng: &mut Pcg64Mcg) -> Value {
@@ -44,26 +44,26 @@ fn taints(rng: &mut Pcg64Mcg) -> Value {
 }
 
 fn add(world: &mut World, number: u32) {
-    let made = nodes::generate(number, 1).expect("the number is possible");
-    let node = made.into_iter().next_back().expect("there is one at least");
+    let made = nodes::generate(number, 1).expect("the number is in range");
+    let node = made.into_iter().next_back().expect("at least one node was generated");
     let now = world.now;
     let done = world.cluster.add_nodes(vec![node], now);
-    world.say(|| format!("somebody adds node {number}: {done:?}"));
+    world.log(|| format!("somebody adds node {number}: {done:?}"));
 }
 
-/// All nodes are up, and treat new pods well.
-pub fn heal(world: &mut World) {
+/// Starts all nodes that are down and lets new pods on all nodes become ready.
+pub(super) fn repair(world: &mut World) {
     let nodes: Vec<Value> =
         world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
     for mut node in nodes {
-        let life = node["metadata"]["labels"].get("life");
+        let lifecycle = node["metadata"]["labels"].get("life");
         let is_down = node["metadata"]["annotations"].get(DOWN_ANNOTATION) == Some(&json!("true"));
-        if !is_down && life.is_none_or(|life| life == "well") {
+        if !is_down && lifecycle.is_none_or(|lifecycle| lifecycle == "well") {
             continue;
         }
         node["metadata"]["labels"]["life"] = json!("well");
         node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("false");
-        world.disturb_node(node["metadata"]["name"].as_str().unwrap_or_default());
-        world.edit(&NODE, node);
+        world.note_node_change(node["metadata"]["name"].as_str().unwrap_or_default());
+        world.update(&NODE, node);
     }
 }

@@ -1,129 +1,102 @@
-//! Pods crash, fail, are deleted, evicted, relabelled and replaced by others.
+//! Changes of pods: they fail, complete, and are deleted, evicted, relabelled and replaced.
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
-use everynode_sandbox::kind::{DAEMON_SET, NODE, POD};
+use everynode_sandbox::kind::{NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, owner, pick, place};
-use crate::world::World;
+use super::pick;
+use crate::world::{World, name_and_namespace};
 
-pub fn act(world: &mut World, rng: &mut Pcg64Mcg) {
-    let Some(pod) = world.any(&POD, rng) else { return };
-    world.disturb_pod(&pod);
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(pod) = world.random_object(&POD, rng) else { return };
+    world.note_pod_change(&pod);
     match rng.random_range(0..14) {
         0..2 => world.delete(&POD, &pod, &DeleteOptions::default()),
         2 => world.delete(&POD, &pod, &DeleteOptions::now()),
         3 => evict(world, &pod),
-        4..6 => end(world, pod, rng),
+        4..6 => finish(world, pod, rng),
         6..8 => relabel(world, pod, rng),
-        8 => impersonate(world, &pod, rng),
-        9 => orphan(world, rng),
-        10 => foreign(world, rng),
-        _ => live(world, pod, rng),
+        8 => world.replace_with_foreign_pod(&pod, rng),
+        9 => create_orphan(world, rng),
+        10 => create_foreign_pod(world, rng),
+        _ => change_lifecycle(world, pod, rng),
     }
 }
 
 fn evict(world: &mut World, pod: &Value) {
-    let (name, namespace) = place(pod);
+    let (name, namespace) = name_and_namespace(pod);
     let eviction = json!({"metadata": {"name": name, "namespace": namespace}});
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().evict(&namespace, &name, &eviction, &options);
-    world.note("evicts", &POD, &name, done.err());
+    world.log_write("evicts", &POD, &name, done.err());
 }
 
-/// As after an eviction by the kubelet, or a completion.
-fn end(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
-    let (name, namespace) = place(&pod);
+/// Sets a terminal phase, as the kubelet does after an eviction or a completion.
+fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
+    let (name, namespace) = name_and_namespace(&pod);
     let phase = pick(rng, &["Failed", "Failed", "Succeeded"]);
     pod["status"]["phase"] = json!(phase);
-    let options = world.at();
+    let options = world.write_options();
     let done = world.registry().update_status(&POD, &namespace, &name, pod, &options);
-    world.note(phase, &POD, &name, done.err());
+    world.log_write(phase, &POD, &name, done.err());
 }
 
 fn relabel(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let label = pick(rng, &["a", "b", "none"]);
     pod["metadata"]["labels"]["app"] = json!(label);
-    world.note_labels(&pod);
-    world.edit(&POD, pod);
+    world.note_label_change(&pod);
+    world.update(&POD, pod);
 }
 
-/// Gone at once, and somebody else's pod has its name.
-pub fn impersonate(world: &mut World, pod: &Value, rng: &mut Pcg64Mcg) {
-    world.delete(&POD, pod, &DeleteOptions::now());
-    let mut other = stranger(world, rng);
-    other["metadata"]["name"] = pod["metadata"]["name"].clone();
-    other["metadata"]["labels"] = pod["metadata"]["labels"].clone();
-    other["spec"]["nodeName"] = pod["spec"]["nodeName"].clone();
-    world.create(&POD, other);
-}
-
-fn foreign(world: &mut World, rng: &mut Pcg64Mcg) {
-    let mut pod = stranger(world, rng);
+fn create_foreign_pod(world: &mut World, rng: &mut Pcg64Mcg) {
+    let mut pod = world.foreign_pod(rng);
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
-    if let Some(node) = world.any(&NODE, rng) {
+    if let Some(node) = world.random_object(&NODE, rng) {
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
     world.create(&POD, pod);
 }
 
-/// A pod of a ReplicaSet.
-fn stranger(world: &World, rng: &mut Pcg64Mcg) -> Value {
-    let number = rng.random_range(0..1_000_000);
-    let uid =
-        world.any(&DAEMON_SET, rng).map(|ds| ds["metadata"]["uid"].clone()).unwrap_or_default();
-    json!({
-        "metadata": {
-            "name": format!("r-{number}"),
-            "namespace": NAMESPACE,
-            "labels": {},
-            "annotations": {"sim/daemonset-uid": uid.as_str().unwrap_or_default()},
-            "ownerReferences": owner("5e1c5e9c-0000-4000-8000-000000000000"),
-        },
-        "spec": {"containers": [{"name": "c", "image": "stranger"}]},
-    })
-}
-
-/// A pod that a DaemonSet could adopt.
-fn orphan(world: &mut World, rng: &mut Pcg64Mcg) {
-    let mut pod = stranger(world, rng);
-    let metadata = pod["metadata"].as_object_mut().expect("it was made so");
+/// Creates a pod without a controller that a DaemonSet may adopt.
+fn create_orphan(world: &mut World, rng: &mut Pcg64Mcg) {
+    let mut pod = world.foreign_pod(rng);
+    let metadata = pod["metadata"].as_object_mut().expect("the pod has metadata");
     metadata.remove("ownerReferences");
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
-    if let Some(node) = world.any(&NODE, rng) {
-        world.disturb_node(&place(&node).0);
+    if let Some(node) = world.random_object(&NODE, rng) {
+        world.note_node_change(&name_and_namespace(&node).0);
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
-    let (name, namespace) = place(&pod);
+    let (name, namespace) = name_and_namespace(&pod);
     world.create(&POD, pod);
     let made = world.cluster.store().find(&POD, &namespace, &name);
     if let Some(made) = made.map(|pod| pod.value().clone()) {
-        world.note_labels(&made);
+        world.note_label_change(&made);
     }
 }
 
-fn live(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
-    let life = pick(rng, &["default", "never-ready", "crash-loop", "slow"]);
-    pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!(life);
-    world.edit(&POD, pod);
+fn change_lifecycle(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
+    let lifecycle = pick(rng, &["default", "never-ready", "crash-loop", "slow"]);
+    pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!(lifecycle);
+    world.update(&POD, pod);
 }
 
-/// Every pod can become ready.
-pub fn heal(world: &mut World) {
+/// Lets every pod become ready.
+pub(super) fn repair(world: &mut World) {
     let is_ready = |pod: &Object| {
-        let known = world.checks.truth.pod(pod.namespace(), pod.name());
-        known.is_some_and(|pod| pod.readiness.is_ready())
+        let pod = world.checks.cluster_state.pod(pod.namespace(), pod.name());
+        pod.is_some_and(|pod| pod.readiness.is_ready())
     };
-    let is_well = |pod: &Object| pod.annotation(LIFECYCLE_ANNOTATION).is_none() && is_ready(pod);
-    let pods = world.cluster.store().iter(&POD, None).filter(|pod| !is_well(pod));
+    let is_healthy = |pod: &Object| pod.annotation(LIFECYCLE_ANNOTATION).is_none() && is_ready(pod);
+    let pods = world.cluster.store().iter(&POD, None).filter(|pod| !is_healthy(pod));
     let pods: Vec<Value> = pods.map(|pod| pod.value().clone()).collect();
     for mut pod in pods {
-        world.disturb_pod(&pod);
+        world.note_pod_change(&pod);
         pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("quick");
-        world.edit(&POD, pod);
+        world.update(&POD, pod);
     }
 }

@@ -1,35 +1,38 @@
-//! Restarts of the API server that a replica speaks to.
+//! Restarts of the API server that a replica is connected to.
 
 use everynode_controller::api::Error;
 
-use super::{Due, World};
+use super::{ScheduledEvent, World};
 use crate::watch_fault::Outage;
 
 impl World {
-    /// Why the API server of a replica answers nothing of what is asked now; it may restart just now.
-    pub(super) fn is_refused(&mut self, number: u64) -> Option<Error> {
+    /// Returns the error of every request to the API server of a replica, or `None` if it is up. A
+    /// restart may start now.
+    pub(super) fn server_refusal(&mut self, number: u64) -> Option<Error> {
         let now = self.now;
-        let refusal = self.term(number)?.outage.and_then(|outage| outage.refuse(now));
+        let refusal = self.leader_run(number)?.outage.and_then(|outage| outage.refuse(now));
         if refusal.is_some() {
             return refusal;
         }
-        let restart = self.faults.on_server(&mut self.rng)?;
-        self.say(|| format!("the API server of replica {number} restarts: {restart:?}"));
+        let restart = self.faults.draw_restart(&mut self.rng)?;
+        self.log(|| format!("the API server of replica {number} restarts: {restart:?}"));
         let outage = Outage::new(&restart, now);
-        let term = self.term(number)?;
-        term.outage = Some(outage);
-        for feed in &mut term.feeds {
-            feed.refuse();
+        let run = self.leader_run(number)?;
+        run.outage = Some(outage);
+        for watch in &mut run.watches {
+            watch.fail();
         }
         outage.refuse(now)
     }
 
-    /// A watch pauses before it asks a server again that refuses it.
-    pub(super) fn ask_again(&mut self, number: u64, feed: usize) {
+    /// Schedules a watch to send its request again after a pause.
+    pub(super) fn retry_watch(&mut self, number: u64, watch: usize) {
         const PAUSE_MS: i64 = 250;
-        let Some(term) = self.terms.iter_mut().find(|term| term.number == number) else { return };
-        term.feeds[feed].refuse();
-        term.polled[feed] = true;
-        self.schedule(PAUSE_MS, Due::Poll { term: number, feed });
+        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
+            return;
+        };
+        run.watches[watch].fail();
+        run.delivery_scheduled[watch] = true;
+        self.schedule(PAUSE_MS, ScheduledEvent::DeliverWatch { run: number, watch });
     }
 }

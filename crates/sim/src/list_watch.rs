@@ -1,4 +1,4 @@
-//! One list and watch of a replica: the controller's own reader, decoder and machine, which get
+//! A list and watch of a replica. The controller's own reader, decoder and state machine receive
 //! the bytes that an API server would send for the store's log.
 
 use bytes::Bytes;
@@ -13,77 +13,92 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use crate::fault::{Faults, happens};
-use crate::mutation::{Mutation, Seen};
+use crate::mutation::{Mutation, ReportedChange};
 use crate::wire;
 
-/// A watch, of whichever kind.
-pub trait Follow {
+/// A list and watch of any resource.
+pub(crate) trait ListerWatcher {
+    /// Returns the kind of the objects.
     fn kind(&self) -> &'static Kind;
 
-    /// Whether there is something to deliver or to ask for.
-    fn has_news(&self, store: &Store) -> bool;
+    /// Whether there are changes to deliver or a request to send.
+    fn has_changes(&self, store: &Store) -> bool;
 
-    /// Delivers what comes next.
-    fn poll(&mut self, store: &mut Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Observation>;
+    /// Delivers the next changes, or sends the next request.
+    fn deliver(
+        &mut self,
+        store: &mut Store,
+        faults: &Faults,
+        rng: &mut Pcg64Mcg,
+    ) -> Vec<Observation>;
 
-    /// The server can't be reached, or refuses whatever is asked: an open watch ends, and no other one begins.
-    fn refuse(&mut self);
+    /// Ends an open watch because the server is unreachable or refuses every request.
+    fn fail(&mut self);
 
-    /// Says how far an open watch is of which nothing is left to deliver.
+    /// Sends a bookmark to an open watch that has delivered all changes.
     fn bookmark(&mut self, store: &Store) -> Option<Observation>;
 
-    /// Serves these objects with bytes that are not UTF-8 from now on.
-    fn set_invalid(&mut self, objects: &[InvalidUtf8]);
+    /// Sets the objects that are served with bytes that are not UTF-8 from now on.
+    fn set_invalid_objects(&mut self, objects: &[InvalidUtf8]);
 
-    /// Returns the objects and reports since the last call.
-    fn take_reading(&mut self) -> Reading;
+    /// Takes the report since the last call.
+    fn take_read_report(&mut self) -> ReadReport;
 }
 
 /// Objects with invalid bytes, and what the controller reported when it read lists and watches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadReport {
     /// Number of objects that were served with bytes that are not UTF-8.
-    pub invalid: usize,
+    pub invalid_objects: usize,
     /// The controller's reports about single objects.
     pub problems: Vec<String>,
 }
 
-/// The request has ended because of a line.
+/// A line has ended the request.
 struct Ended;
 
-/// How a change becomes the loop's observation.
-pub type Wrap<T> = fn(Change<T>) -> Observation;
+/// Converts a change to an observation of the event loop.
+pub(crate) type ToObservation<T> = fn(Change<T>) -> Observation;
 
-pub struct Feed<D: Decode> {
+/// A list and watch of one resource.
+pub(crate) struct ListWatch<D: Decode> {
+    /// The kind of the objects.
     pub kind: &'static Kind,
+    /// The controller's decoder.
     pub decoder: D,
-    pub wrap: Wrap<D::Item>,
+    /// Converts a change of this resource.
+    pub to_observation: ToObservation<D::Item>,
+    /// A deliberate bug.
     pub mutation: Option<Mutation>,
-    /// Whether the server understands streaming lists.
-    pub streams: bool,
-    /// Decides, with an object's version, whether the object has invalid bytes.
+    /// Whether the server supports streaming lists.
+    pub supports_streaming_lists: bool,
+    /// With an object's version, it determines whether the object has invalid bytes.
     pub seed: u64,
-    invalid: Vec<InvalidUtf8>,
-    reading: Reading,
+    invalid_objects: Vec<InvalidUtf8>,
+    read_report: ReadReport,
     machine: Machine<D::Item>,
-    /// Up to where the open watch has delivered; `None`: there is none.
+    /// The version up to which the open watch has delivered. `None` if no watch is open.
     position: Option<u64>,
 }
 
-const DELIVERIES_MAX: usize = 8;
+const CHANGES_PER_DELIVERY_MAX: usize = 8;
 
-impl<D: Decode> Feed<D> {
-    pub fn new(kind: &'static Kind, decoder: D, wrap: Wrap<D::Item>) -> Self {
+impl<D: Decode> ListWatch<D> {
+    pub(crate) fn new(
+        kind: &'static Kind,
+        decoder: D,
+        to_observation: ToObservation<D::Item>,
+    ) -> Self {
         let machine = Machine::new(D::is_foreign, D::key);
         Self {
             kind,
             decoder,
-            wrap,
+            to_observation,
             mutation: None,
-            streams: true,
+            supports_streaming_lists: true,
             seed: 0,
-            invalid: Vec::new(),
-            reading: Reading::default(),
+            invalid_objects: Vec::new(),
+            read_report: ReadReport::default(),
             machine,
             position: None,
         }
@@ -91,7 +106,7 @@ impl<D: Decode> Feed<D> {
 
     fn open(&mut self, store: &Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Change<D::Item>> {
         match self.machine.request() {
-            Request::StreamingList if !self.streams => {
+            Request::StreamingList if !self.supports_streaming_lists => {
                 self.machine.ended(End::Unsupported);
                 Vec::new()
             }
@@ -101,12 +116,13 @@ impl<D: Decode> Feed<D> {
             }
             Request::Watch { since } => {
                 let since: u64 = since.parse().unwrap_or(0);
-                let again = if happens(faults.repeat, rng) { rng.random_range(0..6) } else { 0 };
-                self.position = Some(since.saturating_sub(again));
+                let repeated = if happens(faults.repeat, rng) { rng.random_range(0..6) } else { 0 };
+                self.position = Some(since.saturating_sub(repeated));
                 if store.changes_since(self.kind, since, 1).is_err() {
                     self.position = None;
                     self.machine.ended(End::Expired);
-                } else if store.changes_since(self.kind, since.saturating_sub(again), 1).is_err() {
+                } else if store.changes_since(self.kind, since.saturating_sub(repeated), 1).is_err()
+                {
                     self.position = Some(since);
                 }
                 Vec::new()
@@ -120,22 +136,22 @@ impl<D: Decode> Feed<D> {
         faults: &Faults,
         rng: &mut Pcg64Mcg,
     ) -> Option<Change<D::Item>> {
-        // The controller asks for the newest state, and a server that answers with an older one breaks its word.
+        // The controller requests the newest state. An older one would violate the API's contract.
         let (items, version) =
             (store.iter(self.kind, None).cloned().collect::<Vec<_>>(), store.resource_version());
-        let half = happens(faults.half_list, rng).then(|| rng.random_range(0..=items.len()));
-        let fault = match half {
+        let cut_at = happens(faults.half_list, rng).then(|| rng.random_range(0..=items.len()));
+        let fault = match cut_at {
             Some(_) => None,
-            None => faults.on_streaming_list(items.len(), rng),
+            None => faults.draw_list_fault(items.len(), rng),
         };
         if let Some(Fault::LateBookmark(_)) = fault {
             self.stream_with_live_events(store, faults, rng).ok()?;
         } else {
-            let broken = half.or_else(|| broken_at(fault.as_ref()));
-            for object in items.iter().take(broken.unwrap_or(items.len())) {
+            let end = cut_at.or_else(|| failing_object(fault.as_ref()));
+            for object in items.iter().take(end.unwrap_or(items.len())) {
                 self.receive_object("ADDED", object, faults).ok()?;
             }
-            if half.is_some() {
+            if cut_at.is_some() {
                 self.end(End::Closed);
                 return None;
             }
@@ -146,7 +162,7 @@ impl<D: Decode> Feed<D> {
         self.receive(&wire::bookmark(&version.to_string(), true)).ok()?
     }
 
-    /// The list as it was a few writes ago, and what has happened since.
+    /// Sends an older list, and then the changes since it was current.
     fn stream_with_live_events(
         &mut self,
         store: &Store,
@@ -154,17 +170,17 @@ impl<D: Decode> Feed<D> {
         rng: &mut Pcg64Mcg,
     ) -> Result<(), Ended> {
         let now = store.resource_version();
-        let then = now.saturating_sub(rng.random_range(1..20));
+        let start = now.saturating_sub(rng.random_range(1..20));
         let options = ListOptions {
-            resource_version: Some(then),
+            resource_version: Some(start),
             resource_version_match: Some(ResourceVersionMatch::Exact),
             ..ListOptions::default()
         };
         let older = store.list(self.kind, &options).ok();
-        let since = store.changes_since(self.kind, then, usize::MAX).unwrap_or_default();
+        let since = store.changes_since(self.kind, start, usize::MAX).unwrap_or_default();
         let (items, since) = match older {
             Some(list) => (list.items, since),
-            // It is forgotten: there is nothing older to begin with.
+            // The older version is compacted: start with the newest one.
             None => (store.iter(self.kind, None).cloned().collect(), Vec::new()),
         };
         for object in &items {
@@ -197,7 +213,7 @@ impl<D: Decode> Feed<D> {
         let items: Vec<Bytes> = list.items.iter().map(|item| self.json(item, faults)).collect();
         let version = list.resource_version.to_string();
         let page = wire::page(&items, &version, list.continue_token.as_deref());
-        match read::page(&mut self.decoder, &page, &mut self.reading.problems) {
+        match read::page(&mut self.decoder, &page, &mut self.read_report.problems) {
             Ok(page) => self.machine.page(page),
             Err(error) => {
                 self.end(error.end());
@@ -206,7 +222,7 @@ impl<D: Decode> Feed<D> {
         }
     }
 
-    fn deliver(
+    fn deliver_changes(
         &mut self,
         store: &Store,
         position: u64,
@@ -233,11 +249,11 @@ impl<D: Decode> Feed<D> {
         change: &store::Change,
         faults: &Faults,
     ) -> Result<Option<Change<D::Item>>, Ended> {
-        let shown = Mutation::sees(self.mutation, self.kind, change);
+        let reported = Mutation::reported_change(self.mutation, self.kind, change);
         let event = match change.action {
-            // A deliberate bug hides it.
-            _ if shown == Seen::Hidden => return Ok(None),
-            _ if shown == Seen::Deleted => "DELETED",
+            // A deliberate bug hides the change.
+            _ if reported == ReportedChange::Hidden => return Ok(None),
+            _ if reported == ReportedChange::AsDeleted => "DELETED",
             Action::Added => "ADDED",
             Action::Modified => "MODIFIED",
             Action::Deleted => "DELETED",
@@ -255,9 +271,9 @@ impl<D: Decode> Feed<D> {
         self.receive(&wire::line(event, &json))
     }
 
-    /// Takes a line of a watch as the controller does.
+    /// Reads a line of a watch as the controller does.
     fn receive(&mut self, line: &[u8]) -> Result<Option<Change<D::Item>>, Ended> {
-        match read::line(&mut self.decoder, line, &mut self.reading.problems) {
+        match read::line(&mut self.decoder, line, &mut self.read_report.problems) {
             Ok(line) => Ok(self.machine.line(line)),
             Err(error) => {
                 self.end(error.end());
@@ -271,33 +287,38 @@ impl<D: Decode> Feed<D> {
         self.machine.ended(end);
     }
 
-    /// An object as the server sends it.
+    /// Returns an object's JSON as the server sends it.
     fn json(&mut self, object: &Object, faults: &Faults) -> Bytes {
         let json = match self.mutation {
             Some(mutation) => mutation.json(self.kind, object),
             None => object.json(),
         };
-        let mut named = self.invalid.iter();
+        let mut named = self.invalid_objects.iter();
         let named = named.find(|o| o.namespace == object.namespace() && o.name == object.name());
-        let fault = named.cloned().or_else(|| faults.on_object(self.seed, object));
+        let fault = named.cloned().or_else(|| faults.draw_invalid_bytes(self.seed, object));
         let invalid = fault.and_then(|fault| wire::invalid(&json, &fault));
-        self.reading.invalid += usize::from(invalid.is_some());
+        self.read_report.invalid_objects += usize::from(invalid.is_some());
         invalid.unwrap_or(json)
     }
 }
 
-impl<D: Decode> Follow for Feed<D> {
+impl<D: Decode> ListerWatcher for ListWatch<D> {
     fn kind(&self) -> &'static Kind {
         self.kind
     }
 
-    fn has_news(&self, store: &Store) -> bool {
+    fn has_changes(&self, store: &Store) -> bool {
         let Some(position) = self.position else { return true };
         position < store.resource_version()
             && store.changes_since(self.kind, position, 1).map_or(true, |news| !news.is_empty())
     }
 
-    fn poll(&mut self, store: &mut Store, faults: &Faults, rng: &mut Pcg64Mcg) -> Vec<Observation> {
+    fn deliver(
+        &mut self,
+        store: &mut Store,
+        faults: &Faults,
+        rng: &mut Pcg64Mcg,
+    ) -> Vec<Observation> {
         let changes = match self.position {
             None => {
                 let changes = self.open(store, faults, rng);
@@ -314,41 +335,41 @@ impl<D: Decode> Follow for Feed<D> {
                 Vec::new()
             }
             Some(position) => {
-                if let Some(error) = faults.on_watch(rng) {
+                if let Some(error) = faults.draw_watch_error(rng) {
                     self.receive(&wire::error(&error.error)).ok().flatten().into_iter().collect()
                 } else {
-                    let limit = rng.random_range(1..=DELIVERIES_MAX);
-                    self.deliver(store, position, limit, faults)
+                    let limit = rng.random_range(1..=CHANGES_PER_DELIVERY_MAX);
+                    self.deliver_changes(store, position, limit, faults)
                 }
             }
         };
-        changes.into_iter().map(self.wrap).collect()
+        changes.into_iter().map(self.to_observation).collect()
     }
 
-    fn refuse(&mut self) {
+    fn fail(&mut self) {
         self.end(End::Failed);
     }
 
     fn bookmark(&mut self, store: &Store) -> Option<Observation> {
         let newest = store.resource_version();
-        if self.position? >= newest || self.has_news(store) {
+        if self.position? >= newest || self.has_changes(store) {
             return None;
         }
         self.position = Some(newest);
-        self.receive(&wire::bookmark(&newest.to_string(), false)).ok()?.map(self.wrap)
+        self.receive(&wire::bookmark(&newest.to_string(), false)).ok()?.map(self.to_observation)
     }
 
-    fn set_invalid(&mut self, objects: &[InvalidUtf8]) {
-        self.invalid = objects.to_vec();
+    fn set_invalid_objects(&mut self, objects: &[InvalidUtf8]) {
+        self.invalid_objects = objects.to_vec();
     }
 
-    fn take_reading(&mut self) -> Reading {
-        std::mem::take(&mut self.reading)
+    fn take_read_report(&mut self) -> ReadReport {
+        std::mem::take(&mut self.read_report)
     }
 }
 
-/// After how many objects the fault ends a list.
-fn broken_at(fault: Option<&Fault>) -> Option<usize> {
+/// Returns the number of objects after which the fault ends a list.
+fn failing_object(fault: Option<&Fault>) -> Option<usize> {
     let Some(Fault::WatchError(end)) = fault else { return None };
     Some(end.at.objects.map_or(0, |objects| usize::try_from(objects).unwrap_or(usize::MAX)))
 }

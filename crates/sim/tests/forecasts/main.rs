@@ -1,5 +1,5 @@
-//! Whether `explain` and `plan` tell the truth: over random clusters and manifests, what they say is compared with
-//! what the real controller then does on the sandbox, without faults.
+//! Compares the answers of `explain` and `plan`, over random clusters and manifests, with what the
+//! real controller then does on the sandbox without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,30 +19,34 @@ use everynode_sim::world::{Setting, World};
 use rand::RngExt;
 use serde_json::{Value, json};
 
+use object::{NAME, base, foreign_pod, host_port, is_ready, name_of, node_of, replaced_at, text};
+
+mod object;
+
 /// In a debug build a case takes ten times as long: `make test` uses the profile `sim`.
 const CASES: u64 = if cfg!(debug_assertions) { 60 } else { 400 };
-const NAME: &str = "a";
-/// So long a rollout over all nodes may take.
+/// Longer than a rollout over all nodes takes.
 const ROLLOUT_MS: i64 = 15 * 60_000;
-/// Of nodes; one that has run out for half its time again is not alive.
+/// Renewal interval of nodes. A node that has not renewed for one and a half intervals is dead.
 const LEASE_MS: i64 = 30_000;
-const UNTIL_DEATH_IS_KNOWN_MS: i64 = 2 * LEASE_MS;
+const DETECTION_MS: i64 = 2 * LEASE_MS;
 const HASH_LABEL: &str = "controller-revision-hash";
 
-/// C10, C12, C13, C15, C50, C52, C53, C55: which nodes should run a pod, who gains, loses and keeps one, the waves of the
-/// rollout, and where it never ends, are as the controller then has it: on nodes that are tainted, cordoned, dead, full, closed to the
-/// namespace or have their ports taken by others. `EVERYNODE_SEED` plays one case.
+/// C10, C12, C13, C15, C50, C52, C53, C55: the controller's decisions equal the forecast. This
+/// covers which nodes should run a pod; which nodes gain, lose and keep one; the waves of the
+/// rollout; and where it never ends. Nodes are tainted, cordoned, dead, full, excluded by the
+/// namespace's node selector, or have their ports in use. `EVERYNODE_SEED` plays one case.
 #[test]
-fn what_is_explained_and_forecast_is_what_happens() {
+fn the_controller_does_what_explain_and_plan_forecast() {
     let one = std::env::var("EVERYNODE_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     let seeds = one.map_or(0..CASES, |seed| seed..seed + 1);
     let (mut rollouts, mut unfinished) = (0, 0);
     for seed in seeds {
         let mut case = Case::new(seed);
         case.check_explanation();
-        let told = case.check_forecast();
-        rollouts += usize::from(!told.waves.is_empty());
-        unfinished += usize::from(!told.unfinished.is_empty());
+        let forecasted = case.check_forecast();
+        rollouts += usize::from(!forecasted.waves.is_empty());
+        unfinished += usize::from(!forecasted.unfinished.is_empty());
     }
     let enough = |cases: usize| one.is_some() || cases > CASES as usize / 8;
     assert!(enough(rollouts), "only {rollouts} cases had waves");
@@ -55,7 +59,7 @@ struct Case {
 }
 
 impl Case {
-    /// A random cluster, mostly with a DaemonSet that has come to rest on it.
+    /// Returns a random cluster, in most cases with a DaemonSet that is at rest.
     fn new(seed: u64) -> Self {
         let nodes = 2 + u32::try_from(seed % 7).expect("below seven");
         let mut world = World::new(Setting {
@@ -73,25 +77,25 @@ impl Case {
         if case.world.rng.random_ratio(1, 5) {
             case.restrict_namespace();
         }
-        let neighbour = case.neighbour();
-        case.create(&DAEMON_SET, neighbour);
-        case.act();
+        let other = case.other_daemon_set();
+        case.create(&DAEMON_SET, other);
+        case.run();
         if case.world.rng.random_ratio(5, 6) {
             let made = case.random_change(base());
             case.create(&DAEMON_SET, made);
-            case.act();
-            case.kill_nodes();
-            // Once more, so that there is history, and some pods are of it.
+            case.run();
+            case.stop_nodes();
+            // Some DaemonSets are changed again, so that they have hinode and old pods.
             if case.world.rng.random_ratio(1, 3) {
                 let changed = case.random_change(case.live().expect("it was created"));
                 case.apply(changed);
-                case.act();
+                case.run();
             }
         }
         case
     }
 
-    fn act(&mut self) {
+    fn run(&mut self) {
         self.world.settle();
         self.world.run_for(ROLLOUT_MS);
         let violation = self.world.violation.as_ref();
@@ -99,13 +103,13 @@ impl Case {
     }
 
     fn create(&mut self, kind: &'static Kind, object: Value) {
-        let options = self.world.at();
+        let options = self.world.write_options();
         let created = self.world.registry().create(kind, NAMESPACE, object, &options);
         assert!(created.is_ok(), "seed {}: {created:?}", self.seed);
     }
 
-    /// A DaemonSet that has come first, and is not touched.
-    fn neighbour(&mut self) -> Value {
+    /// Returns another DaemonSet, which was created earlier and is not changed.
+    fn other_daemon_set(&mut self) -> Value {
         let mut ds = manifest("neighbour", 1);
         let spec = &mut ds["spec"]["template"]["spec"];
         spec["nodeSelector"] = json!({ "role": "a" });
@@ -114,19 +118,19 @@ impl Case {
         ds
     }
 
-    /// Some nodes are no longer heard of; it is waited for until that is known.
-    fn kill_nodes(&mut self) {
+    /// Stops some nodes and waits until the cluster has detected it.
+    fn stop_nodes(&mut self) {
         for mut node in self.objects(&NODE) {
             if self.world.rng.random_ratio(7, 8) {
                 continue;
             }
             node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("true");
             let now = self.world.now;
-            self.world.checks.disturb(&name_of(&node), now);
+            self.world.checks.note_node_change(&name_of(&node), now);
             self.update_node(node);
         }
-        self.world.run_for(UNTIL_DEATH_IS_KNOWN_MS);
-        self.act();
+        self.world.run_for(DETECTION_MS);
+        self.run();
     }
 
     fn objects(&self, kind: &'static Kind) -> Vec<Value> {
@@ -158,18 +162,22 @@ impl Case {
         node["spec"]["taints"] = self.pick(&taints);
         node["spec"]["unschedulable"] = json!(self.world.rng.random_ratio(1, 6));
         let cpu = self.pick(&["250m", "4", "4"]);
-        self.shrink_node(&name_of(&node), cpu);
+        self.set_cpu(&name_of(&node), cpu);
         if self.world.rng.random_ratio(1, 6) {
-            self.create(&POD, occupant(&name_of(&node)));
+            self.create(&POD, foreign_pod(&name_of(&node)));
         }
         self.update_node(node);
     }
 
-    /// The pods of the namespace may only run on some nodes (C15).
+    /// Allows the pods of the namespace only on some nodes (C15).
     fn restrict_namespace(&mut self) {
-        let options = self.world.at();
-        let stored =
-            self.world.cluster.store().find(&NAMESPACE_KIND, "", NAMESPACE).expect("it is there");
+        let options = self.world.write_options();
+        let stored = self
+            .world
+            .cluster
+            .store()
+            .find(&NAMESPACE_KIND, "", NAMESPACE)
+            .expect("the object exists");
         let mut namespace = stored.value().clone();
         let annotation = NAMESPACE_NODE_SELECTOR_ANNOTATION;
         namespace["metadata"]["annotations"][annotation] = json!("role=a");
@@ -181,8 +189,8 @@ impl Case {
 
     fn update_node(&mut self, node: Value) {
         let name = name_of(&node);
-        let options = self.world.at();
-        let stored = self.world.cluster.store().find(&NODE, "", &name).expect("it is there");
+        let options = self.world.write_options();
+        let stored = self.world.cluster.store().find(&NODE, "", &name).expect("the object exists");
         let version = stored.value()["metadata"]["resourceVersion"].clone();
         let mut node = node;
         node["metadata"]["resourceVersion"] = version;
@@ -191,9 +199,9 @@ impl Case {
         self.world.settle();
     }
 
-    fn shrink_node(&mut self, name: &str, cpu: &str) {
-        let options = self.world.at();
-        let stored = self.world.cluster.store().find(&NODE, "", name).expect("it is there");
+    fn set_cpu(&mut self, name: &str, cpu: &str) {
+        let options = self.world.write_options();
+        let stored = self.world.cluster.store().find(&NODE, "", name).expect("the object exists");
         let mut node = stored.value().clone();
         node["status"]["allocatable"]["cpu"] = json!(cpu);
         let stored = self.world.registry().update_status(&NODE, "", name, node, &options);
@@ -208,8 +216,16 @@ impl Case {
     }
 
     fn change(&mut self, spec: &mut Value) {
-        let rolling = |unavailable: Value, surge: Value| json!({ "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": unavailable, "maxSurge": surge } });
-        let in_rank = |operator: &str, values: &[&str]| json!({ "key": "rank", "operator": operator, "values": values });
+        let rolling = |unavailable: Value, surge: Value| {
+            json!({
+                "type": "RollingUpdate",
+                "rollingUpdate": { "maxUnavailable": unavailable, "maxSurge": surge },
+            })
+        };
+        let in_rank = |operator: &str, values: &[&str]| {
+            let key = "rank";
+            json!({ "key": key, "operator": operator, "values": values })
+        };
         let affinity = |expression: Value| {
             json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{ "matchExpressions": [expression] }] } } })
@@ -258,7 +274,7 @@ impl Case {
         }
     }
 
-    /// What a person's program reads of the cluster.
+    /// Reads a snapshot of the cluster as the command line does.
     fn snapshot(&self) -> Snapshot {
         // The simulated controller watches namespaces.
         let mut snapshot = Snapshot::default();
@@ -278,13 +294,14 @@ impl Case {
         snapshot
     }
 
-    /// The DaemonSet's pods.
+    /// Returns the DaemonSet's pods.
     fn all_pods(&self) -> Vec<Value> {
         let pods = self.objects(&POD).into_iter();
         pods.filter(|pod| pod["metadata"]["ownerReferences"][0]["name"] == NAME).collect()
     }
 
-    /// Of each node the pod that is not on its way out; of two the one that runs, or came first.
+    /// Returns one pod for each node that has one: not a terminating one, and of two the one that
+    /// runs, or else the older one.
     fn pods(&self) -> BTreeMap<String, String> {
         let mut pods = self.all_pods();
         pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
@@ -295,16 +312,17 @@ impl Case {
         pods.iter().map(|pod| (node_of(pod), text(&pod["metadata"]["uid"]))).collect()
     }
 
-    /// Nodes with two pods, of a surge that is stuck. The new one, which no kubelet runs, goes at once when there is a newer
-    /// version, and nothing tells when that was: whether the node's wave had begun can't be known.
-    fn doubled_nodes(&self) -> BTreeSet<String> {
-        let (mut nodes, mut doubled) = (BTreeSet::new(), BTreeSet::new());
+    /// Returns nodes with two pods because of a stuck surge. The new pod, which no kubelet runs, is
+    /// removed at once when there is a newer template. No object records when that was, so the
+    /// start of the node's wave is unknown.
+    fn nodes_with_two_pods(&self) -> BTreeSet<String> {
+        let (mut nodes, mut with_two_pods) = (BTreeSet::new(), BTreeSet::new());
         for pod in self.all_pods() {
             if !nodes.insert(node_of(&pod)) {
-                doubled.insert(node_of(&pod));
+                with_two_pods.insert(node_of(&pod));
             }
         }
-        doubled
+        with_two_pods
     }
 
     fn explanation(&self) -> Option<Explanation> {
@@ -316,11 +334,11 @@ impl Case {
         self.objects(&NODE).iter().filter(|node| is_down(node)).map(name_of).collect()
     }
 
-    /// At rest every node has a pod that should run one, and no other node has one that must not; but a dead node keeps what
-    /// it has.
+    /// At rest every node that should run a pod has one, and no node that must not run one has any.
+    /// A dead node keeps its pods.
     fn check_explanation(&self) {
-        let Some(told) = self.explanation() else { return };
-        let are = |situations: &[Situation]| nodes_that_are(&told, situations);
+        let Some(explained) = self.explanation() else { return };
+        let are = |situations: &[Situation]| nodes_in(&explained, situations);
         let with_pods: BTreeSet<String> = self.pods().into_keys().collect();
         let dead = self.dead_nodes();
         let on_living_nodes = are(&[
@@ -334,14 +352,23 @@ impl Case {
             are(&[Situation::NodeNotReady, Situation::Terminating, Situation::ToBeDeleted]);
         let excluded = are(&[Situation::Excluded]);
         let all = [&on_living_nodes, &on_dead_nodes, &excluded].map(BTreeSet::len);
-        assert_eq!(all.iter().sum::<usize>(), told.nodes, "seed {}: {told:#?}", self.seed);
+        assert_eq!(
+            all.iter().sum::<usize>(),
+            explained.nodes,
+            "seed {}: {explained:#?}",
+            self.seed
+        );
         let (dead_with_pods, with_pods) =
             with_pods.into_iter().partition(|node| dead.contains(node));
-        assert_eq!(on_living_nodes, with_pods, "seed {}: {told:#?}", self.seed);
-        assert!(on_dead_nodes.is_superset(&dead_with_pods), "seed {}: {told:#?}", self.seed);
-        assert!(on_dead_nodes.is_subset(&dead), "seed {}: {told:#?}", self.seed);
+        assert_eq!(on_living_nodes, with_pods, "seed {}: {explained:#?}", self.seed);
+        assert!(on_dead_nodes.is_superset(&dead_with_pods), "seed {}: {explained:#?}", self.seed);
+        assert!(on_dead_nodes.is_subset(&dead), "seed {}: {explained:#?}", self.seed);
         let status = self.live().expect("it was explained")["status"].clone();
-        assert_eq!(status["desiredNumberScheduled"], told.desired, "seed {}: {told:#?}", self.seed);
+        assert_eq!(
+            status["desiredNumberScheduled"], explained.desired,
+            "seed {}: {explained:#?}",
+            self.seed
+        );
     }
 
     fn check_forecast(&mut self) -> Forecast {
@@ -355,42 +382,42 @@ impl Case {
             knows_room: true,
             start_up: None,
         };
-        let told = forecast(&self.snapshot(), &proposal, self.world.now);
+        let forecasted = forecast(&self.snapshot(), &proposal, self.world.now);
         let before = self.pods();
-        let doubled = self.doubled_nodes();
+        let with_two_pods = self.nodes_with_two_pods();
         let since = self.world.cluster.store().resource_version();
         match live {
             None => self.create(&DAEMON_SET, wanted),
             Some(_) => self.apply(wanted),
         }
-        self.act();
-        let (after, seed) = (self.sides(&before), self.seed);
-        assert_eq!(Sides::of(&told), after, "seed {seed}: {told:#?}");
-        let [told_waves, waves] = [waves_told(&told), self.waves(since, &after)]
-            .map(|waves| waves_without(waves, &doubled));
-        assert_eq!(told_waves, waves, "seed {seed}: {told:#?}");
-        let unfinished = told.unfinished.iter().flat_map(|group| group.nodes.iter().cloned());
+        self.run();
+        let (after, seed) = (self.node_changes(&before), self.seed);
+        assert_eq!(NodeChanges::of(&forecasted), after, "seed {seed}: {forecasted:#?}");
+        let [forecast_waves, waves] = [waves_of(&forecasted), self.waves(since, &after)]
+            .map(|waves| waves_without(waves, &with_two_pods));
+        assert_eq!(forecast_waves, waves, "seed {seed}: {forecasted:#?}");
+        let unfinished = forecasted.unfinished.iter().flat_map(|group| group.nodes.iter().cloned());
         let unfinished: BTreeSet<String> = unfinished.collect();
-        assert_eq!(unfinished, self.unfinished(), "seed {seed}: {told:#?}");
-        told
+        assert_eq!(unfinished, self.unfinished(), "seed {seed}: {forecasted:#?}");
+        forecasted
     }
 
-    /// What has become of the nodes.
-    fn sides(&self, before: &BTreeMap<String, String>) -> Sides {
-        let mut sides = Sides::between(before, &self.pods());
-        let told = self.explanation().expect("it is there");
-        // The new pod of a dead node waits forever for the old one to go.
-        for node in nodes_that_are(&told, &[Situation::Terminating]) {
-            if sides.lose.remove(&node) {
-                sides.replace.insert(node);
+    /// Compares the pods before with the current ones.
+    fn node_changes(&self, before: &BTreeMap<String, String>) -> NodeChanges {
+        let mut node_changes = NodeChanges::between(before, &self.pods());
+        let explained = self.explanation().expect("the object exists");
+        // The new pod of a dead node waits until the old one is deleted, which never happens.
+        for node in nodes_in(&explained, &[Situation::Terminating]) {
+            if node_changes.lose.remove(&node) {
+                node_changes.replace.insert(node);
             }
         }
-        sides
+        node_changes
     }
 
-    /// Nodes that should have an available pod of the current revision, and have none.
+    /// Returns nodes that should have an available pod of the current revision and have none.
     fn unfinished(&self) -> BTreeSet<String> {
-        let live = self.live().expect("it is there");
+        let live = self.live().expect("the object exists");
         let newest = self.objects(&CONTROLLER_REVISION).into_iter();
         let newest = newest
             .filter(|revision| revision["metadata"]["ownerReferences"][0]["name"] == NAME)
@@ -405,15 +432,15 @@ impl Case {
             self.all_pods().iter().filter(|pod| is_done(pod)).map(node_of).collect();
         let (snapshot, key) = (self.snapshot(), DaemonSetKey::new(NAMESPACE, NAME));
         let should_run = |node: &String| {
-            let story = explain_node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
-            story.expect("both are there").should_run
+            let node = explain_node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
+            node.expect("the node and the DaemonSet exist").should_run
         };
         let nodes = self.objects(&NODE).iter().map(name_of).collect::<BTreeSet<String>>();
         nodes.into_iter().filter(|node| should_run(node) && !done.contains(node)).collect()
     }
 
     fn dry_run(&mut self, is_new: bool, wanted: Value) -> Value {
-        let options = WriteOptions { dry_run: true, ..self.world.at() };
+        let options = WriteOptions { dry_run: true, ..self.world.write_options() };
         let registry = self.world.registry();
         let answered = if is_new {
             registry.create(&DAEMON_SET, NAMESPACE, wanted, &options)
@@ -424,13 +451,13 @@ impl Case {
     }
 
     fn apply(&mut self, wanted: Value) {
-        let options = self.world.at();
+        let options = self.world.write_options();
         let done = self.world.registry().update(&DAEMON_SET, NAMESPACE, NAME, wanted, &options);
         assert!(done.is_ok(), "seed {}: {done:?}", self.seed);
     }
 
-    /// The nodes whose pods were replaced, by when that began.
-    fn waves(&self, since: u64, sides: &Sides) -> Vec<BTreeSet<String>> {
+    /// Returns the nodes whose pods were replaced, grouped by the start of the replacement.
+    fn waves(&self, since: u64, node_changes: &NodeChanges) -> Vec<BTreeSet<String>> {
         let mut begun: BTreeMap<String, Timestamp> = BTreeMap::new();
         for change in
             self.world.cluster.store().changes_since(&POD, since, usize::MAX).expect("kept")
@@ -442,42 +469,29 @@ impl Case {
             let is_new = matches!(change.action, Action::Added);
             let is_going = !pod["metadata"]["deletionTimestamp"].is_null();
             if is_new || is_going {
-                begun.entry(node_of(pod)).or_insert(touched_at(pod, is_new));
+                begun.entry(node_of(pod)).or_insert(replaced_at(pod, is_new));
             }
         }
         let mut waves: BTreeMap<Timestamp, BTreeSet<String>> = BTreeMap::new();
-        for node in &sides.replace {
+        for node in &node_changes.replace {
             waves.entry(begun[node]).or_default().insert(node.clone());
         }
         waves.into_values().collect()
     }
 }
 
-/// Seconds are all that objects tell; a rollout's waves are further apart, for pods take a second to be ready.
-fn touched_at(pod: &Value, is_new: bool) -> Timestamp {
-    let metadata = &pod["metadata"];
-    let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    let (time, grace) = if is_new {
-        (&metadata["creationTimestamp"], 0)
-    } else {
-        (&metadata["deletionTimestamp"], grace)
-    };
-    let time: jiff::Timestamp = text(time).parse().expect("the API writes RFC 3339");
-    Timestamp(time.as_millisecond() - grace * 1000)
-}
-
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Sides {
+struct NodeChanges {
     gain: BTreeSet<String>,
     lose: BTreeSet<String>,
     replace: BTreeSet<String>,
     keep: BTreeSet<String>,
 }
 
-impl Sides {
-    fn of(told: &Forecast) -> Self {
+impl NodeChanges {
+    fn of(forecasted: &Forecast) -> Self {
         let set = |nodes: &[String]| nodes.iter().cloned().collect();
-        let nodes = &told.nodes;
+        let nodes = &forecasted.nodes;
         Self {
             gain: set(&nodes.gain),
             lose: set(&nodes.lose),
@@ -487,17 +501,17 @@ impl Sides {
     }
 
     fn between(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Self {
-        let mut sides = Self::default();
+        let mut node_changes = Self::default();
         for node in before.keys().chain(after.keys()) {
             let side = match (before.get(node), after.get(node)) {
-                (None, _) => &mut sides.gain,
-                (Some(_), None) => &mut sides.lose,
-                (Some(old), Some(new)) if old == new => &mut sides.keep,
-                (Some(_), Some(_)) => &mut sides.replace,
+                (None, _) => &mut node_changes.gain,
+                (Some(_), None) => &mut node_changes.lose,
+                (Some(old), Some(new)) if old == new => &mut node_changes.keep,
+                (Some(_), Some(_)) => &mut node_changes.replace,
             };
             side.insert(node.clone());
         }
-        sides
+        node_changes
     }
 }
 
@@ -506,59 +520,11 @@ fn waves_without(waves: Vec<BTreeSet<String>>, nodes: &BTreeSet<String>) -> Vec<
     rest.filter(|wave: &BTreeSet<String>| !wave.is_empty()).collect()
 }
 
-fn waves_told(told: &Forecast) -> Vec<BTreeSet<String>> {
-    told.waves.iter().map(|wave| wave.nodes.iter().cloned().collect()).collect()
+fn waves_of(forecasted: &Forecast) -> Vec<BTreeSet<String>> {
+    forecasted.waves.iter().map(|wave| wave.nodes.iter().cloned().collect()).collect()
 }
 
-fn nodes_that_are(told: &Explanation, situations: &[Situation]) -> BTreeSet<String> {
-    let groups = told.groups.iter().filter(|group| situations.contains(&group.situation));
+fn nodes_in(explained: &Explanation, situations: &[Situation]) -> BTreeSet<String> {
+    let groups = explained.groups.iter().filter(|group| situations.contains(&group.situation));
     groups.flat_map(|group| group.nodes.iter().cloned()).collect()
-}
-
-/// A DaemonSet whose pods all take the same time to start and to stop.
-fn base() -> Value {
-    let mut ds = manifest(NAME, 1);
-    let stages = "[{stage: pull, delay: 10ms, jitter: 0s}, {stage: start, delay: 10ms, jitter: 0s}, \
-                  {stage: ready, delay: 3s, jitter: 0s}, {stage: stop, delay: 10ms, jitter: 0s}]";
-    ds["spec"]["template"]["metadata"]["annotations"] =
-        json!({ "sandbox.everynode.dev/lifecycle": stages });
-    ds
-}
-
-fn host_port() -> Value {
-    json!([{ "containerPort": 80, "hostPort": 80 }])
-}
-
-/// Somebody else's pod, which takes up room and a port of its node.
-fn occupant(node: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": format!("occupant-{node}"), "namespace": NAMESPACE },
-        "spec": { "nodeName": node, "tolerations": [{ "operator": "Exists" }], "containers": [{
-            "name": "c", "image": "image:1", "ports": host_port(),
-            "resources": { "requests": { "cpu": "200m" } } }] },
-    })
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-}
-
-fn name_of(object: &Value) -> String {
-    text(&object["metadata"]["name"])
-}
-
-fn node_of(pod: &Value) -> String {
-    let bound = text(&pod["spec"]["nodeName"]);
-    if !bound.is_empty() {
-        return bound;
-    }
-    let field = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
-    text(pod.pointer(field).unwrap_or(&Value::Null))
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

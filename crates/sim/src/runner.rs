@@ -1,0 +1,29 @@
+//! Plays the schedule of a seed and shrinks it if it fails.
+
+use crate::failure::Failure;
+use crate::mutation::Mutation;
+use crate::schedule::Schedule;
+use crate::shrink;
+use crate::world::World;
+
+/// Plays the schedule of a seed, optionally with a deliberate bug. A failing schedule is shrunk
+/// and played once more to record its transcript.
+///
+/// # Errors
+/// The violation, with the transcript of the shrunk schedule.
+pub fn run(seed: u64, mutation: Option<Mutation>) -> Result<World, Box<Failure>> {
+    let schedule = Schedule::from_seed(seed);
+    let world = schedule.play(mutation, false);
+    let Some(violation) = world.violation else { return Ok(world) };
+    let shrunk = shrink::shrink(&schedule, violation.property, mutation);
+    let world = shrunk.play(mutation, true);
+    let replay = format!(
+        "seed {seed}, shrunk. The original schedule: \
+         cargo run --profile sim -p everynode-sim -- --seed {seed}\n\
+         For a test, put this line into crates/sim/tests/regressions/NAME.txt:\n{}",
+        shrunk.to_line()
+    );
+    let violation = world.violation.unwrap_or(violation);
+    let transcript = world.transcript.unwrap_or_default();
+    Err(Box::new(Failure { violation, transcript, replay }))
+}

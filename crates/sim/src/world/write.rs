@@ -1,0 +1,85 @@
+//! Writes that users and other components make to the simulated cluster.
+
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::DeleteOptions;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+
+use super::World;
+
+impl World {
+    /// Returns a random object of a kind.
+    pub(crate) fn random_object(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
+        let count = self.cluster.store().count(kind);
+        if count == 0 {
+            return None;
+        }
+        let index = rng.random_range(0..count);
+        self.cluster.store().iter(kind, None).nth(index).map(|object| object.value().clone())
+    }
+
+    /// Updates an object. A refused update is recorded and not retried.
+    pub(crate) fn update(&mut self, kind: &'static Kind, object: Value) {
+        let (name, namespace) = name_and_namespace(&object);
+        let options = self.write_options();
+        let done = self.registry().update(kind, &namespace, &name, object, &options);
+        self.log_write("edits", kind, &name, done.err());
+    }
+
+    /// Creates an object. A refused creation is recorded and not retried.
+    pub(crate) fn create(&mut self, kind: &'static Kind, object: Value) {
+        let (name, namespace) = name_and_namespace(&object);
+        let options = self.write_options();
+        let done = self.registry().create(kind, &namespace, object, &options);
+        self.log_write("creates", kind, &name, done.err());
+    }
+
+    /// Deletes an object. A refused deletion is recorded and not retried.
+    pub(crate) fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
+        let (name, namespace) = name_and_namespace(object);
+        let options = self.write_options();
+        let done = self.registry().delete(kind, &namespace, &name, delete, &options);
+        self.log_write("deletes", kind, &name, done.err());
+    }
+
+    /// Adds a write to the transcript.
+    pub(crate) fn log_write(
+        &mut self,
+        verb: &str,
+        kind: &Kind,
+        name: &str,
+        refused: Option<Status>,
+    ) {
+        let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
+        self.log(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
+    }
+
+    /// Records that others have changed a node or a pod on it.
+    pub(crate) fn note_node_change(&mut self, node: &str) {
+        let now = self.now;
+        self.checks.note_node_change(node, now);
+    }
+
+    /// Records that others have changed a pod.
+    pub(crate) fn note_pod_change(&mut self, pod: &Value) {
+        let (name, namespace) = name_and_namespace(pod);
+        let pod = self.checks.cluster_state.pod(&namespace, &name);
+        if let Some(node) = pod.and_then(|pod| pod.target_node_name()).map(ToString::to_string) {
+            self.note_node_change(&node);
+        }
+    }
+
+    /// Records that others have changed the labels of a pod.
+    pub(crate) fn note_label_change(&mut self, pod: &Value) {
+        let now = self.now;
+        self.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
+    }
+}
+
+/// Returns the name and the namespace of an object.
+pub(crate) fn name_and_namespace(object: &Value) -> (String, String) {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+    (text("name"), text("namespace"))
+}
