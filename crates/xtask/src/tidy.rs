@@ -6,6 +6,7 @@ mod cycles;
 mod declared;
 mod imports;
 mod module_tree;
+mod named_tests;
 mod rule_codes;
 mod shape;
 mod uses;
@@ -32,8 +33,20 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     problems.extend(width::check(&sources, width_max));
     problems.extend(rule_codes::check(&rules, &sources, &pages));
     problems.extend(declared::check(&sources, &trees));
+    problems.extend(named_tests::check(&pages, &sources, &data_files(root)?));
     problems.extend(cycles::check(&trees));
     Ok(problems)
+}
+
+/// The names of the transcripts that tests read.
+fn data_files(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for folder in ["crates/sim/tests/regressions", "crates/core/tests/transcripts"] {
+        for file in std::fs::read_dir(root.join(folder))? {
+            names.push(file?.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
 }
 
 /// Whether the whole line is a comment.
