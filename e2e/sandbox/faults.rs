@@ -52,7 +52,7 @@ async fn updated(world: &World) -> Result<usize> {
 }
 
 /// C1: if the server ends every streaming list with an ERROR event of code 500, the controller
-/// lists pages instead, and not continuously (finding 1)
+/// lists pages instead, and not continuously
 #[tokio::test]
 async fn the_controller_starts_where_every_streaming_list_fails() -> Result<()> {
     let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
@@ -67,7 +67,7 @@ async fn the_controller_starts_where_every_streaming_list_fails() -> Result<()> 
 }
 
 /// C1, C4: a revision of another namespace with bytes that are not UTF-8 affects nothing else,
-/// whether it exists at the start or is created later (finding 5)
+/// whether it exists at the start or is created later
 #[tokio::test]
 async fn bytes_that_are_not_utf8_affect_nothing_else() -> Result<()> {
     for comes_later in [false, true] {
@@ -132,7 +132,7 @@ async fn with_pods_behind(
 }
 
 /// C52, C61: deletions that take effect but are answered with 500, or not at all, while the watch
-/// of pods is behind, never exceed maxUnavailable (finding 4)
+/// of pods is behind, never exceed maxUnavailable
 #[tokio::test]
 async fn a_deletion_of_unknown_outcome_deletes_no_second_pod() -> Result<()> {
     let error = json!({"error": {"code": 500, "afterCommit": true}});
@@ -311,7 +311,7 @@ async fn an_incomplete_list_is_not_used() -> Result<()> {
 }
 
 /// C1, C23: a pod that is deleted during a streaming list is treated as deleted: its node gets
-/// another one (finding 7)
+/// another one
 #[tokio::test]
 async fn a_deletion_during_a_streaming_list_is_observed() -> Result<()> {
     let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
@@ -431,7 +431,6 @@ async fn an_outage_causes_few_log_lines() -> Result<()> {
 }
 
 /// C63, C64: a connection that stalls while the lease is renewed costs one attempt, not the lease
-/// (finding 10)
 #[tokio::test]
 async fn a_frozen_connection_does_not_cost_the_lease() -> Result<()> {
     let Some(setup) = FaultSetup::of(2).await? else { return Ok(()) };

@@ -57,7 +57,7 @@ fn bytes_in_a_template_cost_no_other_daemon_set_its_pods() {
     }
 }
 
-/// C1, C4: finding 5. A ControllerRevision with such bytes in its data, which any client may have
+/// C1, C4: A ControllerRevision with such bytes in its data, which any client may have
 /// stored, is reported. Every DaemonSet still gets its revisions and pods.
 #[test]
 fn bytes_in_the_data_of_a_revision_stop_no_rollout() {

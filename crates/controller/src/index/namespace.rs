@@ -82,11 +82,11 @@ impl NamespaceIndex {
             .pods
             .values()
             .map(|pod| &**pod)
-            .filter(|pod| is_candidate(&state, &pod.controller, &pod.labels))
+            .filter(|pod| state.concerns(pod.controller.as_ref(), &pod.labels))
             .collect();
         state.reset_pods(pods, nodes);
         for revision in self.revisions.values() {
-            if is_candidate(&state, &revision.controller, &revision.labels) {
+            if state.concerns(revision.controller.as_ref(), &revision.labels) {
                 state.apply_revision(revision.clone());
             }
         }
@@ -238,7 +238,7 @@ impl NamespaceIndex {
         for entry in self.daemon_sets.values_mut() {
             let affected = revisions
                 .iter()
-                .filter(|r| is_candidate(&entry.state, &r.controller, &r.labels))
+                .filter(|r| entry.state.concerns(r.controller.as_ref(), &r.labels))
                 .cloned();
             let affected: Vec<Revision> = affected.collect();
             if entry.state.reset_revisions(affected) {
@@ -312,15 +312,6 @@ impl NamespaceIndex {
         if listing.is_none() {
             pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
         }
-    }
-}
-
-/// Whether an object with this controller and these labels is owned by the DaemonSet, or is an
-/// orphan that its selector matches.
-fn is_candidate(state: &DaemonSetState, controller: &Option<Uid>, labels: &Labels) -> bool {
-    match controller {
-        Some(controller) => controller == state.uid(),
-        None => state.selects(labels),
     }
 }
 

@@ -70,7 +70,7 @@ async fn a_replica_that_is_stopped_shuts_down_cleanly() {
     }
 }
 
-/// C15: finding 3. Namespaces are neither listed nor waited for, unless their node selectors
+/// C15: Namespaces are neither listed nor waited for, unless their node selectors
 /// count.
 #[tokio::test(start_paused = true)]
 async fn namespaces_are_followed_only_where_their_node_selectors_count() {

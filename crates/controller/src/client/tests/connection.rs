@@ -53,7 +53,7 @@ async fn a_dead_connection_is_detected_and_replaced() {
     assert_eq!(made.load(Ordering::Relaxed), 4);
 }
 
-/// C64: finding 15. HTTP/1.1 has no pings. TCP's keepalive probes start as early as pings would,
+/// C64: HTTP/1.1 has no pings. TCP's keepalive probes start as early as pings would,
 /// and a dead connection is closed as early.
 #[tokio::test]
 async fn tcp_keepalive_replaces_pings_for_http_1() {
