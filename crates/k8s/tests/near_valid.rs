@@ -91,8 +91,11 @@ fn fields() -> Vec<Field> {
         field(&format!("{TERMS}/0/matchExpressions/0/operator"), first, |value| {
             is_one_of(value, &["In", "NotIn", "Gt", "Lt"])
         }),
+        // An integer that is a label value, too, and so has no sign.
         field(&format!("{TERMS}/0/matchExpressions/0/values/0"), first, |value| {
-            value.as_str().is_some_and(|text| text.parse::<i64>().is_ok())
+            value.as_str().is_some_and(|text| {
+                text.parse::<i64>().is_ok() && text.bytes().all(|byte| byte.is_ascii_digit())
+            })
         }),
         field(&format!("{TERMS}/1/matchFields/0/key"), second, |value| *value == "metadata.name"),
     ]
