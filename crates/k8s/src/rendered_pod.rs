@@ -82,11 +82,12 @@ impl RenderedPod {
     }
 }
 
-/// A text that does not occur in this one: a template may contain any other placeholder.
+/// A text that does not occur in this one, since a template may contain any other placeholder. Its
+/// length doubles with each attempt, so that a hostile template costs few of them.
 fn unused_text(text: &str) -> String {
     let mut unused = "placeholder".to_owned();
     while text.contains(&unused) {
-        unused.push('-');
+        unused = unused.repeat(2);
     }
     unused
 }
@@ -123,6 +124,15 @@ mod tests {
             },
             "spec": { "nodeSelector": { "a": "node-placeholder" }, "hostname": "node-0" },
         })
+    }
+
+    /// A template that repeats the placeholder costs a few searches, and not one for each character.
+    #[test]
+    fn an_unused_text_is_found_quickly() {
+        for text in ["placeholder".repeat(100_000), format!("placeholder{}", "-".repeat(1 << 20))] {
+            let unused = unused_text(&text);
+            assert!(!text.contains(&unused));
+        }
     }
 
     /// C30, C31, C35: a cached pod equals one that is built from the template, for every name, node
