@@ -128,6 +128,8 @@ pub struct PendingWrite<'a> {
     pub now: Timestamp,
     /// Whether the write takes effect seconds after its sender stopped waiting for it.
     pub arrives_late: bool,
+    /// Whether faults stall watches in this schedule.
+    pub watches_stall: bool,
 }
 
 impl PendingWrite<'_> {

@@ -161,6 +161,8 @@ pub struct World {
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
+    /// Whether a fault has stalled a watch: then watches may be further behind.
+    has_stalled: bool,
 }
 
 /// The lifecycles of pods on nodes with the label `life`.
@@ -216,6 +218,7 @@ impl World {
             cluster_due_at: Some(START),
             settled_version: 0,
             watches_stalled: false,
+            has_stalled: false,
         };
         world.settle();
         world
@@ -290,6 +293,7 @@ impl World {
         }
         for (run, watch) in deliveries {
             let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
+            self.has_stalled |= stall.is_some();
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
             self.schedule(delay, ScheduledEvent::DeliverWatch { run, watch });
         }

@@ -8,16 +8,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSet, Node, Pod, Timestamp, Uid, UpdateStrategy};
+use everynode_core::api::{DaemonSet, Node, NodeName, Pod, Timestamp, Uid, UpdateStrategy};
 use everynode_sandbox::kind::POD;
 
-use super::{EventTimes, PendingWrite, Property, SpecHistory, Violation, is_recent, violation};
+use super::{
+    EventTimes, OBSERVATION_DELAY_MAX_MS, PendingWrite, Property, SpecHistory, Violation,
+    is_recent, violation,
+};
 use crate::cluster_state::{self, ClusterState, eligibility};
 
 /// Clocks differ by up to this time, rounding to seconds included.
 const CLOCK_TOLERANCE_MS: i64 = 3_000;
 /// A reopened watch may be behind by this time. A pod that has become ready since then may still
-/// count as not ready.
+/// count as not ready. Where faults stall watches, the time is [`OBSERVATION_DELAY_MAX_MS`].
 const WATCH_DELAY_MS: i64 = 10_000;
 
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ impl Budget {
         let (ds, history) = (cluster.daemon_set(&uid)?, spec_histories.get(&uid)?);
         let node = pod.target_node_name()?.as_str();
         if changed_nodes.is_recent(node, now)
-            || !makes_unavailable(cluster, ds, pod, node, history, now)
+            || !makes_unavailable(write, cluster, ds, pod, history)
         {
             return None;
         }
@@ -97,15 +100,17 @@ impl Budget {
 
 /// Whether deleting the pod certainly makes its node unavailable.
 fn makes_unavailable(
+    write: &PendingWrite,
     cluster: &ClusterState,
     ds: &DaemonSet,
     pod: &Pod,
-    node: &str,
     history: &SpecHistory,
-    now: Timestamp,
 ) -> bool {
+    let Some(node) = pod.target_node_name().map(NodeName::as_str) else { return false };
+    let now = write.now;
+    let delay = if write.watches_stall { OBSERVATION_DELAY_MAX_MS } else { WATCH_DELAY_MS };
     let most = history.possible_specs(now).map(|spec| spec.min_ready_seconds).max().unwrap_or(0);
-    let most = i64::from(most) * 1000 + WATCH_DELAY_MS;
+    let most = i64::from(most) * 1000 + delay;
     let here = cluster
         .pods_of(&ds.uid)
         .filter(|pod| !pod.terminating && cluster_state::is_on_node(pod, node));

@@ -90,7 +90,10 @@ impl World {
             && let Some(target) = &target
         {
             let store = self.cluster.store();
-            let write = PendingWrite { store, request, target, body: &body, now, arrives_late };
+            let watches_stall = self.has_stalled;
+            let body = &body;
+            let write =
+                PendingWrite { store, request, target, body, now, arrives_late, watches_stall };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
