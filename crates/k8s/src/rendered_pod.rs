@@ -129,7 +129,8 @@ mod tests {
     /// A template that repeats the placeholder costs a few searches, and not one for each character.
     #[test]
     fn an_unused_text_is_found_quickly() {
-        for text in ["placeholder".repeat(100_000), format!("placeholder{}", "-".repeat(1 << 20))] {
+        let dashes = "-".repeat(1 << 20);
+        for text in ["placeholder".repeat(100_000), format!("placeholder{dashes}")] {
             let unused = unused_text(&text);
             assert!(!text.contains(&unused));
         }
