@@ -126,7 +126,7 @@ mod tests {
         })
     }
 
-    /// A template that repeats the placeholder costs a few searches, and not one for each character.
+    /// A template that repeats the placeholder costs a few searches, not one for each character.
     #[test]
     fn an_unused_text_is_found_quickly() {
         let dashes = "-".repeat(1 << 20);
