@@ -19,18 +19,23 @@
 #![forbid(unsafe_code)]
 
 pub mod checker;
+mod answer;
 mod cluster_state;
+mod decisions;
 pub mod failure;
 pub mod fault;
-mod leader_run;
-mod list_watch;
+mod journal;
+mod machine;
 pub mod mutation;
 mod network;
+mod open_watch;
+mod replica;
 pub mod runner;
 pub mod scenario;
 pub mod schedule;
 mod serve;
 pub mod shrink;
+mod view;
 mod watch_fault;
 mod wire;
 pub mod workload;

@@ -12,7 +12,7 @@ use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::workload::{self, NAMESPACE, Step};
-use crate::world::{LEASE_NEVER_MS, Setting, World};
+use crate::world::{ElectionTiming, LEASE_NEVER_MS, Setting, World};
 
 /// All inputs of a run: the cluster, the faults and the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,12 @@ impl Schedule {
             // In some schedules the failure of a node is detected early.
             lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
             burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
+            replicas: rng.random_range(1..=3),
+            election: match rng.random_range(0..4) {
+                0 => ElectionTiming::Fast,
+                1 => ElectionTiming::Slow,
+                _ => ElectionTiming::Rare,
+            },
         };
         let faults = Faults::random(rng);
         let count = rng.random_range(steps_max / 4..=steps_max);
@@ -47,7 +53,9 @@ impl Schedule {
     /// Plays the schedule to its end. A panic ends it with a violation.
     pub fn play(&self, mutation: Option<Mutation>, transcript: bool) -> World {
         let mut world = World::new(self.setting);
-        world.transcript = transcript.then(Vec::new);
+        if transcript {
+            world.record();
+        }
         world.mutation = mutation;
         world.faults = self.faults;
         let unwound = panic::catch_unwind(AssertUnwindSafe(|| self.play_in(&mut world)));
@@ -65,7 +73,7 @@ impl Schedule {
         let created =
             world.registry().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
-        world.elect();
+        world.start_replicas();
         for step in &self.steps {
             step.run(world);
             if world.violation.is_some() {

@@ -37,7 +37,7 @@ fn bytes_in_a_template_cost_no_other_daemon_set_its_pods() {
         world.invalid_objects.push(invalid("a", "image:1"));
         create(&mut world, "a");
         create(&mut world, "b");
-        world.elect();
+        world.start_replicas();
         world.run_for(ROLLOUT_MS);
         let nodes = NODES as usize;
         assert_eq!(pods(&world, "image:1"), nodes, "seed {seed}: pods of b");
@@ -72,7 +72,7 @@ fn bytes_in_the_data_of_a_revision_stop_no_rollout() {
         });
         world.registry().create(&CONTROLLER_REVISION, NAMESPACE, revision, &options).unwrap();
         create(&mut world, "a");
-        world.elect();
+        world.start_replicas();
         world.run_for(ROLLOUT_MS);
         assert_eq!(pods(&world, "image:1"), NODES as usize, "seed {seed}");
         let problem = "default/restored: bytes that are not UTF-8 are read as U+FFFD";

@@ -10,8 +10,9 @@ use super::*;
 #[test]
 fn the_fence_closes_before_the_lease_could_have_expired() {
     let Timing { lease_duration, renew_deadline, .. } = Timing::default();
-    let sent = Clock::start();
-    let fence = Fence::closed();
+    let environment = Environment::default();
+    let sent = environment.moment();
+    let fence = Fence::closed(environment);
     assert!(!fence.permits_at(sent));
     fence.set(FenceState::Until { sent, lasts: renew_deadline });
     assert!(fence.permits_at(sent));
@@ -94,7 +95,7 @@ async fn an_attempt_without_an_answer_leaves_time_for_another() {
     const SILENT: usize = 4;
     let server = Server::new((SILENT, Failure::Silence));
     let (role, release) = (watch::channel(Leadership::Unknown).0, CancellationToken::new());
-    let competing = compete(client(&server), config(), Fence::closed(), role, release);
+    let competing = compete(client(&server), config(), Fence::closed(Environment::default()), role, release);
     // Too short for the renew deadline to pass since the renewal that fails.
     let ended = timeout(Duration::from_secs(9), competing).await;
     assert!(ended.is_err(), "{ended:?}");
@@ -120,7 +121,7 @@ async fn a_release_that_conflicts_with_a_renewal_is_repeated() {
     let server = Server::new((4, Failure::Conflict));
     let (role, mut is_role) = watch::channel(Leadership::Unknown);
     let release = CancellationToken::new();
-    let competing = compete(client(&server), config(), Fence::closed(), role, release.clone());
+    let competing = compete(client(&server), config(), Fence::closed(Environment::default()), role, release.clone());
     let released = async {
         is_role.wait_for(|role| *role == Leadership::Leading).await.unwrap();
         release.cancel();

@@ -1,38 +1,25 @@
-//! Restarts of the API server that a replica is connected to.
+//! Restarts of the API server.
 
-use everynode_controller::api::Error;
-
-use super::{ScheduledEvent, World};
+use super::World;
+use crate::answer::Failure;
 use crate::watch_fault::Outage;
 
 impl World {
-    /// Returns the error of every request to the API server of a replica, or `None` if it is up. A
+    /// Returns the failure of every request that arrives now, or `None` if the API server is up. A
     /// restart may start now.
-    pub(super) fn server_refusal(&mut self, number: u64) -> Option<Error> {
+    pub(super) fn server_failure(&mut self) -> Option<Failure> {
         let now = self.now;
-        let refusal = self.leader_run(number)?.outage.and_then(|outage| outage.refuse(now));
-        if refusal.is_some() {
-            return refusal;
+        let failure = self.outage.and_then(|outage| outage.refuse(now));
+        if failure.is_some() {
+            return failure;
         }
         let restart = self.faults.draw_restart(&mut self.rng)?;
-        self.log(|| format!("the API server of replica {number} restarts: {restart:?}"));
+        self.log(|| format!("the API server restarts: {restart:?}"));
         let outage = Outage::new(&restart, now);
-        let run = self.leader_run(number)?;
-        run.outage = Some(outage);
-        for watch in &mut run.watches {
-            watch.fail();
+        self.outage = Some(outage);
+        for watch in std::mem::take(&mut self.watches) {
+            watch.break_connection();
         }
         outage.refuse(now)
-    }
-
-    /// Schedules a watch to send its request again after a pause.
-    pub(super) fn retry_watch(&mut self, number: u64, watch: usize) {
-        const PAUSE_MS: i64 = 250;
-        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
-            return;
-        };
-        run.watches[watch].fail();
-        run.delivery_scheduled[watch] = true;
-        self.schedule(PAUSE_MS, ScheduledEvent::DeliverWatch { run: number, watch });
     }
 }
