@@ -53,5 +53,7 @@ mod tests {
             let read = duration(text).ok().map(|duration| duration.as_millis());
             assert_eq!(read, milliseconds, "{text}");
         }
+        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+        assert!(duration_or_zero("-1s").is_err());
     }
 }
