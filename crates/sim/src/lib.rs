@@ -18,8 +18,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod checker;
 mod answer;
+pub mod checker;
 mod cluster_state;
 mod decisions;
 pub mod failure;

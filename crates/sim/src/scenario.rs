@@ -22,8 +22,7 @@ pub struct Scenario {
     steps: &'static [Step],
 }
 
-const SETTING: Setting =
-    Setting {
+const SETTING: Setting = Setting {
     seed: 7,
     nodes: 3,
     nodes_max: 4,

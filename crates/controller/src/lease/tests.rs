@@ -95,7 +95,8 @@ async fn an_attempt_without_an_answer_leaves_time_for_another() {
     const SILENT: usize = 4;
     let server = Server::new((SILENT, Failure::Silence));
     let (role, release) = (watch::channel(Leadership::Unknown).0, CancellationToken::new());
-    let competing = compete(client(&server), config(), Fence::closed(Environment::default()), role, release);
+    let competing =
+        compete(client(&server), config(), Fence::closed(Environment::default()), role, release);
     // Too short for the renew deadline to pass since the renewal that fails.
     let ended = timeout(Duration::from_secs(9), competing).await;
     assert!(ended.is_err(), "{ended:?}");
@@ -121,7 +122,13 @@ async fn a_release_that_conflicts_with_a_renewal_is_repeated() {
     let server = Server::new((4, Failure::Conflict));
     let (role, mut is_role) = watch::channel(Leadership::Unknown);
     let release = CancellationToken::new();
-    let competing = compete(client(&server), config(), Fence::closed(Environment::default()), role, release.clone());
+    let competing = compete(
+        client(&server),
+        config(),
+        Fence::closed(Environment::default()),
+        role,
+        release.clone(),
+    );
     let released = async {
         is_role.wait_for(|role| *role == Leadership::Leading).await.unwrap();
         release.cancel();
