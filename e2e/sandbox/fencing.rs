@@ -26,7 +26,7 @@ const SLOW: [&str; 2] = ["--kube-api-qps=5", "--kube-api-burst=1"];
 async fn a_leader_that_was_stopped_does_not_act_when_it_resumes() -> Result<()> {
     let arguments = ["--log-level=debug", "--log-format=json"];
     let setup = Setup { nodes: 40, controller: false, arguments: &arguments };
-    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let world = World::sandbox(setup).await?;
     let (one, other) = (world.administrator("first").await?, world.administrator("second").await?);
     let start = |flags: &[&str], kubeconfig: &Path| {
         Process::everynode_with(world.directory.path(), "run", flags, Some(kubeconfig))

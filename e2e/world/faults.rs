@@ -22,12 +22,12 @@ pub(crate) struct FaultSetup {
 }
 
 impl FaultSetup {
-    /// `None` if an external cluster is tested.
-    pub(crate) async fn of(nodes: usize) -> Result<Option<FaultSetup>> {
+    /// A cluster of this number of nodes, and the account.
+    pub(crate) async fn of(nodes: usize) -> Result<FaultSetup> {
         let setup = Setup { nodes, controller: false, arguments: &[] };
-        let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
+        let world = World::sandbox(setup).await?;
         let kubeconfig = world.administrator(ACCOUNT).await?;
-        Ok(Some(FaultSetup { world, kubeconfig }))
+        Ok(FaultSetup { world, kubeconfig })
     }
 
     /// Starts a controller, without leader election unless the arguments enable it.
