@@ -17,8 +17,6 @@ use crate::world::process::Process;
 use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{World, eventually, within};
 
-const ONE_BY_ONE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
-
 /// Maximum time until a recovery, much shorter than any delay or back-off of a minute.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -27,19 +25,8 @@ const NO_PROGRESS: &str = "a watch stream was requested by the client but the re
                            feature RequestWatchProgress is disabled";
 
 async fn rolls_out_soon(world: &World, name: &str, controller: &Process) -> Result<()> {
-    within(SOON, "the DaemonSet rolls out", async || {
-        let ds = world.daemon_sets().get(name).await?;
-        let status = ds.status.unwrap_or_default();
-        let desired = status.desired_number_scheduled;
-        let is_done = status.observed_generation >= ds.metadata.generation
-            && desired > 0
-            && status.updated_number_scheduled == Some(desired)
-            && status.number_available == Some(desired);
-        ensure!(is_done, "its status is {status:?}");
-        Ok(())
-    })
-    .await
-    .with_context(|| controller.output())
+    world.settled_within(SOON, name).await.with_context(|| controller.output())?;
+    Ok(())
 }
 
 /// The number of pods with the next image.
@@ -147,7 +134,7 @@ async fn a_deletion_of_unknown_outcome_deletes_no_second_pod() -> Result<()> {
         });
         let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
         let (mut controller, _cable) = with_pods_behind(&setup, "3s", &[deletion], settled).await?;
-        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
         setup.has_fired(1, 1).await.with_context(|| controller.output())?;
         rolls_out_soon(world, "a", &controller).await?;
@@ -184,7 +171,7 @@ async fn a_creation_of_unknown_outcome_creates_no_second_pod() -> Result<()> {
         let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
         let (mut controller, _cable) =
             with_pods_behind(&setup, "5s", &[creation, read], settled).await?;
-        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         join(world, &["late-1", "late-2"]).await?;
         setup.has_fired(1, 2).await.with_context(|| controller.output())?;
         available_soon(world, 5, &controller).await?;
@@ -205,10 +192,8 @@ async fn join(world: &World, names: &[&str]) -> Result<()> {
 
 async fn available_soon(world: &World, pods: i32, controller: &Process) -> Result<()> {
     within(SOON, "each node has an available pod", async || {
-        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
-        let is_done =
-            status.desired_number_scheduled == pods && status.number_available == Some(pods);
-        ensure!(is_done, "the status is {status:?}");
+        let status = world.check_rollout("a").await?.status.unwrap_or_default();
+        ensure!(status.desired_number_scheduled == pods, "the status is {status:?}");
         Ok(())
     })
     .await
@@ -230,7 +215,7 @@ async fn a_delayed_creation_creates_no_second_pod() -> Result<()> {
                 "fault": {"commitLate": late},
             }]))
             .await?;
-        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         let mut controller = setup.run(&[])?;
         world.create_daemon_set(&daemon_set("a")).await?;
         setup.has_fired(0, 2).await.with_context(|| controller.output())?;
@@ -256,7 +241,7 @@ async fn requests_rejected_with_429_are_repeated_later() -> Result<()> {
             "fault": {"error": {"code": 429, "retryAfterSeconds": 1}},
         }]))
         .await?;
-    let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
     let mut controller = setup.run(&[])?;
     let started = Instant::now();
     world.create_daemon_set(&daemon_set("a")).await?;
@@ -292,7 +277,7 @@ async fn an_incomplete_list_is_not_used() -> Result<()> {
         [stream, rule("watchlist", resource, refused), page]
     });
     setup.set(rules.collect::<Vec<_>>().into()).await?;
-    let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
     let mut second = setup.run(&[])?;
     world.create_daemon_set(&daemon_set("b")).await?;
     within(Duration::from_secs(40), "a DaemonSet is served", async || {

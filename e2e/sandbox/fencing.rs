@@ -33,7 +33,7 @@ async fn a_leader_that_was_stopped_does_not_act_when_it_resumes() -> Result<()> 
     };
     let mut first = start(&[&FLAGS[..], &SLOW].concat(), &one)?;
     let leader = holder(&world).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
+    let limits = Limits::without_surge(0);
     let observer = Observer::start(&world, "a", limits).await?;
     world.create_daemon_set(&daemon_set("a")).await?;
     eventually("the first replica is writing", async || {

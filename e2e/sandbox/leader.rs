@@ -31,7 +31,7 @@ async fn the_second_replica_takes_over_when_the_first_stops() -> Result<()> {
     let leader = holder(&world).await?;
     let mut second = run(&world, &FLAGS)?;
     world.roll_out(&daemon_set("a")).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let (status, time) = first.terminate().await?;
@@ -62,7 +62,7 @@ async fn a_standby_takes_over_when_the_lease_of_a_killed_leader_expires() -> Res
     let mut first = run(&world, &flags)?;
     let leader = holder(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     let _second = run(&world, &flags)?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;

@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 
 use super::leader::{another_leads, holder};
 use super::separate_process::run;
-use crate::observe::{Limits, Observer, node_of};
+use crate::observe::{Limits, Observer};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
+use crate::world::pod::node_of;
 use crate::world::process::Process;
 use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{Setup, World, eventually};
-
-const ONE_BY_ONE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
 
 /// A cluster without a controller, and a TCP proxy to it.
 async fn wired(nodes: usize, arguments: &[&str]) -> Result<(World, TcpProxy)> {
@@ -43,7 +42,7 @@ async fn a_rollout_survives_connections_that_break_repeatedly() -> Result<()> {
     let (world, proxy) = wired(8, &[]).await?;
     let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     for (index, condition) in
         [Condition::Reset, Condition::HalfClosed].into_iter().cycle().take(6).enumerate()
@@ -140,7 +139,7 @@ async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
     let mut first = run_over(&proxy, &world, &flags)?;
     let leader = holder(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let mut second = run(&world, &flags)?;
     proxy.break_all(Condition::Stalled);
@@ -158,7 +157,7 @@ async fn connections_that_hang_are_replaced() -> Result<()> {
     let (world, proxy) = wired(3, &[]).await?;
     let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     proxy.break_existing(Condition::Stalled);
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     world.settled("a").await.with_context(|| controller.output())?;

@@ -9,8 +9,8 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::separate_process::{bare, run};
-use crate::observe::node_of;
 use crate::world::manifest::{daemon_set, with};
+use crate::world::pod::node_of;
 use crate::world::{Setup, World, eventually};
 
 /// A sandbox of four nodes with the label `rank` from 1 to 4.

@@ -35,7 +35,7 @@ async fn a_standby_takes_over_from_a_leader_killed_during_a_large_rollout() -> R
     let budget = json!({"rollingUpdate": {"maxUnavailable": MAX_UNAVAILABLE}});
     world.roll_out(&with(daemon_set("a"), json!({"spec": {"updateStrategy": budget}}))).await?;
     let mut second = run(&world, &FLAGS)?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: MAX_UNAVAILABLE };
+    let limits = Limits::without_surge(MAX_UNAVAILABLE);
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let before = revisions(&world, 2).await?;
