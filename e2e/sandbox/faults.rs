@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::observe::{Limits, Observer, same_pods, uids};
 use crate::world::faults::FaultSetup;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
-use crate::world::process::Process;
+use crate::world::process::{Process, SHORT_PINGS};
 use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{World, eventually, within};
 
@@ -425,7 +425,7 @@ async fn a_frozen_connection_does_not_cost_the_lease() -> Result<()> {
         "--leader-elect-renew-deadline=6s",
         "--leader-elect-retry-period=500ms",
     ];
-    let mut controller = setup.run(&flags)?;
+    let mut controller = setup.run(&[&flags[..], &SHORT_PINGS].concat())?;
     let leader = super::leader::holder(world).await?;
     setup
         .set(json!([{

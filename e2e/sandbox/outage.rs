@@ -11,7 +11,7 @@ use super::separate_process::run;
 use crate::observe::{Limits, Observer};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::pod::node_of;
-use crate::world::process::Process;
+use crate::world::process::{Process, SHORT_PINGS};
 use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{Setup, World, eventually};
 
@@ -26,7 +26,7 @@ async fn wired(nodes: usize, arguments: &[&str]) -> Result<(World, TcpProxy)> {
 /// A controller behind the proxy.
 fn run_over(proxy: &TcpProxy, world: &World, arguments: &[&str]) -> Result<Process> {
     let kubeconfig = proxy.kubeconfig(&world.kubeconfig)?;
-    let arguments: Vec<&str> = ["run"].into_iter().chain(arguments.iter().copied()).collect();
+    let arguments = [&["run"], &SHORT_PINGS[..], arguments].concat();
     Process::everynode_with(world.directory.path(), "run", &arguments, Some(&kubeconfig))
 }
 
