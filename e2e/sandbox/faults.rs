@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -14,7 +15,6 @@ use crate::observe::{Limits, Observer, same_pods, uids};
 use crate::world::faults::FaultSetup;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::{Process, SHORT_PINGS};
-use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{World, eventually, within};
 
 /// Maximum time until a recovery, much shorter than any delay or back-off of a minute.
@@ -95,29 +95,6 @@ async fn put_revision_elsewhere(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Starts the controller behind a TCP proxy, and stalls its watch of pods for this long, so that it
-/// is behind.
-async fn with_pods_behind(
-    setup: &FaultSetup,
-    lasts: &str,
-    faults: &[Value],
-    before: impl AsyncFnOnce() -> Result<()>,
-) -> Result<(Process, TcpProxy)> {
-    let proxy = TcpProxy::to(&setup.kubeconfig).await?;
-    let controller = setup.run_with(&proxy.kubeconfig(&setup.kubeconfig)?, &[])?;
-    before().await?;
-    let mut rules = vec![json!({
-        "match": {"verbs": ["watch"], "resources": ["pods"]},
-        "when": {"times": 1},
-        "fault": {"stall": {"lasts": lasts}},
-    })];
-    rules.extend(faults.iter().cloned());
-    setup.set(rules.into()).await?;
-    proxy.break_existing(Condition::Reset);
-    setup.has_fired(0, 1).await.with_context(|| controller.output())?;
-    Ok((controller, proxy))
-}
-
 /// C52, C61: deletions that take effect but are answered with 500, or not at all, while the watch
 /// of pods is behind, never exceed maxUnavailable
 #[tokio::test]
@@ -132,8 +109,10 @@ async fn a_deletion_of_unknown_outcome_deletes_no_second_pod() -> Result<()> {
             "when": {"times": 1},
             "fault": fault,
         });
-        let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
-        let (mut controller, _cable) = with_pods_behind(&setup, "3s", &[deletion], settled).await?;
+        let (mut controller, proxy) = setup.run_behind_proxy(&[]).await?;
+        world.roll_out(&daemon_set("a")).await?;
+        let behind = Duration::from_secs(3);
+        setup.stall_pods(&proxy, behind, &[deletion]).await.with_context(|| controller.output())?;
         let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
         setup.has_fired(1, 1).await.with_context(|| controller.output())?;
@@ -168,9 +147,10 @@ async fn a_creation_of_unknown_outcome_creates_no_second_pod() -> Result<()> {
             "when": {"times": 2},
             "fault": {"error": {"code": 503}},
         });
-        let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
-        let (mut controller, _cable) =
-            with_pods_behind(&setup, "5s", &[creation, read], settled).await?;
+        let (mut controller, proxy) = setup.run_behind_proxy(&[]).await?;
+        world.roll_out(&daemon_set("a")).await?;
+        let (behind, faults) = (Duration::from_secs(5), [creation, read]);
+        setup.stall_pods(&proxy, behind, &faults).await.with_context(|| controller.output())?;
         let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         join(world, &["late-1", "late-2"]).await?;
         setup.has_fired(1, 2).await.with_context(|| controller.output())?;
@@ -243,13 +223,17 @@ async fn requests_rejected_with_429_are_repeated_later() -> Result<()> {
         .await?;
     let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
     let mut controller = setup.run(&[])?;
-    let started = Instant::now();
     world.create_daemon_set(&daemon_set("a")).await?;
     rolls_out_soon(world, "a", &controller).await?;
-    ensure!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
     let report = observer.finish().await?;
     ensure!(report.created.len() == 3, "{:?} were created for 3 nodes", report.created);
     ensure!(setup.fired(0).await? == 2, "it was not rejected twice");
+    // The first creation is a batch of its own, so the first three requests are for the same pod.
+    let requests = setup.requests("create", "pods")?;
+    for pair in requests[..3].windows(2) {
+        let gap = pair[1].at.duration_since(pair[0].at);
+        ensure!(gap >= SignedDuration::from_secs(1), "it was repeated after {gap:?}");
+    }
     controller.check_running()
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::leader::{another_leads, holder};
 use crate::observe::{Limits, Observer};
+use crate::world::account::LOG_REQUESTS;
 use crate::world::manifest::daemon_set;
 use crate::world::process::Process;
 use crate::world::{Setup, World, eventually};
@@ -24,8 +25,7 @@ const SLOW: [&str; 2] = ["--kube-api-qps=5", "--kube-api-burst=1"];
 /// resumes, although it has writes to send, and ends with an error that names the lease
 #[tokio::test]
 async fn a_leader_that_was_stopped_does_not_act_when_it_resumes() -> Result<()> {
-    let arguments = ["--log-level=debug", "--log-format=json"];
-    let setup = Setup { nodes: 40, controller: false, arguments: &arguments };
+    let setup = Setup { nodes: 40, controller: false, arguments: &LOG_REQUESTS };
     let world = World::sandbox(setup).await?;
     let (one, other) = (world.administrator("first").await?, world.administrator("second").await?);
     let start = |flags: &[&str], kubeconfig: &Path| {
