@@ -89,6 +89,30 @@ fn a_rollout_costs_in_proportion_to_the_nodes() {
     assert!(cost <= 5 * NODES, "{cost} assessments");
 }
 
+/// C81: a change of the template or of its placement costs one pass over the nodes, if no pod is
+/// replaced; one of the strategy, too.
+#[test]
+fn a_template_change_costs_one_pass() {
+    let mut world = settled_world();
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| ds.update_strategy = UpdateStrategy::OnDelete);
+    });
+    assert_eq!(cost, NODES, "the strategy");
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+    });
+    assert_eq!(cost, NODES, "the template");
+    assert_eq!(world.state.counts().updated, 0);
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| {
+            let mut placement = ds.template.placement.clone();
+            placement.host_network = !placement.host_network;
+            ds.template = Template::new("B", placement);
+        });
+    });
+    assert_eq!(cost, NODES, "the placement");
+}
+
 /// C54, C80: a pod is assessed once more when minReadySeconds have passed.
 #[test]
 fn an_expired_timer_costs_one_slot() {

@@ -107,6 +107,38 @@ async fn an_attempt_without_an_answer_leaves_time_for_another() {
     assert_eq!((after(5), after(6)), (7, 7));
 }
 
+/// C63: the fence counts from when a renewal was sent: the lease may date from then, however late
+/// the answer arrives.
+#[tokio::test(start_paused = true)]
+async fn the_fence_counts_from_the_sending_of_a_renewal() {
+    const ANSWERED_AFTER: Duration = Duration::from_secs(1);
+    let server = Server::new((usize::MAX, Failure::Silence));
+    let arrivals: Arc<Mutex<Vec<Clock>>> = Arc::default();
+    let log = arrivals.clone();
+    let service = tower::service_fn(move |request| {
+        log.lock().unwrap().push(Clock::now());
+        let server = server.clone();
+        async move {
+            assert!(timeout(ANSWERED_AFTER, std::future::pending::<()>()).await.is_err());
+            Ok::<_, tower::BoxError>(answer(server, request).await)
+        }
+    });
+    let (fence, role) = (Fence::closed(), watch::channel(Leadership::Unknown).0);
+    let client = kube::Client::new(service, "a");
+    let competing = compete(client, config(), fence.clone(), role, CancellationToken::new());
+    // Two requests of a second each acquire the lease; two more renew it after a pause.
+    let mut competing = std::pin::pin!(competing);
+    for (seconds, first_request) in [(3, 0), (4, 2)] {
+        let ended = timeout(Duration::from_secs(seconds), competing.as_mut()).await;
+        assert!(ended.is_err(), "{ended:?}");
+        let FenceState::Until { sent, .. } = *fence.state() else { panic!("{fence:?}") };
+        let arrivals = arrivals.lock().unwrap();
+        assert_eq!(sent.since(arrivals[first_request]), Duration::ZERO, "{first_request}");
+        let before = arrivals[..first_request].iter();
+        assert!(before.clone().all(|before| sent.since(*before) > Duration::ZERO));
+    }
+}
+
 /// C64: a dead connection of the lease is detected before an attempt on it times out.
 #[test]
 fn the_pings_of_the_lease_detect_a_dead_connection_before_an_attempt_times_out() {
