@@ -113,17 +113,18 @@ async fn an_attempt_without_an_answer_leaves_time_for_another() {
 async fn the_fence_counts_from_the_sending_of_a_renewal() {
     const ANSWERED_AFTER: Duration = Duration::from_secs(1);
     let server = Server::new((usize::MAX, Failure::Silence));
-    let arrivals: Arc<Mutex<Vec<Clock>>> = Arc::default();
-    let log = arrivals.clone();
+    let environment = Environment::default();
+    let arrivals: Arc<Mutex<Vec<Moment>>> = Arc::default();
+    let (log, clock) = (arrivals.clone(), environment.clone());
     let service = tower::service_fn(move |request| {
-        log.lock().unwrap().push(Clock::now());
+        log.lock().unwrap().push(clock.moment());
         let server = server.clone();
         async move {
             assert!(timeout(ANSWERED_AFTER, std::future::pending::<()>()).await.is_err());
             Ok::<_, tower::BoxError>(answer(server, request).await)
         }
     });
-    let (fence, role) = (Fence::closed(), watch::channel(Leadership::Unknown).0);
+    let (fence, role) = (Fence::closed(environment), watch::channel(Leadership::Unknown).0);
     let client = kube::Client::new(service, "a");
     let competing = compete(client, config(), fence.clone(), role, CancellationToken::new());
     // Two requests of a second each acquire the lease; two more renew it after a pause.
@@ -131,7 +132,7 @@ async fn the_fence_counts_from_the_sending_of_a_renewal() {
     for (seconds, first_request) in [(3, 0), (4, 2)] {
         let ended = timeout(Duration::from_secs(seconds), competing.as_mut()).await;
         assert!(ended.is_err(), "{ended:?}");
-        let FenceState::Until { sent, .. } = *fence.state() else { panic!("{fence:?}") };
+        let FenceState::Until { sent, .. } = *fence.lock() else { panic!("{fence:?}") };
         let arrivals = arrivals.lock().unwrap();
         assert_eq!(sent.since(arrivals[first_request]), Duration::ZERO, "{first_request}");
         let before = arrivals[..first_request].iter();
