@@ -5,7 +5,6 @@
 //! follows.
 
 use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -124,6 +123,8 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRIES_MAX: u32 = 5;
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
+/// Maximum time for which a write waits for its answer after the fence has closed.
+const FENCE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limit that `--kube-api-qps` and `--kube-api-burst` set.
 #[derive(Clone, Debug)]
@@ -279,19 +280,21 @@ impl Api {
         self.client.send(request).await.map_err(|error| Error::Transport(outage_log::cause(&error)))
     }
 
-    /// Stops waiting for a write when the fence closes.
+    /// Stops waiting for a write when the fence closes, even if nothing else happens.
     async fn while_permitted<T>(
         &self,
         write: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let mut write = pin!(write);
-        std::future::poll_fn(|context| {
-            if !self.fence.permits_writes() {
-                return std::task::Poll::Ready(Err(Error::Fenced));
+        let fence_closes = async {
+            while self.fence.permits_writes() {
+                sleep(FENCE_CHECK_INTERVAL).await;
             }
-            write.as_mut().poll(context)
-        })
-        .await
+        };
+        tokio::select! {
+            biased;
+            () = fence_closes => Err(Error::Fenced),
+            result = write => result,
+        }
     }
 }
 

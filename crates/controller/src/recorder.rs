@@ -56,7 +56,8 @@ pub fn recorder(
     shutdown: CancellationToken,
 ) -> (Recorder, impl Future<Output = ()> + Send) {
     let (recorder, receiver) = Recorder::channel();
-    let writer = Writer { client, instance, outages, environment, aggregator: Aggregator::default() };
+    let writer =
+        Writer { client, instance, outages, environment, aggregator: Aggregator::default() };
     (recorder, writer.run(receiver, shutdown))
 }
 

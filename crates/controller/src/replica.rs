@@ -126,13 +126,8 @@ impl<S: Server> Replica<S> {
     fn start_election(&self, Candidacy { client, lease }: Candidacy) -> Election {
         let (lost_sender, lost) = watch::channel(false);
         let release = CancellationToken::new();
-        let competing = lease::compete(
-            client,
-            lease,
-            self.fence.clone(),
-            self.role.clone(),
-            release.clone(),
-        );
+        let competing =
+            lease::compete(client, lease, self.fence.clone(), self.role.clone(), release.clone());
         let task = async move {
             let result = competing.await;
             lost_sender.send_replace(result.is_err());

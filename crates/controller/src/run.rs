@@ -204,8 +204,7 @@ async fn start(
     if let Some(listener) = listener {
         let role = options.leader_election.is_some().then(|| role.subscribe());
         let health = Health { synced: is_synced, role };
-        let server =
-            serve::serve(listener, health, metrics.clone(), helpers.stop.child_token());
+        let server = serve::serve(listener, health, metrics.clone(), helpers.stop.child_token());
         helpers.tasks.spawn(supervisor.supervise_until(
             helpers.stop.clone(),
             "the server of --http",
@@ -247,7 +246,6 @@ async fn start(
     };
     Ok((replica, helpers))
 }
-
 
 /// Reads the cluster's configuration, and warns if its certificate is not verified.
 fn cluster_config(options: &Options) -> Result<client::Config, Error> {

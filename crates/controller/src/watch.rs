@@ -173,7 +173,9 @@ impl<D: Decode, E> Watch<D, E> {
         let end = error.end();
         let is_failure = is_failure(error, end, &progress.machine.request());
         progress.machine.ended(end);
-        let pause = progress.backoff.failed(progress.machine.is_listing(), self.environment.random_fraction());
+        let pause = progress
+            .backoff
+            .failed(progress.machine.is_listing(), self.environment.random_fraction());
         let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
         // Count restarts of the watch itself, not outages of the server.
         if !matches!(end, End::RetryLater | End::NoAnswer) {

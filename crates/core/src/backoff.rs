@@ -31,11 +31,13 @@ struct Entry {
 }
 
 impl Backoff {
-    /// Ends all delays if the generation is a new one.
-    pub(crate) fn set_observed_generation(&mut self, observed_generation: i64) {
-        if self.observed_generation != observed_generation {
-            *self = Self { observed_generation, ..Self::default() };
+    /// Ends all delays if the generation is a new one, and returns their nodes.
+    pub(crate) fn set_observed_generation(&mut self, observed_generation: i64) -> Vec<NodeId> {
+        if self.observed_generation == observed_generation {
+            return Vec::new();
         }
+        let ended = std::mem::replace(self, Self { observed_generation, ..Self::default() });
+        ended.entries.into_keys().collect()
     }
 
     /// The time before which a failed pod on this node must not be deleted; `None` if it may be

@@ -54,6 +54,28 @@ fn an_event_costs_the_slot_that_it_changes() {
     assert_eq!(cost_of(&mut world, |world| world.delete_node("node-00002")), 1);
 }
 
+/// C54: a clock that is set back makes pods unavailable that are available only by the later time.
+#[test]
+fn a_clock_that_is_set_back_makes_no_pod_available_too_early() {
+    let mut world = World::new(daemon_set());
+    world.apply_node(node("node"));
+    world.change(|ds| ds.min_ready_seconds = 60);
+    world.settle();
+    let mut pod = world.server.pods.values().next().expect("a pod").clone();
+    pod.readiness = Readiness::ReadySince(world.now);
+    world.put_pod(pod);
+    let available_at = |world: &mut World, seconds: u64| {
+        world.now = world.now + Duration::from_secs(seconds);
+        world.settle();
+        world.state.counts().available
+    };
+    let start = world.now;
+    assert_eq!(available_at(&mut world, 60), 1);
+    world.now = start;
+    assert_eq!(available_at(&mut world, 1), 0, "59 s are left");
+    assert_eq!(available_at(&mut world, 59), 1);
+}
+
 /// C80, C81: a rollout of one node at a time costs one pass at its start, and then a few slots per
 /// pod.
 #[test]
@@ -65,6 +87,30 @@ fn a_rollout_costs_in_proportion_to_the_nodes() {
     assert_eq!(world.state.counts().updated, 2_000);
     // Four events for each node (terminating, deleted, created, ready), and the pass.
     assert!(cost <= 5 * NODES, "{cost} assessments");
+}
+
+/// C81: a change of the template or of its placement costs one pass over the nodes, if no pod is
+/// replaced; one of the strategy, too.
+#[test]
+fn a_template_change_costs_one_pass() {
+    let mut world = settled_world();
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| ds.update_strategy = UpdateStrategy::OnDelete);
+    });
+    assert_eq!(cost, NODES, "the strategy");
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+    });
+    assert_eq!(cost, NODES, "the template");
+    assert_eq!(world.state.counts().updated, 0);
+    let cost = cost_of(&mut world, |world| {
+        world.change(|ds| {
+            let mut placement = ds.template.placement.clone();
+            placement.host_network = !placement.host_network;
+            ds.template = Template::new("B", placement);
+        });
+    });
+    assert_eq!(cost, NODES, "the placement");
 }
 
 /// C54, C80: a pod is assessed once more when minReadySeconds have passed.

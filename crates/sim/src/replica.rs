@@ -1,6 +1,8 @@
 //! A replica: the controller's own process, from its start to its end, on a simulated machine and
 //! network.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,14 +12,17 @@ use everynode_controller::lease::{self, Fence, Leadership, Timing};
 use everynode_controller::metrics::Metrics;
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::recorder::Recorder;
-use everynode_controller::replica::{Candidacy, Replica as Controller};
+use everynode_controller::replica::{Candidacy, Failure, Replica as Controller};
 use everynode_controller::supervisor::Supervisor;
 use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
+use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::checker::{Property, Violation};
 use crate::decisions::CheckedDecisions;
+use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
 use crate::mutation::Mutation;
 use crate::network::{Connection, Message, Outbox, PlanServer, Views, lock};
@@ -111,15 +116,36 @@ impl Replica {
         let shutdown = CancellationToken::new();
         let (stop, outbox) = (shutdown.clone(), outbox.clone());
         tokio::spawn(async move {
-            let result = match controller.run(&stop).await {
-                Ok(()) => "it was stopped".to_owned(),
-                Err(failure) => failure.to_string(),
+            let result = match AssertUnwindSafe(controller.run(&stop)).catch_unwind().await {
+                Ok(Ok(())) => "it was stopped".to_owned(),
+                Ok(Err(failure)) => {
+                    if let Failure::TaskEnded(_) = failure {
+                        report_panic(failure.to_string());
+                    }
+                    failure.to_string()
+                }
+                Err(payload) => {
+                    let message = panic_message(payload.as_ref());
+                    report_panic(message.clone());
+                    message
+                }
             };
             // The world outlives all replicas except at its end.
             let _ = outbox.send(Message::Ended { replica: number, result });
         });
         Self { number, clocks, shutdown, unreachable_until: now }
     }
+}
+
+fn report_panic(message: String) {
+    journal::report(Violation { property: Property::Panic, message });
+}
+
+/// Returns the message of a panic.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let message = payload.downcast_ref::<&str>().map(|message| (*message).to_owned());
+    let message = message.or_else(|| payload.downcast_ref::<String>().cloned());
+    message.unwrap_or_else(|| "without a message".to_owned())
 }
 
 /// The identity of a replica in the Lease.

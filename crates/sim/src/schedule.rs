@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
+use crate::replica;
 use crate::workload::{self, NAMESPACE, Step};
 use crate::world::{ElectionTiming, LEASE_NEVER_MS, Setting, World};
 
@@ -63,9 +64,7 @@ impl Schedule {
         world.faults = self.faults;
         let unwound = panic::catch_unwind(AssertUnwindSafe(|| self.play_in(&mut world)));
         if let Err(payload) = unwound {
-            let message = payload.downcast_ref::<&str>().map(|message| (*message).to_owned());
-            let message = message.or_else(|| payload.downcast_ref::<String>().cloned());
-            let message = message.unwrap_or_else(|| "without a message".to_owned());
+            let message = replica::panic_message(payload.as_ref());
             world.violation = Some(Violation { property: Property::Panic, message });
         }
         world

@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use everynode_controller::api::Content;
 use everynode_core::api::Timestamp;
-use everynode_sandbox::kind::{
-    CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD,
-};
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Patch, Registry};
 use everynode_sandbox::status::Status;

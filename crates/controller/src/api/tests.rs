@@ -58,6 +58,23 @@ async fn nothing_is_sent_while_the_fence_is_closed() {
     assert_eq!(requests.load(Ordering::SeqCst), 0);
 }
 
+/// C63: a write that waits for its answer is given up when the fence closes, although nothing else
+/// wakes it.
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_is_given_up_when_the_fence_closes() {
+    let silent = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, tower::BoxError>>()
+    });
+    let fence = Fence::open();
+    let start = Instant::now();
+    let mut write = tokio::spawn(write(Client::new(silent, "default"), fence.clone()));
+    assert!(tokio::time::timeout(Duration::from_secs(5), &mut write).await.is_err());
+    fence.close();
+    let error = write.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Fenced) && error.may_have_happened(), "{error}");
+    assert!(start.elapsed() <= Duration::from_secs(5) + FENCE_CHECK_INTERVAL);
+}
+
 /// C72: 429 is repeated after the requested pause. Any other error is returned at once, since the
 /// write may have happened.
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ use crate::outage_log::OutageLog;
 use crate::recorder;
 use serde_json::Value;
 
-/// Answers a request from its "METHOD /path" and the number of earlier requests of that kind.
+/// Answers a request from its "METHOD /path?query" and the number of earlier requests of that kind.
 type Script = fn(&str, usize) -> (u16, Value);
 
 struct Server {
@@ -39,7 +39,7 @@ impl Server {
         let created: Arc<Mutex<Vec<Value>>> = Arc::default();
         let (log, bodies) = (seen.clone(), created.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let line = format!("{} {}", request.method(), request.uri().path());
+            let line = format!("{} {}", request.method(), request.uri());
             let (log, bodies) = (log.clone(), bodies.clone());
             async move {
                 let sent = request.into_body().collect().await.unwrap().to_bytes();

@@ -93,6 +93,30 @@ fn a_node_affects_all_and_its_heartbeat_none() {
     assert_eq!(changed(&index.observe(Observation::Node(gone))), ["a", "b"]);
 }
 
+/// C81: a change of a node costs one assessment for each DaemonSet; its heartbeat costs none.
+#[test]
+fn a_node_costs_one_pass_over_the_daemon_sets() {
+    const DAEMON_SETS: u64 = 20;
+    let mut index = Index::new(Config::default());
+    let nodes: Vec<Node> = (0..50).map(|number| node(&format!("n{number}"))).collect();
+    index.observe(Observation::Node(reset(nodes, 1)));
+    let daemon_sets = (0..DAEMON_SETS).map(|number| daemon_set(&format!("d{number}"), "a"));
+    index.observe(Observation::DaemonSet(reset(daemon_sets.collect(), 1)));
+    index.observe(Observation::Revision(reset(vec![], 1)));
+    index.observe(Observation::Pod(reset(vec![], 1)));
+    let keys: Vec<DaemonSetKey> = index.keys().collect();
+    let mut assessed = |observation: Option<Observation>| {
+        observation.into_iter().for_each(|observation| drop(index.observe(observation)));
+        keys.iter().for_each(|key| drop(index.plan(key, Timestamp(0))));
+        keys.iter().map(|key| index.state(key).unwrap().slots_assessed()).sum::<u64>()
+    };
+    let before = assessed(None);
+    let added = Observation::Node(applied(node("new"), 2));
+    assert_eq!(assessed(Some(added)) - before, DAEMON_SETS);
+    let heartbeat = Observation::Node(applied(node("new"), 3));
+    assert_eq!(assessed(Some(heartbeat)) - before, DAEMON_SETS);
+}
+
 /// C21: a pod affects the DaemonSet that owns it, an orphan the one whose selector matches.
 #[test]
 fn a_pod_affects_its_owner_or_the_daemon_set_that_selects_it() {

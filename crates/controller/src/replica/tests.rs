@@ -66,6 +66,83 @@ async fn a_replica_that_is_stopped_shuts_down_cleanly() {
     }
 }
 
+/// C63: a replica that is stopped while a write may still take effect does not shut down cleanly.
+#[tokio::test(start_paused = true)]
+async fn a_replica_with_a_write_in_flight_does_not_shut_down_cleanly() {
+    let is_sent = CancellationToken::new();
+    let sent = is_sent.clone();
+    // Answers lists in pages, and neither watches nor writes.
+    let server = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let sent = sent.clone();
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            let is_write = *request.method() != http::Method::GET;
+            if is_write {
+                sent.cancel();
+            }
+            let (code, body) = match is_write {
+                false if query.contains("sendInitialEvents") => (400, "{}".to_owned()),
+                false if !query.contains("watch") => (200, list(request.uri().path())),
+                false | true => std::future::pending().await,
+            };
+            let body = kube::client::Body::from(body.into_bytes());
+            Ok::<_, tower::BoxError>(http::Response::builder().status(code).body(body)?)
+        }
+    });
+    let client = Client::new(server, "default");
+    let replica = Replica {
+        server: Api::new(client.clone(), Fence::open(), None),
+        client,
+        ..replica(Leadership::Leading, &Asked::default())
+    };
+    let stop = CancellationToken::new();
+    let stopped = async {
+        is_sent.cancelled().await;
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(replica.work(None, &stop), stopped);
+    assert_eq!(ended.unwrap(), Shutdown::WritesInFlight);
+}
+
+/// A list with one DaemonSet, or one node, or nothing.
+fn list(path: &str) -> String {
+    let item = match path {
+        "/api/v1/nodes" => r#"{ "metadata": { "name": "n", "resourceVersion": "1" } }"#,
+        "/apis/apps/v1/daemonsets" => {
+            r#"{
+                "metadata": {
+                    "name": "d", "namespace": "ns", "uid": "u", "resourceVersion": "1",
+                    "generation": 1
+                },
+                "spec": {
+                    "selector": { "matchLabels": { "a": "b" } },
+                    "template": { "metadata": { "labels": { "a": "b" } } }
+                }
+            }"#
+        }
+        _ => "",
+    };
+    format!(r#"{{ "metadata": {{ "resourceVersion": "1" }}, "items": [{item}] }}"#)
+}
+
+/// C63: the lease is released only if no write may still take effect.
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_released_only_if_no_write_is_in_flight() {
+    for is_clean in [true, false] {
+        let release = CancellationToken::new();
+        let is_released = Arc::new(Mutex::new(false));
+        let (may_release, released) = (release.clone(), is_released.clone());
+        let task = tokio::spawn(async move {
+            may_release.cancelled().await;
+            *released.lock().unwrap() = true;
+            Ok(())
+        });
+        let election = Election { task, lost: watch::channel(false).1, release: release.clone() };
+        election.end(is_clean).await;
+        assert_eq!((release.is_cancelled(), *is_released.lock().unwrap()), (is_clean, is_clean));
+    }
+}
+
 /// C15: Namespaces are neither listed nor waited for, unless their node selectors
 /// count.
 #[tokio::test(start_paused = true)]

@@ -270,6 +270,41 @@ async fn a_watch_that_fails_three_times_at_one_version_is_replaced_by_a_list() {
     assert_eq!(watch.script.requests(), ["stream", "watch 7", "watch 7", "stream"]);
 }
 
+/// C1: a watch that is refused because its resourceVersion has expired is replaced by a list at
+/// once: no later request for that version could succeed.
+#[tokio::test]
+async fn a_watch_of_an_expired_version_is_replaced_by_a_list() {
+    let mut watch = TestWatch::start([
+        Answer::new(end(7)),
+        Answer::status(410),
+        Answer::open(line("ADDED", &revision("a", 8)) + &end(9)),
+    ])
+    .await;
+    assert_eq!(watch.list().await, (vec![], 7));
+    assert_eq!(watch.list().await, (vec!["a".to_owned()], 9));
+    assert_eq!(watch.script.requests(), ["stream", "watch 7", "stream"]);
+}
+
+/// C1, C60: lists name no resourceVersion, so that the server answers with its newest state: an
+/// older one might lack the controller's own writes.
+#[tokio::test]
+async fn lists_ask_for_the_newest_state() {
+    let first = Answer::new(page(&[], 7, "t"));
+    let expired = Answer::status(410);
+    let whole = Answer::new(page(&[], 9, ""));
+    let answers =
+        [Answer::status(400), first.clone(), expired.clone(), first.clone(), expired, whole];
+    let mut watch = TestWatch::start(answers).await;
+    assert_eq!(watch.list().await, (vec![], 9));
+    let requests = watch.script.requests.lock().unwrap();
+    let queries: Vec<&str> = requests.iter().map(|(_, query)| query.as_str()).collect();
+    let (page, next_page) = ("limit=500", "limit=500&continue=t");
+    assert_eq!(queries[1..6], [page, next_page, page, next_page, ""]);
+    let of_stream: Vec<_> = form_urlencoded::parse(queries[0].as_bytes()).collect();
+    assert!(of_stream.contains(&("resourceVersionMatch".into(), "NotOlderThan".into())));
+    assert!(of_stream.iter().all(|(key, _)| key != "resourceVersion"), "{of_stream:?}");
+}
+
 /// C1: changes and deletions before the end bookmark of a streaming list count.
 #[tokio::test]
 async fn changes_and_deletions_within_a_streaming_list_count() {

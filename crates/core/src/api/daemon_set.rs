@@ -169,3 +169,30 @@ pub struct Status {
     /// Number of nodes that should run a pod and have one of the current revision.
     pub updated_number_scheduled: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C51: a percentage is rounded up, and may exceed 100; a number does not depend on the total.
+    #[test]
+    fn a_percentage_is_rounded_up() {
+        for (percent, total, expected) in [
+            (0, 10, 0),
+            (10, 0, 0),
+            (1, 1, 1),
+            (25, 4, 1),
+            (25, 5, 2),
+            (30, 7, 3),
+            (33, 10, 4),
+            (50, 3, 2),
+            (99, 101, 100),
+            (100, 7, 7),
+            (150, 3, 5),
+        ] {
+            let nodes = IntOrPercent::Percent(percent).of(total);
+            assert_eq!(nodes, expected, "{percent}% of {total}");
+        }
+        assert_eq!([0, 2, 10].map(|total| IntOrPercent::Int(3).of(total)), [3; 3]);
+    }
+}

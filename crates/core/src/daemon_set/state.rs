@@ -72,6 +72,8 @@ pub struct DaemonSetState {
     status_written_at: Option<Timestamp>,
     /// Set while the namespace is terminating, when creations would be refused again (C28).
     no_creations_before: Option<Timestamp>,
+    /// The time of the last plan.
+    refreshed_at: Timestamp,
     slots_assessed: u64,
 }
 
@@ -99,6 +101,7 @@ impl DaemonSetState {
             status_in_flight: false,
             status_written_at: None,
             no_creations_before: None,
+            refreshed_at: Timestamp(0),
             slots_assessed: 0,
             daemon_set,
         };
@@ -161,17 +164,18 @@ impl DaemonSetState {
         if new.generation != old.generation {
             self.reported_selecting_all = false;
         }
-        self.backoff.set_observed_generation(new.status.observed_generation);
+        let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);
+        let backed_off = self.backoff.set_observed_generation(new.status.observed_generation);
         if new.template.canonical != old.template.canonical {
             self.history.forget_deleted_current();
         }
-        // A new observed generation ends back-offs (C24).
-        let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old)
-            && new.status.observed_generation == old.status.observed_generation;
         if new.template.placement != old.template.placement {
             self.evaluate_all(nodes);
         } else if !is_assessed_alike {
             self.mark_all();
+        }
+        for id in backed_off {
+            self.mark(id);
         }
         changed
     }

@@ -115,7 +115,9 @@ impl World {
         };
         let is_served = matches!(
             outcome,
-            RequestOutcome::Served | RequestOutcome::AnswerLost(_) | RequestOutcome::Committed5xx(_)
+            RequestOutcome::Served
+                | RequestOutcome::AnswerLost(_)
+                | RequestOutcome::Committed5xx(_)
         );
         let result = is_served.then(|| self.serve(number, request, target, false));
         self.log(|| {
@@ -217,8 +219,7 @@ impl World {
             let store = self.cluster.store();
             let watches_stall = self.has_stalled;
             let body = &body;
-            let arrives_late =
-                arrives_late || self.leader != crate::replica::identity(number);
+            let arrives_late = arrives_late || self.leader != crate::replica::identity(number);
             let write =
                 PendingWrite { store, request, target, body, now, arrives_late, watches_stall };
             let violation = self.checks.check_write(&write);

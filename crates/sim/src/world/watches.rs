@@ -183,7 +183,12 @@ impl World {
         self.send_object(watch, event, &change.object)
     }
 
-    fn send_object(&mut self, watch: &OpenWatch, event: &str, object: &Object) -> Result<(), Ended> {
+    fn send_object(
+        &mut self,
+        watch: &OpenWatch,
+        event: &str,
+        object: &Object,
+    ) -> Result<(), Ended> {
         let json = self.object_json(watch.kind, object);
         Ok(watch.send(wire::line(event, &json))?)
     }

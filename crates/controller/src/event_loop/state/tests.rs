@@ -178,3 +178,47 @@ fn a_write_of_unknown_outcome_is_sent_again_within_seconds() {
     assert_eq!(unknown[..3], [5, 10, 20]);
     assert_eq!(unknown[10..], [4_000; 5]);
 }
+
+/// The results of the next plan's writes, which all succeed at this version.
+fn written(tasks: Vec<Task>, resource_version: ResourceVersion) -> Vec<Event> {
+    let mut events = Vec::new();
+    for task in tasks {
+        let Task::Execute { plan, raw } = task else { continue };
+        let (key, uid) = (raw.key.clone(), raw.uid.clone());
+        events.extend(plan.writes.into_iter().map(|write| Event::Written {
+            key: key.clone(),
+            uid: uid.clone(),
+            result: WriteResult {
+                write,
+                outcome: Outcome::Written { uid: "written".into(), resource_version },
+            },
+        }));
+        events.push(Event::Executed { key, was_waiting: plan.waiting.is_some() });
+    }
+    events
+}
+
+/// C60: the metrics count the syncs that wait for the watches, and once the writes that the watches
+/// have not shown within five minutes.
+#[test]
+fn writes_that_are_never_seen_are_counted() {
+    let mut state = state();
+    let mut events = Vec::new();
+    loop {
+        let tasks = state.process(events, Timestamp(0));
+        events = written(tasks, ResourceVersion(9));
+        if events.is_empty() {
+            break;
+        }
+    }
+    let skipped = state.metrics.stale_syncs_skipped.get();
+    assert!(skipped > 0);
+    assert_eq!(state.metrics.expectations_lapsed.get(), 0);
+    let lapses_at = state.next_deadline().expect("the wait ends");
+    assert_eq!(lapses_at, Timestamp::from_seconds(300));
+    assert!(!state.process([], lapses_at).is_empty(), "the sync continues");
+    assert_eq!(state.metrics.expectations_lapsed.get(), 1);
+    assert_eq!(state.metrics.stale_syncs_skipped.get(), skipped);
+    let text = state.metrics.text().unwrap();
+    assert!(text.contains("everynode_expectations_lapsed_total 1\n"), "{text}");
+}

@@ -1,0 +1,54 @@
+//! A rollout waits until the watches have shown its writes (C56).
+
+mod support;
+
+use everynode_core::api::Template;
+use everynode_core::plan::Write;
+
+use support::{Kind, World, daemon_set, node};
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+
+fn set_template(world: &mut World, text: &str) {
+    world.change(|ds| ds.template = Template::new(text, ds.template.placement.clone()));
+}
+
+/// Syncs until the plan waits for a watch.
+fn sync_until_waiting(world: &mut World) {
+    for _ in 0..10 {
+        if world.sync().waiting.is_some() {
+            return;
+        }
+        world.kubelets();
+    }
+    panic!("nothing is waited for");
+}
+
+/// C56, C60: while the watch of any kind has yet to show a write, a rollout writes neither pods nor
+/// revisions, and observedGeneration is not raised, even for a newer template. Then it continues.
+#[test]
+fn a_rollout_waits_for_the_watch_of_each_kind() {
+    for kind in [Kind::DaemonSets, Kind::Pods, Kind::Revisions] {
+        let mut world = World::new(daemon_set());
+        NODES.into_iter().for_each(|name| world.apply_node(node(name)));
+        world.settle();
+        set_template(&mut world, "B");
+        world.delay(kind);
+        sync_until_waiting(&mut world);
+        let observed = world.server.daemon_set.status.observed_generation;
+        set_template(&mut world, "C");
+        for _ in 0..10 {
+            let plan = world.sync();
+            let is_status = |write: &Write| matches!(write, Write::UpdateStatus { .. });
+            assert!(plan.waiting.is_some(), "{kind:?}: {plan}");
+            assert!(plan.writes.iter().all(is_status), "{kind:?}: {plan}");
+            world.kubelets();
+        }
+        assert_eq!(world.server.daemon_set.status.observed_generation, observed, "{kind:?}");
+        world.deliver_delayed();
+        assert!(!world.settle().is_empty(), "{kind:?}: it continues");
+        assert_eq!(world.state.counts().updated, NODES.len(), "{kind:?}");
+        let daemon_set = &world.server.daemon_set;
+        assert_eq!(daemon_set.status.observed_generation, daemon_set.generation, "{kind:?}");
+    }
+}
