@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod api_servers;
 pub mod checker;
 mod cluster_state;
 mod decisions;
@@ -34,6 +35,7 @@ pub mod runner;
 pub mod scenario;
 pub mod schedule;
 mod serve;
+pub mod setting;
 pub mod shrink;
 mod view;
 mod watch_fault;

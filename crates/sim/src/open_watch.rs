@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use everynode_sandbox::kind::Kind;
-use everynode_sandbox::store::Store;
+use everynode_sandbox::store::{Store, WatchCache};
 use hyper::body::Frame;
 
 use crate::answer::Lines;
@@ -15,10 +15,14 @@ pub(crate) struct OpenWatch {
     pub number: u64,
     /// The replica that has opened it.
     pub replica: u64,
+    /// The API server that serves it.
+    pub server: usize,
     /// The kind of the objects.
     pub kind: &'static Kind,
     /// The version up to which changes have been sent.
     pub position: u64,
+    /// The version at which the initial events are complete, until the bookmark that says so.
+    pub list_ends_at: Option<u64>,
     /// Whether a delivery is scheduled.
     pub delivery_scheduled: bool,
     /// Takes the lines.
@@ -29,12 +33,14 @@ pub(crate) struct OpenWatch {
 pub(crate) struct Closed;
 
 impl OpenWatch {
-    /// Whether there are changes to send.
-    pub(crate) fn has_changes(&self, store: &Store) -> bool {
-        self.position < store.resource_version()
-            && store
-                .changes_since(self.kind, self.position, 1)
-                .map_or(true, |changes| !changes.is_empty())
+    /// Whether the server has something to send, whose cache has reached some version.
+    pub(crate) fn has_changes(&self, store: &Store, cache: WatchCache) -> bool {
+        let reached = cache.reached(store, self.kind);
+        self.list_ends_at.is_some_and(|version| version <= reached)
+            || self.position < reached
+                && cache
+                    .changes_since(store, self.kind, self.position, 1)
+                    .map_or(true, |changes| !changes.is_empty())
     }
 
     /// Sends a line.

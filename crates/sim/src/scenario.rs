@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::workload::{NAMESPACE, manifest};
-use crate::world::{ElectionTiming, InjectedFault, LEASE_NEVER_MS, Setting, World};
+use crate::world::{InjectedFault, Setting, World};
 
 /// An action of a user.
 type Step = fn(&mut World);
@@ -22,15 +22,8 @@ pub struct Scenario {
     steps: &'static [Step],
 }
 
-const SETTING: Setting = Setting {
-    seed: 7,
-    nodes: 3,
-    nodes_max: 4,
-    lease_ms: LEASE_NEVER_MS,
-    burst_replicas: 250,
-    replicas: 2,
-    election: ElectionTiming::Fast,
-};
+const SETTING: Setting =
+    Setting { seed: 7, nodes: 3, nodes_max: 4, replicas: 2, ..Setting::DEFAULT };
 const STEP_MS: i64 = 12_000;
 
 /// All scenarios.

@@ -31,6 +31,7 @@ impl Schedule {
     /// fast.
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
+        let fork = &mut Pcg64Mcg::seed_from_u64(!seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
         let setting = Setting {
             seed,
@@ -45,6 +46,8 @@ impl Schedule {
                 1 => ElectionTiming::Slow,
                 _ => ElectionTiming::Rare,
             },
+            // A separate generator keeps the other draws as they were before these were added.
+            api_servers: fork.random_range(1..=3),
         };
         let faults = Faults::random(rng);
         let count = rng.random_range(steps_max / 4..=steps_max);

@@ -6,10 +6,9 @@ use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Patch, Registry};
-use everynode_sandbox::selector::{LabelSelector, Selector};
 use everynode_sandbox::status::Status;
-use everynode_sandbox::store::{DeleteOptions, ListOptions, Store, WriteOptions};
-use serde_json::{Value, json};
+use everynode_sandbox::store::{DeleteOptions, WatchCache, WriteOptions};
+use serde_json::Value;
 
 use crate::network::Request;
 
@@ -56,7 +55,7 @@ pub(crate) struct Query {
     pub watches: bool,
     pub limit: Option<u32>,
     pub continue_token: Option<String>,
-    pub resource_version: Option<String>,
+    pub resource_version: Option<u64>,
     pub label_selector: Option<String>,
     pub sends_initial_events: bool,
     pub timeout_seconds: Option<i64>,
@@ -71,7 +70,7 @@ impl Query {
                 "watch" => parsed.watches = value == "true",
                 "limit" => parsed.limit = value.parse().ok(),
                 "continue" => parsed.continue_token = Some(value.into_owned()),
-                "resourceVersion" => parsed.resource_version = Some(value.into_owned()),
+                "resourceVersion" => parsed.resource_version = value.parse().ok(),
                 "labelSelector" => parsed.label_selector = Some(value.into_owned()),
                 "sendInitialEvents" => parsed.sends_initial_events = value == "true",
                 "timeoutSeconds" => parsed.timeout_seconds = value.parse().ok(),
@@ -82,22 +81,24 @@ impl Query {
     }
 }
 
-/// Answers a request for an object, or for a list that is not paged.
+/// Answers a request for an object. `cache` is that of the API server.
 pub(crate) fn serve(
     registry: &mut Registry,
+    cache: WatchCache,
     request: &Request,
     target: Option<&Target>,
     body: Value,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
     match target {
-        Some(target) => answer(registry, request, target, body, now),
+        Some(target) => answer(registry, cache, request, target, body, now),
         None => Err(Status::bad_request(format!("no such path: {}", request.path))),
     }
 }
 
 fn answer(
     registry: &mut Registry,
+    cache: WatchCache,
     request: &Request,
     target: &Target,
     body: Value,
@@ -106,8 +107,10 @@ fn answer(
     let Target { kind, namespace, name, is_status } = target;
     let options = WriteOptions::at(now);
     match request.method.as_str() {
-        "GET" if name.is_empty() => list(registry.store(), request, target),
-        "GET" => Ok(registry.store().get(kind, namespace, name)?.json()),
+        "GET" => {
+            let version = Query::parse(&request.path).resource_version;
+            Ok(cache.get(registry.store(), kind, namespace, name, version)?.json())
+        }
         "POST" => Ok(registry.create(kind, namespace, body, &options)?.json()),
         "PUT" => Ok(registry.update(kind, namespace, name, body, &options)?.json()),
         "PATCH" => {
@@ -125,19 +128,4 @@ fn answer(
             Ok(deleted.response(kind).to_string().into())
         }
     }
-}
-
-fn list(store: &Store, request: &Request, target: &Target) -> Result<Bytes, Status> {
-    let labels = Query::parse(&request.path).label_selector;
-    let labels = labels.map(|text| LabelSelector::parse(&text)).transpose();
-    let labels = labels.map_err(|error| Status::bad_request(error.to_string()))?;
-    let selector = Selector {
-        namespace: Some(target.namespace.clone()),
-        labels: labels.unwrap_or_default(),
-        ..Selector::default()
-    };
-    let list = store.list(target.kind, &ListOptions { selector, ..ListOptions::default() })?;
-    let items: Vec<&Value> = list.items.iter().map(|object| object.value()).collect();
-    let version = list.resource_version.to_string();
-    Ok(json!({"metadata": {"resourceVersion": version}, "items": items}).to_string().into())
 }

@@ -116,6 +116,7 @@ impl Shrinking {
         self.try_with(|schedule| schedule.setting.lease_ms = LEASE_NEVER_MS);
         self.try_with(|schedule| schedule.setting.burst_replicas = BURST_DEFAULT);
         self.try_with(|schedule| schedule.setting.replicas = 1);
+        self.try_with(|schedule| schedule.setting.api_servers = 1);
         self.try_with(|schedule| schedule.setting.election = ElectionTiming::Rare);
         while self.best.setting.nodes > 1 && self.try_with(|schedule| schedule.setting.nodes -= 1) {
         }

@@ -14,11 +14,11 @@ use everynode_sandbox::registry::Registry;
 use everynode_sandbox::store::{Options, WriteOptions};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::api_servers::ApiServers;
 use crate::checker::{Checks, Property, Violation};
 use crate::fault::Faults;
 use crate::journal;
@@ -26,7 +26,8 @@ use crate::mutation::Mutation;
 use crate::network::{Answer, Message, Outbox, Reply, Request};
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
-use crate::watch_fault::Outage;
+
+pub use crate::setting::{ElectionTiming, LEASE_NEVER_MS, Setting};
 
 mod foreign_object;
 mod outage;
@@ -43,10 +44,6 @@ pub const NAMESPACE: &str = "default";
 
 /// The time at which every world starts.
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
-
-/// A renewal interval that exceeds every schedule. Without renewals virtual time costs little, and
-/// no lease starts a sync that the controller did not schedule.
-pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
 
 const BOOKMARK_MS: i64 = 60_000;
 
@@ -68,6 +65,8 @@ enum ScheduledEvent {
     LateRequestArrives { replica: u64, request: Request },
     /// A replica whose process was frozen or whose network was cut continues.
     Reconnect { replica: u64 },
+    /// The watch caches of API servers see what was written some time ago.
+    AdvanceCaches,
     /// The watches that an exhaustive test stalled continue.
     ResumeWatches,
 }
@@ -91,44 +90,6 @@ pub enum InjectedFault {
     /// Just before the write, a foreign object takes the name of the object that it changes or
     /// creates.
     TakeName,
-}
-
-/// The parameters of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
-    /// Seed of all random choices except those of the workload.
-    pub seed: u64,
-    /// Number of nodes at the start.
-    pub nodes: u32,
-    /// Maximum number of nodes that the workload may create.
-    pub nodes_max: u32,
-    /// Interval at which kubelets renew their leases.
-    pub lease_ms: i64,
-    /// The controller's limit of creations and deletions in one sync.
-    pub burst_replicas: u32,
-    /// Number of replicas that compete for the lease.
-    #[serde(default = "one")]
-    pub replicas: u32,
-    /// How often the lease is renewed.
-    #[serde(default)]
-    pub election: ElectionTiming,
-}
-
-const fn one() -> u32 {
-    1
-}
-
-/// The timing of the leader election.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum ElectionTiming {
-    /// The default: a renewal every 2 s, another leader after 15 s.
-    #[default]
-    Fast,
-    /// A renewal every 9 s, another leader after 20 s. One renewal may fail.
-    Slow,
-    /// A renewal every 40 s, another leader after 60 s. Such schedules cost little.
-    Rare,
 }
 
 /// A cluster and its controller in virtual time.
@@ -173,15 +134,15 @@ pub struct World {
     watch_number: u64,
     event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
     event_number: u64,
-    /// The last restart of the API server.
-    outage: Option<Outage>,
+    api_servers: ApiServers,
     /// The identity of the replica that holds the lease.
     leader: String,
     cluster_due_at: Option<Timestamp>,
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
-    /// Whether a fault has stalled a watch: then watches may be further behind.
+    /// Whether a fault has stalled a watch, or an API server is behind: then watches may be further
+    /// behind.
     has_stalled: bool,
     /// Whether the workload is over: then replicas that end are not started again.
     is_at_rest: bool,
@@ -235,6 +196,8 @@ impl World {
         let mut cluster = Cluster::new(registry, settings, (*LIFECYCLES).clone(), START);
         let made = nodes::generate(setting.nodes, 1).expect("the number is in range");
         cluster.add_nodes(made, START).expect("the nodes are valid");
+        let api_servers = ApiServers::new(setting.api_servers, setting.seed);
+        let has_stalled = api_servers.may_be_behind();
         let mut world = Self {
             now: START,
             setting,
@@ -260,12 +223,12 @@ impl World {
             watch_number: 0,
             event_queue: BTreeMap::new(),
             event_number: 0,
-            outage: None,
+            api_servers,
             leader: String::new(),
             cluster_due_at: Some(START),
             settled_version: 0,
             watches_stalled: false,
-            has_stalled: false,
+            has_stalled,
             is_at_rest: false,
         };
         world.schedule(BOOKMARK_MS, ScheduledEvent::SendBookmarks);
@@ -377,6 +340,9 @@ impl World {
             self.cluster_due_at = self.cluster.settle(self.now);
             self.settled_version = self.cluster.store().resource_version();
         }
+        for delay in self.api_servers.note_version(self.now, self.settled_version) {
+            self.schedule(delay, ScheduledEvent::AdvanceCaches);
+        }
         self.checks.update(self.cluster.store(), self.now);
         if self.watches_stalled {
             return;
@@ -406,6 +372,7 @@ impl World {
                 self.serve_late(replica, &request);
             }
             ScheduledEvent::Reconnect { replica } => self.reconnect(replica),
+            ScheduledEvent::AdvanceCaches => self.api_servers.advance(self.now),
             ScheduledEvent::ResumeWatches => self.watches_stalled = false,
         }
     }

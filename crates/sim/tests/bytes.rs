@@ -5,7 +5,7 @@ use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sim::fault::Faults;
 use everynode_sim::scenario::SCENARIOS;
 use everynode_sim::workload::{NAMESPACE, manifest};
-use everynode_sim::world::{LEASE_NEVER_MS, Setting, World};
+use everynode_sim::world::{Setting, World};
 use serde_json::json;
 
 const NODES: u32 = 3;
@@ -95,13 +95,7 @@ fn invalid(name: &str, text: &str) -> InvalidUtf8 {
 }
 
 fn world(seed: u64) -> World {
-    let setting = Setting {
-        seed,
-        nodes: NODES,
-        nodes_max: NODES,
-        lease_ms: LEASE_NEVER_MS,
-        burst_replicas: 250,
-    };
+    let setting = Setting { seed, nodes: NODES, nodes_max: NODES, ..Setting::default() };
     World::new(setting)
 }
 

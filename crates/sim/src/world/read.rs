@@ -5,7 +5,7 @@ use everynode_sandbox::kind::Kind;
 use everynode_sandbox::object::Object;
 use everynode_sandbox::selector::{LabelSelector, Selector};
 use everynode_sandbox::status::Status;
-use everynode_sandbox::store::ListOptions;
+use everynode_sandbox::store::{ListOptions, WatchCache};
 use rand::RngExt;
 
 use super::World;
@@ -32,7 +32,7 @@ impl World {
             self.log(|| format!("GET {}: {failure:?}", request.path));
             return self.fail(number, reply, &failure);
         }
-        let answer = match self.page(target, query) {
+        let answer = match self.page(number, target, query) {
             Ok(body) if happens(self.faults.half_list, &mut self.rng) => {
                 let length = self.rng.random_range(0..=body.len());
                 answer::of_half_list(&body, length)
@@ -43,7 +43,7 @@ impl World {
         self.answer(number, reply, answer);
     }
 
-    fn page(&mut self, target: &Target, query: &Query) -> Result<Vec<u8>, Status> {
+    fn page(&mut self, number: u64, target: &Target, query: &Query) -> Result<Vec<u8>, Status> {
         let labels = query.label_selector.as_deref().map(LabelSelector::parse).transpose();
         let labels = labels.map_err(|error| Status::bad_request(error.to_string()))?;
         let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
@@ -55,13 +55,21 @@ impl World {
             },
             limit: query.limit.map_or(0, |_| PAGE_SIZE),
             continue_token: query.continue_token.clone(),
+            resource_version: query.resource_version,
             ..ListOptions::default()
         };
-        let list = self.cluster.store().list(target.kind, &options)?;
+        let cache = self.cache_of(number);
+        let list = cache.list(self.cluster.store(), target.kind, &options)?;
         let items: Vec<Bytes> =
             list.items.iter().map(|item| self.object_json(target.kind, item)).collect();
         let version = list.resource_version.to_string();
         Ok(wire::page(&items, &version, list.continue_token.as_deref()))
+    }
+
+    /// Returns what the cache of a replica's API server has seen.
+    pub(super) fn cache_of(&mut self, replica: u64) -> WatchCache {
+        let server = self.api_servers.server_of(replica, &mut self.rng);
+        self.api_servers.cache(server, self.cluster.store())
     }
 
     /// Returns an object's JSON as the server sends it in lists and watches.

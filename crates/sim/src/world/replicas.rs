@@ -110,8 +110,7 @@ impl World {
         replica.unreachable_until = Timestamp(now.0 + lasts_ms);
         self.schedule(lasts_ms, ScheduledEvent::Reconnect { replica: number });
         if lasts_ms > PINGS_FAIL_AFTER_MS {
-            let broken = self.watches.extract_if(.., |watch| watch.replica == number);
-            broken.collect::<Vec<_>>().into_iter().for_each(|watch| watch.break_connection());
+            self.break_watches(|watch| watch.replica == number);
         }
     }
 

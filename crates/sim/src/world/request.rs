@@ -62,7 +62,9 @@ impl World {
             }
             return;
         }
-        if let Some(failure) = self.server_failure() {
+        let server = self.api_servers.server_of(number, &mut self.rng);
+        if let Some(failure) = self.server_failure(server) {
+            self.api_servers.reconnect(number, &mut self.rng);
             self.log(|| format!("{} {}: {failure:?}", request.method, request.path));
             return self.fail(number, reply, &failure);
         }
@@ -223,7 +225,8 @@ impl World {
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
-        let result = serve::serve(self.cluster.registry_mut(), request, target, body, now);
+        let cache = self.cache_of(number);
+        let result = serve::serve(self.cluster.registry_mut(), cache, request, target, body, now);
         self.note_leader();
         result
     }

@@ -7,7 +7,9 @@ use everynode_sandbox::fault::Fault;
 use everynode_sandbox::kind::Kind;
 use everynode_sandbox::object::Object;
 use everynode_sandbox::status::Status;
-use everynode_sandbox::store::{Action, Change, ListOptions, ResourceVersionMatch};
+use everynode_sandbox::store::{
+    Action, Change, ListOptions, ResourceVersionMatch, WatchCache,
+};
 use rand::RngExt;
 
 use super::{BOOKMARK_MS, ScheduledEvent, World};
@@ -54,16 +56,20 @@ impl World {
         let mut watch = OpenWatch {
             number: self.watch_number,
             replica: number,
+            server: self.api_servers.server_of(number, &mut self.rng),
             kind,
             position: self.cluster.store().resource_version(),
+            list_ends_at: None,
             delivery_scheduled: false,
             lines,
         };
         let opened = if query.sends_initial_events {
-            self.send_initial_events(&watch)
+            // Without a version the client requests the newest state.
+            let newest = self.cluster.store().resource_version();
+            watch.list_ends_at = Some(query.resource_version.unwrap_or(newest));
+            self.send_initial_events(&mut watch)
         } else {
-            let since = query.resource_version.as_deref().and_then(|text| text.parse().ok());
-            self.open_since(&mut watch, since.unwrap_or_default())
+            self.open_since(&mut watch, query.resource_version.unwrap_or_default())
         };
         self.answer(number, reply, answer);
         if opened.is_ok() {
@@ -86,8 +92,8 @@ impl World {
             true => self.rng.random_range(0..REPEATED_MAX),
             false => 0,
         };
-        let store = self.cluster.store();
-        let is_available = |version| store.changes_since(watch.kind, version, 1).is_ok();
+        let (store, cache) = (self.cluster.store(), self.cache(watch));
+        let is_available = |version| cache.changes_since(store, watch.kind, version, 1).is_ok();
         let earlier = since.saturating_sub(repeated);
         if !is_available(since) {
             return Err(self.send_expired(&watch.lines));
@@ -96,12 +102,21 @@ impl World {
         Ok(())
     }
 
-    /// Sends the objects, then the bookmark that ends them.
-    fn send_initial_events(&mut self, watch: &OpenWatch) -> Result<(), Ended> {
-        // The controller requests the newest state. An older one would violate the API's contract.
-        let store = self.cluster.store();
-        let items: Vec<Arc<Object>> = store.iter(watch.kind, None).cloned().collect();
-        let version = store.resource_version();
+    /// Returns what the cache of a watch's server has seen.
+    fn cache(&self, watch: &OpenWatch) -> WatchCache {
+        self.api_servers.cache(watch.server, self.cluster.store())
+    }
+
+    /// Sends the objects that the server's cache has, then the bookmark that ends them, unless the
+    /// cache has to see more first.
+    fn send_initial_events(&mut self, watch: &mut OpenWatch) -> Result<(), Ended> {
+        let (store, cache) = (self.cluster.store(), self.cache(watch));
+        let options = ListOptions { resource_version: Some(0), ..ListOptions::default() };
+        let Ok(list) = cache.list(store, watch.kind, &options) else {
+            return Err(self.send_expired(&watch.lines));
+        };
+        let items = list.items;
+        watch.position = list.resource_version;
         let cut_at = happens(self.faults.half_list, &mut self.rng)
             .then(|| self.rng.random_range(0..=items.len()));
         let fault = match cut_at {
@@ -109,7 +124,7 @@ impl World {
             None => self.faults.draw_list_fault(items.len(), &mut self.rng),
         };
         if let Some(Fault::LateBookmark(_)) = fault {
-            self.send_older_list_and_changes(watch)?;
+            self.send_older_list_and_changes(watch, &items)?;
         } else {
             let end = cut_at.or_else(|| failing_object(fault.as_ref()));
             for object in items.iter().take(end.unwrap_or(items.len())) {
@@ -123,25 +138,28 @@ impl World {
                 return Err(Ended);
             }
         }
-        Ok(watch.send(wire::bookmark(&version.to_string(), true))?)
+        Ok(send_list_end(watch)?)
     }
 
     /// Sends an older list, and then the changes since it was current.
-    fn send_older_list_and_changes(&mut self, watch: &OpenWatch) -> Result<(), Ended> {
-        let store = self.cluster.store();
-        let now = store.resource_version();
-        let start = now.saturating_sub(self.rng.random_range(1..20));
+    fn send_older_list_and_changes(
+        &mut self,
+        watch: &OpenWatch,
+        newest: &[Arc<Object>],
+    ) -> Result<(), Ended> {
+        let start = watch.position.saturating_sub(self.rng.random_range(1..20));
+        let (store, cache) = (self.cluster.store(), self.cache(watch));
         let options = ListOptions {
             resource_version: Some(start),
             resource_version_match: Some(ResourceVersionMatch::Exact),
             ..ListOptions::default()
         };
         let older = store.list(watch.kind, &options).ok();
-        let since = store.changes_since(watch.kind, start, usize::MAX).unwrap_or_default();
+        let since = cache.changes_since(store, watch.kind, start, usize::MAX).unwrap_or_default();
         let (items, since) = match older {
             Some(list) => (list.items, since),
-            // The older version is compacted: start with the newest one.
-            None => (store.iter(watch.kind, None).cloned().collect(), Vec::new()),
+            // The older version is compacted.
+            None => (newest.to_vec(), Vec::new()),
         };
         for object in &items {
             self.send_object(watch, "ADDED", object)?;
@@ -189,10 +207,10 @@ impl World {
         if self.watches_stalled {
             return;
         }
-        let store = self.cluster.store();
+        let (store, api_servers) = (self.cluster.store(), &self.api_servers);
         let due = self.watches.iter_mut().filter(|watch| !watch.delivery_scheduled);
         let due: Vec<u64> = due
-            .filter(|watch| watch.has_changes(store))
+            .filter(|watch| watch.has_changes(store, api_servers.cache(watch.server, store)))
             .map(|watch| {
                 watch.delivery_scheduled = true;
                 watch.number
@@ -214,7 +232,7 @@ impl World {
             return self.schedule(wait, ScheduledEvent::DeliverWatch { watch: number });
         }
         self.watches[index].delivery_scheduled = false;
-        if self.watches_stalled || self.server_failure().is_some() {
+        if self.watches_stalled || self.server_failure(self.watches[index].server).is_some() {
             return;
         }
         let mut watch = self.watches.swap_remove(index);
@@ -224,7 +242,9 @@ impl World {
                 store.compact(store.resource_version());
             }
             if happens(500, &mut self.rng) {
+                let replica = watch.replica;
                 watch.break_connection();
+                self.break_connection(replica);
             }
         } else if self.send_next_changes(&mut watch).is_ok() {
             self.watches.push(watch);
@@ -237,13 +257,18 @@ impl World {
             return Err(Ended);
         }
         let limit = self.rng.random_range(1..=CHANGES_PER_DELIVERY_MAX);
-        let changes = self.cluster.store().changes_since(watch.kind, watch.position, limit);
+        let (store, cache) = (self.cluster.store(), self.cache(watch));
+        let reached = cache.reached(store, watch.kind);
+        let changes = cache.changes_since(store, watch.kind, watch.position, limit);
         let Ok(changes) = changes else { return Err(self.send_expired(&watch.lines)) };
         for change in &changes {
             watch.position = change.resource_version;
             self.send_change(watch, change)?;
         }
-        Ok(())
+        if changes.is_empty() {
+            watch.position = watch.position.max(reached);
+        }
+        Ok(send_list_end(watch)?)
     }
 
     /// Sends a bookmark to every watch that has sent all changes.
@@ -252,20 +277,31 @@ impl World {
         if self.watches_stalled {
             return;
         }
-        let (now, store) = (self.now, self.cluster.store());
-        let newest = store.resource_version();
+        let (now, store, api_servers) = (self.now, self.cluster.store(), &self.api_servers);
         let cut_off = |number: u64| {
             let replica = self.replicas.iter().find(|replica| replica.number == number);
             replica.is_some_and(|replica| replica.unreachable_until > Timestamp(now.0))
         };
         self.watches.retain_mut(|watch| {
-            let is_idle = !watch.delivery_scheduled && watch.position < newest;
-            if !is_idle || cut_off(watch.replica) || watch.has_changes(store) {
+            let cache = api_servers.cache(watch.server, store);
+            let reached = cache.reached(store, watch.kind);
+            let is_idle = !watch.delivery_scheduled
+                && watch.position < reached
+                && watch.list_ends_at.is_none();
+            if !is_idle || cut_off(watch.replica) || watch.has_changes(store, cache) {
                 return true;
             }
-            watch.position = newest;
-            watch.send(wire::bookmark(&newest.to_string(), false)).is_ok()
+            watch.position = reached;
+            watch.send(wire::bookmark(&reached.to_string(), false)).is_ok()
         });
+    }
+}
+
+/// Sends the bookmark that ends the initial events if they are complete.
+fn send_list_end(watch: &mut OpenWatch) -> Result<(), Closed> {
+    match watch.list_ends_at.take_if(|version| *version <= watch.position) {
+        Some(_) => watch.send(wire::bookmark(&watch.position.to_string(), true)),
+        None => Ok(()),
     }
 }
 
