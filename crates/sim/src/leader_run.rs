@@ -26,6 +26,7 @@ use crate::checker::{Property, Violation};
 use crate::list_watch::{ListWatch, ListerWatcher};
 use crate::mutation::Mutation;
 use crate::network::Network;
+use crate::view::ViewRecorder;
 use crate::watch_fault::Outage;
 
 /// The parameters of a leader.
@@ -67,6 +68,7 @@ pub(crate) struct LeaderRun {
     occurrences: mpsc::Receiver<Occurrence>,
     /// The watch of pods, until the loop starts it.
     pod_watch: Option<Box<dyn ListerWatcher>>,
+    views: ViewRecorder,
 }
 
 const QUEUED_EVENTS_MAX: usize = 4096;
@@ -118,6 +120,7 @@ impl LeaderRun {
             tasks: Vec::new(),
             occurrences,
             pod_watch: Some(pod_watch),
+            views: ViewRecorder::default(),
         }
     }
 
@@ -128,8 +131,10 @@ impl LeaderRun {
         now: Timestamp,
         log: &mut dyn FnMut(String),
     ) -> Option<Violation> {
+        let planned_at = now;
         let now = Timestamp(now.0 + self.settings.clock_skew_ms);
         let mut events: Vec<Event> = observations.into_iter().map(Event::Observed).collect();
+        events.iter().for_each(|event| self.views.record(event, now));
         let mutation = self.settings.mutation;
         let mut late = events.pop_if(|event| match (mutation, event) {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
@@ -146,10 +151,11 @@ impl LeaderRun {
                 return violation;
             }
             for task in tasks {
-                self.start(task, log);
+                self.start(task, (planned_at, now), log);
             }
             self.poll();
             while let Ok(mut event) = self.events.try_recv() {
+                self.views.record(&event, now);
                 if let (Event::Written { result, .. }, Some(mutation)) = (&mut event, mutation) {
                     mutation.result(result);
                 }
@@ -170,7 +176,8 @@ impl LeaderRun {
         None
     }
 
-    fn start(&mut self, task: Task, log: &mut dyn FnMut(String)) {
+    /// Starts a task. `times` are the current time and that of the replica's clock.
+    fn start(&mut self, task: Task, times: (Timestamp, Timestamp), log: &mut dyn FnMut(String)) {
         match task {
             Task::Execute { mut plan, raw } => {
                 if let Some(mutation) = self.settings.mutation {
@@ -179,7 +186,11 @@ impl LeaderRun {
                 for write in &plan.writes {
                     log(format!("{} plans: {write}", raw.key));
                 }
-                self.tasks.push(Box::pin(self.executor.clone().execute(plan, raw)));
+                let burst = self.settings.config.burst_replicas;
+                let view = self.views.view(self.number, &raw, &plan, times, burst);
+                let api = self.network.stamped(view);
+                let executor = Executor { api, ..self.executor.clone() };
+                self.tasks.push(Box::pin(executor.execute(plan, raw)));
             }
             Task::ListOrphans(request) => {
                 let executor = self.executor.clone();

@@ -31,6 +31,7 @@ pub mod scenario;
 pub mod schedule;
 mod serve;
 pub mod shrink;
+pub mod view;
 mod watch_fault;
 mod wire;
 pub mod workload;

@@ -9,6 +9,8 @@ use http::Method;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::view::View;
+
 /// A request in flight.
 #[derive(Debug)]
 pub struct Request {
@@ -16,6 +18,8 @@ pub struct Request {
     pub path: String,
     pub content: Content,
     pub body: Bytes,
+    /// What the sender had seen when it planned the request; `None` for a request without a plan.
+    pub view: Option<Arc<View>>,
 }
 
 impl Request {
@@ -40,6 +44,8 @@ pub(crate) type Reply = oneshot::Sender<Answer>;
 pub(crate) struct Network {
     outbox: Arc<Mutex<Vec<(Request, Reply)>>>,
     fenced: Arc<AtomicBool>,
+    /// The stamp of all requests.
+    view: Option<Arc<View>>,
 }
 
 impl Network {
@@ -57,6 +63,11 @@ impl Network {
         self.fenced.load(Ordering::Relaxed)
     }
 
+    /// The same connection, whose requests are stamped with a view.
+    pub(crate) fn stamped(&self, view: Arc<View>) -> Self {
+        Self { view: Some(view), ..self.clone() }
+    }
+
     async fn send(&self, request: Request) -> Answer {
         let (reply, answer) = oneshot::channel();
         self.outbox().push((request, reply));
@@ -71,13 +82,15 @@ impl Network {
 impl Server for Network {
     async fn get(&self, path: &str) -> Answer {
         let (path, body) = (path.to_owned(), Bytes::new());
-        self.send(Request { method: Method::GET, path, content: Content::Json, body }).await
+        let (method, content, view) = (Method::GET, Content::Json, self.view.clone());
+        self.send(Request { method, path, content, body, view }).await
     }
 
     async fn write(&self, method: Method, path: &str, content: Content, body: Bytes) -> Answer {
         if self.is_fenced() {
             return Err(Error::Fenced);
         }
-        self.send(Request { method, path: path.to_owned(), content, body }).await
+        let (path, view) = (path.to_owned(), self.view.clone());
+        self.send(Request { method, path, content, body, view }).await
     }
 }
