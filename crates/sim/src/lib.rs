@@ -19,7 +19,6 @@
 #![forbid(unsafe_code)]
 
 pub mod checker;
-mod cluster_state;
 pub mod failure;
 pub mod fault;
 mod leader_run;

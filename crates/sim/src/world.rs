@@ -161,8 +161,6 @@ pub struct World {
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
-    /// Whether a fault has stalled a watch: then watches may be further behind.
-    has_stalled: bool,
 }
 
 /// The lifecycles of pods on nodes with the label `life`.
@@ -218,7 +216,6 @@ impl World {
             cluster_due_at: Some(START),
             settled_version: 0,
             watches_stalled: false,
-            has_stalled: false,
         };
         world.settle();
         world
@@ -293,7 +290,9 @@ impl World {
         }
         for (run, watch) in deliveries {
             let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
-            self.has_stalled |= stall.is_some();
+            if stall.is_some() {
+                self.checks.record_fault("stalled watch");
+            }
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
             self.schedule(delay, ScheduledEvent::DeliverWatch { run, watch });
         }
@@ -452,7 +451,7 @@ impl World {
             return self
                 .report_violation(Some(Violation { property: Property::Quiescence, message }));
         }
-        let violation = crate::checker::check_quiescence(&self.checks.cluster_state, self.now);
+        let violation = self.checks.check_quiescence(self.now);
         self.report_violation(violation);
     }
 }

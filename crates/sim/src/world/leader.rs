@@ -34,6 +34,7 @@ impl World {
             return;
         }
         self.log(|| "the leader crashes".to_owned());
+        self.checks.record_fault("leader crashed");
         self.leader_runs.clear();
         self.schedule(NO_LEADER_MS, ScheduledEvent::Elect);
     }
@@ -47,6 +48,7 @@ impl World {
         run.network.fence();
         let number = run.number;
         self.log(|| format!("replica {number} is fenced"));
+        self.checks.record_fault("leader fenced");
         let noticed = self.rng.random_range(0..3 * NO_LEADER_MS);
         self.schedule(noticed, ScheduledEvent::EndRun { run: number });
         self.schedule(NO_LEADER_MS, ScheduledEvent::Elect);

@@ -15,6 +15,7 @@ impl World {
             return refusal;
         }
         let restart = self.faults.draw_restart(&mut self.rng)?;
+        self.checks.record_fault("API server restarted");
         self.log(|| format!("the API server of replica {number} restarts: {restart:?}"));
         let outage = Outage::new(&restart, now);
         let run = self.leader_run(number)?;

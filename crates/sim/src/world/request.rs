@@ -29,6 +29,9 @@ impl World {
         if request.is_write() && self.injected_fault.take_if(|fault| *fault == next).is_some() {
             self.put_foreign_object(&request);
         }
+        if let Some(fault) = fault_name(&request, &outcome) {
+            self.checks.record_fault(fault);
+        }
         let lost = || Err(Error::Transport("no answer".to_owned()));
         let mut answer = match outcome {
             RequestOutcome::Served
@@ -90,10 +93,8 @@ impl World {
             && let Some(target) = &target
         {
             let store = self.cluster.store();
-            let watches_stall = self.has_stalled;
             let body = &body;
-            let write =
-                PendingWrite { store, request, target, body, now, arrives_late, watches_stall };
+            let write = PendingWrite { store, request, target, body, now, arrives_late };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
@@ -118,5 +119,18 @@ impl World {
                 self.cluster.registry_mut().store_mut().compact(version);
             }
         }
+    }
+}
+
+/// What coverage calls the fault of a request; `None` if there is none.
+fn fault_name(request: &Request, outcome: &RequestOutcome) -> Option<&'static str> {
+    match outcome {
+        RequestOutcome::Served => None,
+        _ if !request.is_write() => Some("read failed"),
+        RequestOutcome::Refused(_) => Some("write refused"),
+        RequestOutcome::Lost => Some("write lost"),
+        RequestOutcome::AnswerLost => Some("answer lost"),
+        RequestOutcome::Committed5xx(_) => Some("5xx after the write"),
+        RequestOutcome::Delayed(_) => Some("write took effect late"),
     }
 }
