@@ -21,7 +21,6 @@
 mod answer;
 mod api_servers;
 pub mod checker;
-mod cluster_state;
 mod decisions;
 pub mod failure;
 pub mod fault;

@@ -93,7 +93,10 @@ impl World {
         let outcome = match request.is_write() {
             true => self.faults.draw_outcome(&mut self.rng),
             false => match self.faults.draw_read_failure(&mut self.rng) {
-                Some(failure) => return self.fail(number, reply, &failure),
+                Some(failure) => {
+                    self.checks.record_fault("read failed");
+                    return self.fail(number, reply, &failure);
+                }
                 None => RequestOutcome::Served,
             },
         };
@@ -102,6 +105,9 @@ impl World {
             && self.injected_fault.take_if(|fault| *fault == next).is_some()
         {
             self.put_foreign_object(request);
+        }
+        if let Some(fault) = fault_name(&outcome) {
+            self.checks.record_fault(fault);
         }
         let failure = match outcome {
             RequestOutcome::Served => None,
@@ -217,11 +223,9 @@ impl World {
             && let Some(target) = target
         {
             let store = self.cluster.store();
-            let watches_stall = self.has_stalled;
             let body = &body;
             let arrives_late = arrives_late || self.leader != crate::replica::identity(number);
-            let write =
-                PendingWrite { store, request, target, body, now, arrives_late, watches_stall };
+            let write = PendingWrite { store, request, target, body, now, arrives_late };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
@@ -251,6 +255,18 @@ impl World {
                 self.cluster.registry_mut().store_mut().compact(version);
             }
         }
+    }
+}
+
+/// What coverage calls the fault of a write; `None` if there is none.
+fn fault_name(outcome: &RequestOutcome) -> Option<&'static str> {
+    match outcome {
+        RequestOutcome::Served => None,
+        RequestOutcome::Refused(_) => Some("write refused"),
+        RequestOutcome::Lost(_) => Some("write lost"),
+        RequestOutcome::AnswerLost(_) => Some("answer lost"),
+        RequestOutcome::Committed5xx(_) => Some("5xx after the write"),
+        RequestOutcome::Delayed(_) => Some("write took effect late"),
     }
 }
 

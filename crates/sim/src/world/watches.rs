@@ -7,9 +7,7 @@ use everynode_sandbox::fault::Fault;
 use everynode_sandbox::kind::Kind;
 use everynode_sandbox::object::Object;
 use everynode_sandbox::status::Status;
-use everynode_sandbox::store::{
-    Action, Change, ListOptions, ResourceVersionMatch, WatchCache,
-};
+use everynode_sandbox::store::{Action, Change, ListOptions, ResourceVersionMatch, WatchCache};
 use rand::RngExt;
 
 use super::{BOOKMARK_MS, ScheduledEvent, World};
@@ -218,7 +216,9 @@ impl World {
             .collect();
         for watch in due {
             let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
-            self.has_stalled |= stall.is_some();
+            if stall.is_some() {
+                self.checks.record_fault("stalled watch");
+            }
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
             self.schedule(delay, ScheduledEvent::DeliverWatch { watch });
         }

@@ -125,8 +125,6 @@ impl Case {
                 continue;
             }
             node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("true");
-            let now = self.world.now;
-            self.world.checks.note_node_change(&name_of(&node), now);
             self.update_node(node);
         }
         self.world.run_for(DETECTION_MS);
