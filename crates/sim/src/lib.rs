@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod answer;
 mod api_servers;
 pub mod checker;
@@ -25,6 +26,7 @@ mod cluster_state;
 mod decisions;
 pub mod failure;
 pub mod fault;
+pub mod injected_fault;
 mod journal;
 mod machine;
 pub mod mutation;
@@ -42,3 +44,4 @@ mod watch_fault;
 mod wire;
 pub mod workload;
 pub mod world;
+pub mod write_rate;

@@ -7,9 +7,7 @@ use everynode_sandbox::fault::Fault;
 use everynode_sandbox::kind::Kind;
 use everynode_sandbox::object::Object;
 use everynode_sandbox::status::Status;
-use everynode_sandbox::store::{
-    Action, Change, ListOptions, ResourceVersionMatch, WatchCache,
-};
+use everynode_sandbox::store::{Action, Change, ListOptions, ResourceVersionMatch, WatchCache};
 use rand::RngExt;
 
 use super::{BOOKMARK_MS, ScheduledEvent, World};
@@ -89,6 +87,7 @@ impl World {
     /// Opens a watch at a version. The server may repeat earlier events.
     fn open_since(&mut self, watch: &mut OpenWatch, since: u64) -> Result<(), Ended> {
         let repeated = match happens(self.faults.repeat, &mut self.rng) {
+            _ if self.now < self.repeat_until => REPEATED_MAX,
             true => self.rng.random_range(0..REPEATED_MAX),
             false => 0,
         };
