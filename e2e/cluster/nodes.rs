@@ -27,7 +27,8 @@ async fn a_flapping_taint_never_causes_two_pods() -> Result<()> {
     }
     flapped?;
     world.settled("a").await?;
-    observer.finish().await?;
+    let report = observer.finish().await?;
+    ensure!(!report.created.is_empty(), "the taint never removed the pod");
     Ok(())
 }
 

@@ -33,7 +33,7 @@ async fn the_controller_can_be_limited_to_one_namespace() -> Result<()> {
     Ok(())
 }
 
-/// C71, C72: log lines are JSON on request, and events report the actions
+/// C71, C83: log lines are JSON on request, and events report the actions
 #[tokio::test]
 async fn logs_are_json_and_events_are_created() -> Result<()> {
     let world = bare(3).await?;

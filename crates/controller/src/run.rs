@@ -8,6 +8,7 @@ use std::time::Duration;
 use everynode_core::daemon_set::Config;
 use everynode_core::plan::ScheduleBy;
 use kube::Client;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use crate::environment::Environment;
 use crate::lease::{self, Fence, Leadership, Timing};
 use crate::metrics::Metrics;
 use crate::outage_log::OutageLog;
-use crate::recorder;
+use crate::recorder::{self, Recorder};
 use crate::replica::{self, Candidacy, Replica};
 use crate::serve::{self, Health};
 use crate::supervisor::Supervisor;
@@ -151,14 +152,20 @@ struct Helpers {
     stop: CancellationToken,
 }
 
-impl Helpers {
-    async fn shut_down(self) {
-        self.stop.cancel();
-        self.tasks.close();
-        if timeout(HELPERS_TIMEOUT, self.tasks.wait()).await.is_err() {
-            tracing::debug!("some connections were closed early");
-        }
-    }
+/// The parts that the replica and the helpers share.
+struct Shared {
+    config: client::Config,
+    client: Client,
+    /// The replica in Events and in the Lease.
+    identity: String,
+    environment: Environment,
+    outages: OutageLog,
+    metrics: Arc<Metrics>,
+    supervisor: Supervisor,
+    /// What the replica knows about who leads.
+    role: watch::Sender<Leadership>,
+    /// Whether all initial lists are complete.
+    synced: watch::Sender<bool>,
 }
 
 async fn start(
@@ -180,71 +187,106 @@ async fn start(
         answer?;
     }
     let environment = Environment::default();
-    let identity = identity(environment.random());
-    let (metrics, outages) = (Arc::new(Metrics::new()), OutageLog::default());
-    let supervisor = Supervisor::default();
-    let helpers = Helpers { tasks: TaskTracker::new(), stop: CancellationToken::new() };
-    let (recorder, writer) = recorder::recorder(
-        client.clone(),
-        identity.clone(),
-        outages.clone(),
-        environment.clone(),
-        helpers.stop.child_token(),
-    );
-    helpers.tasks.spawn(supervisor.supervise_until(
-        helpers.stop.clone(),
-        "the writer of events",
-        writer,
-    ));
-    let (synced, is_synced) = watch::channel(false);
-    let role = watch::Sender::new(match options.leader_election {
-        Some(_) => Leadership::Unknown,
-        None => Leadership::Leading,
-    });
-    if let Some(listener) = listener {
-        let role = options.leader_election.is_some().then(|| role.subscribe());
-        let health = Health { synced: is_synced, role };
-        let server = serve::serve(listener, health, metrics.clone(), helpers.stop.child_token());
-        helpers.tasks.spawn(supervisor.supervise_until(
-            helpers.stop.clone(),
-            "the server of --http",
-            server,
-        ));
-    }
-    let election = match options.leader_election {
-        Some(LeaderElection { namespace, name, timing }) => Some(Candidacy {
-            client: client::client(&config, timing.pings())?,
-            lease: lease::Config { namespace, name, identity, timing, outages: outages.clone() },
-        }),
-        None => None,
-    };
-    let fence = match election {
-        Some(_) => Fence::closed(environment.clone()),
-        None => Fence::open(),
-    };
-    let limit = options.kube_api_qps.map(|qps| RateLimit::new(qps, options.kube_api_burst));
-    let replica = Replica {
-        namespace: options.namespace,
-        namespace_node_selectors: options.namespace_node_selectors,
-        config: Config {
-            burst_replicas: options.burst_replicas,
-            schedule_by: options.schedule_by,
-            status_interval: STATUS_INTERVAL,
-        },
-        server: Api::new(client.clone(), fence.clone(), limit).reporting_to(outages.clone()),
+    let shared = Shared {
+        config,
         client,
-        fence,
+        identity: identity(environment.random()),
         environment,
-        election,
-        role,
-        synced,
-        recorder,
-        outages,
-        metrics,
-        supervisor,
-        decisions: Box::new(|state| Box::new(state)),
+        outages: OutageLog::default(),
+        metrics: Arc::new(Metrics::new()),
+        supervisor: Supervisor::default(),
+        role: watch::Sender::new(match options.leader_election {
+            Some(_) => Leadership::Unknown,
+            None => Leadership::Leading,
+        }),
+        synced: watch::Sender::new(false),
     };
-    Ok((replica, helpers))
+    let (helpers, recorder) = Helpers::start(&shared, listener, options.leader_election.is_some());
+    Ok((shared.replica(options, recorder)?, helpers))
+}
+
+impl Helpers {
+    fn start(shared: &Shared, listener: Option<TcpListener>, elects: bool) -> (Self, Recorder) {
+        let helpers = Self { tasks: TaskTracker::new(), stop: CancellationToken::new() };
+        let (recorder, writer) = recorder::recorder(
+            shared.client.clone(),
+            shared.identity.clone(),
+            shared.outages.clone(),
+            shared.environment.clone(),
+            helpers.stop.child_token(),
+        );
+        helpers.supervise(shared, "the writer of events", writer);
+        if let Some(listener) = listener {
+            let role = elects.then(|| shared.role.subscribe());
+            let health = Health { synced: shared.synced.subscribe(), role };
+            let stop = helpers.stop.child_token();
+            let server = serve::serve(listener, health, shared.metrics.clone(), stop);
+            helpers.supervise(shared, "the server of --http", server);
+        }
+        (helpers, recorder)
+    }
+
+    fn supervise(
+        &self,
+        shared: &Shared,
+        task: &'static str,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.tasks.spawn(shared.supervisor.supervise_until(self.stop.clone(), task, work));
+    }
+
+    async fn shut_down(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        if timeout(HELPERS_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::debug!("some connections were closed early");
+        }
+    }
+}
+
+impl Shared {
+    fn replica(self, options: Options, recorder: Recorder) -> Result<Replica<Api>, Error> {
+        let election = match options.leader_election {
+            Some(LeaderElection { namespace, name, timing }) => Some(Candidacy {
+                client: client::client(&self.config, timing.pings())?,
+                lease: lease::Config {
+                    namespace,
+                    name,
+                    identity: self.identity,
+                    timing,
+                    outages: self.outages.clone(),
+                },
+            }),
+            None => None,
+        };
+        let fence = match election {
+            Some(_) => Fence::closed(self.environment.clone()),
+            None => Fence::open(),
+        };
+        let limit = options.kube_api_qps.map(|qps| RateLimit::new(qps, options.kube_api_burst));
+        let server = Api::new(self.client.clone(), fence.clone(), limit);
+        Ok(Replica {
+            namespace: options.namespace,
+            namespace_node_selectors: options.namespace_node_selectors,
+            config: Config {
+                burst_replicas: options.burst_replicas,
+                schedule_by: options.schedule_by,
+                status_interval: STATUS_INTERVAL,
+            },
+            server: server.reporting_to(self.outages.clone()),
+            client: self.client,
+            fence,
+            environment: self.environment,
+            election,
+            role: self.role,
+            synced: self.synced,
+            recorder,
+            outages: self.outages,
+            metrics: self.metrics,
+            supervisor: self.supervisor,
+            decisions: Box::new(|state| Box::new(state)),
+        })
+    }
 }
 
 /// Reads the cluster's configuration, and warns if its certificate is not verified.

@@ -1,32 +1,38 @@
-//! Checkers of the properties, one file each, and their common state: what others have changed
-//! recently.
+//! Checkers of the properties, and what they know: every version of every object.
+//!
+//! Each write of the controller is judged by what its replica had seen and written when it made the
+//! plan: the [`View`] with which the request is stamped. The rules are written here a second time,
+//! from their text and the objects' JSON, not by calling the controller's functions.
 
-mod budget;
+mod coverage;
 mod duplicate;
 mod foreign;
+mod history;
+mod model;
+mod plan;
 mod quiescence;
+mod reason;
 mod revision;
+mod situation;
 mod template;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use everynode_core::api::{self, DaemonSet, Placement, Timestamp, Uid, UpdateStrategy};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, Kind, POD};
+use everynode_core::api::Timestamp;
+use everynode_sandbox::kind::{Kind, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::Store;
 use serde_json::Value;
 
-use crate::cluster_state::ClusterState;
 use crate::network::Request;
 use crate::serve::Target;
-use budget::Budget;
+use crate::view::View;
+use history::History;
+use plan::{Backoffs, JudgedPlan};
+use situation::Situation;
 
-pub use quiescence::check as check_quiescence;
-
-/// Every replica has observed a change after this time. The slowest observation takes this long: a
-/// request that was decided just before takes 4 s, no replica leads for 5 s, and a watch that is
-/// closed several times in a row, with deliveries of 2 s each, takes the rest.
-const OBSERVATION_DELAY_MAX_MS: i64 = 30_000;
+pub use coverage::{Coverage, Judged};
 
 /// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,16 +48,21 @@ pub struct Violation {
 pub enum Property {
     /// A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
     Duplicate,
-    /// The controller makes at most `maxUnavailable` pods unavailable (C52, C53).
+    /// A pod is deleted only for a reason that a rule gives (C23–C27, C32, C33).
+    Deletion,
+    /// Failed pods are deleted, with a back-off, and succeeded ones (C24).
+    Backoff,
+    /// The controller makes as many pods unavailable as `maxUnavailable` allows, and creates as
+    /// many beside others as `maxSurge` allows (C51–C53).
     Budget,
     /// The controller writes no object of another owner (C21, C61).
     Foreign,
-    /// The controller deletes no revision that a live pod uses (C44).
+    /// The controller deletes no revision that a live pod uses, and those beyond the limit (C40,
+    /// C42, C44).
     Revision,
-    /// The template of a pod is that of its revision (C30).
+    /// A pod is what the template of its revision demands (C30).
     Template,
-    /// At rest every node that should run a pod has exactly one, and a node that must not run one
-    /// has none (C23).
+    /// Every node that should run a pod gets exactly one, and no other node does (C23).
     Placement,
     /// At rest the status is correct (C70).
     Status,
@@ -67,53 +78,17 @@ pub enum Property {
     Panic,
 }
 
-/// The times at which something last happened, by key.
-#[derive(Debug)]
-struct EventTimes<K>(BTreeMap<K, Timestamp>);
-
-/// The fields of a DaemonSet's spec that budgets depend on.
-#[derive(Clone, Debug)]
-struct Spec {
-    placement: Placement,
-    strategy: UpdateStrategy,
-    min_ready_seconds: u32,
-}
-
-/// The specs of a DaemonSet. A replica acts on the current spec, or on an earlier one until it
-/// observes the change.
-#[derive(Debug)]
-struct SpecHistory {
-    spec: Spec,
-    generation: i64,
-    /// When the spec last changed.
-    changed_at: Timestamp,
-    /// The earlier specs, with the time at which each was replaced.
-    previous: Vec<(Timestamp, Spec)>,
-}
-
 /// The state of all checkers.
 #[derive(Default)]
 pub struct Checks {
-    /// The actual state of the cluster.
-    pub cluster_state: ClusterState,
-    spec_histories: BTreeMap<Uid, SpecHistory>,
-    /// Nodes that others have changed, or on which they have changed a pod.
-    changed_nodes: EventTimes<String>,
-    /// Pods that a replica may not count as the DaemonSet's: others have changed their labels, or
-    /// created them without a controller, or the scheduler has bound them only now.
-    ambiguous_pods: EventTimes<Uid>,
-    /// Pods and revisions that have lost their controller.
-    released: EventTimes<Uid>,
-    /// Names of pods.
-    pod_names: EventTimes<String>,
-    foreign_pod_names: EventTimes<String>,
-    /// Names of pods that a delayed request has created. Their replica may not have observed them.
-    late_pod_names: EventTimes<String>,
-    /// DaemonSets that are deleted or terminating.
-    deleted_daemon_sets: EventTimes<Uid>,
-    /// When others last changed a revision. A revision may be missing after that.
-    revisions_changed_at: Option<Timestamp>,
-    budget: Budget,
+    /// What was looked at.
+    pub coverage: Coverage,
+    history: History,
+    /// The plans that were judged, by replica and number.
+    plans: BTreeMap<(u64, u64), JudgedPlan>,
+    backoffs: Backoffs,
+    /// The names of all pods that a replica has tried to create.
+    created_pods: BTreeSet<String>,
 }
 
 /// A write of the controller just before it takes effect.
@@ -130,8 +105,6 @@ pub struct PendingWrite<'a> {
     pub now: Timestamp,
     /// Whether the write takes effect seconds after its sender stopped waiting for it.
     pub arrives_late: bool,
-    /// Whether faults stall watches in this schedule.
-    pub watches_stall: bool,
 }
 
 impl PendingWrite<'_> {
@@ -140,11 +113,10 @@ impl PendingWrite<'_> {
         Some(self.store.find(kind, namespace, name)?)
     }
 
-    /// The UID of the controller that the body sets.
-    fn owner(&self) -> Option<Uid> {
-        let owner = &self.body["metadata"]["ownerReferences"][0];
-        owner["controller"].as_bool().filter(|is_controller| *is_controller)?;
-        owner["uid"].as_str().map(Uid::new)
+    /// The UID that the object must have.
+    fn uid_precondition(&self) -> Option<&str> {
+        let uids = [&self.body["metadata"]["uid"], &self.body["preconditions"]["uid"]];
+        uids.into_iter().find_map(Value::as_str)
     }
 
     fn creates(&self, kind: &Kind) -> bool {
@@ -167,188 +139,147 @@ impl PendingWrite<'_> {
 impl Checks {
     /// Reads all changes of the store since the last call.
     pub fn update(&mut self, store: &Store, now: Timestamp) {
-        if !self.cluster_state.update(store) {
-            return;
-        }
-        for uid in self.cluster_state.released.drain(..) {
-            self.released.record(uid, now);
-        }
-        for uid in self.cluster_state.scheduled_pods.drain(..) {
-            self.ambiguous_pods.record(uid, now);
-        }
-        for (name, is_foreign) in self.cluster_state.pod_names.drain(..) {
-            if is_foreign {
-                self.foreign_pod_names.record(name.clone(), now);
-            }
-            self.pod_names.record(name, now);
-        }
-        for ds in self.cluster_state.daemon_sets() {
-            self.spec_histories
-                .entry(ds.uid.clone())
-                .or_insert_with(|| SpecHistory::new(ds, now))
-                .record(ds, now);
-        }
-        for uid in self.spec_histories.keys() {
-            let is_there = self.cluster_state.daemon_set(uid).is_some_and(|ds| !ds.terminating);
-            if !is_there && !self.deleted_daemon_sets.0.contains_key(uid) {
-                self.deleted_daemon_sets.record(uid.clone(), now);
-            }
-        }
-        self.budget.remove_recovered(
-            &self.cluster_state,
-            &self.spec_histories,
-            &self.changed_nodes,
-            now,
-        );
+        self.history.update(store, now);
     }
 
-    /// Records that others have changed a node or a pod on it.
-    pub fn note_node_change(&mut self, node: &str, now: Timestamp) {
-        self.changed_nodes.record(node.to_owned(), now);
+    /// Whether a pod exists and is ready.
+    pub fn is_pod_ready(&self, uid: &str) -> bool {
+        self.history.pods.newest(uid).is_some_and(|pod| pod.is_ready)
     }
 
-    /// Records that others have changed a pod's labels, or have created a pod without a controller.
-    pub fn note_label_change(&mut self, pod: &str, now: Timestamp) {
-        self.ambiguous_pods.record(Uid::new(pod), now);
+    /// Records a fault.
+    pub fn record_fault(&mut self, kind: &'static str) {
+        self.coverage.record_fault(kind, self.history.has_rollout());
     }
 
-    /// Records that others have changed a revision.
-    pub fn note_revision_change(&mut self, now: Timestamp) {
-        self.revisions_changed_at = Some(now);
+    /// Checks what holds at rest.
+    pub fn check_quiescence(&self, now: Timestamp) -> Option<Violation> {
+        quiescence::check(&self.history, now)
     }
 
     /// Checks a write of the controller before it takes effect. A write that the server refuses is
     /// no violation.
     pub fn check_write(&mut self, write: &PendingWrite) -> Option<Violation> {
         self.update(write.store, write.now);
-        if write.is_name_taken() || self.is_late_duplicate(write) {
+        if write.is_name_taken() {
             return None;
         }
-        if write.arrives_late
-            && write.creates(&POD)
-            && let Some(name) = write.body["metadata"]["name"].as_str()
+        let (creates, deletes) = (write.creates(&POD), write.deletes(&POD));
+        let Some(view) = write.request.view.clone() else {
+            self.record(creates, deletes, None);
+            return None;
+        };
+        if let Some(violation) = self.judge_plans(&view) {
+            return Some(violation);
+        }
+        let reason = match self.judge_request(write, &view) {
+            Ok(reason) => reason,
+            Err(violation) => return Some(violation),
+        };
+        if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
+            self.created_pods.insert(name.to_owned());
+        }
+        self.record(creates, deletes, reason);
+        None
+    }
+
+    fn record(&mut self, creates: bool, deletes: bool, reason: Option<&'static str>) {
+        match (creates, deletes) {
+            (true, _) => self.coverage.record_creation(reason),
+            (_, true) => self.coverage.record_deletion(reason),
+            _ => reason.into_iter().for_each(|write| self.coverage.record_other(write)),
+        }
+    }
+
+    /// Judges a plan, and those of its replica before that were not judged yet.
+    fn judge_plans(&mut self, view: &Arc<View>) -> Option<Violation> {
+        let mut plans = Vec::new();
+        let mut next = Some(view);
+        while let Some(view) = next.filter(|v| !self.plans.contains_key(&(v.replica, v.plan))) {
+            plans.push(view);
+            next = view.previous.as_ref();
+        }
+        let Self { history, plans: judged, backoffs, coverage, .. } = self;
+        for view in plans.into_iter().rev() {
+            let situation = Situation::of(view, history);
+            let plan = match &situation {
+                Some(situation) => plan::judge(view, situation, backoffs, coverage),
+                None => Ok(JudgedPlan::default()),
+            };
+            match plan {
+                Ok(plan) => judged.insert((view.replica, view.plan), plan),
+                Err(violation) => return Some(violation),
+            };
+        }
+        None
+    }
+
+    /// Judges a request of a plan that was judged. Returns the reason for it.
+    fn judge_request(
+        &self,
+        write: &PendingWrite,
+        view: &View,
+    ) -> Result<Option<&'static str>, Violation> {
+        let plan = &self.plans[&(view.replica, view.plan)];
+        let Some(situation) = Situation::of(view, &self.history) else {
+            let message = "a write for a DaemonSet that the replica has not seen".to_owned();
+            return Err(Violation { property: Property::Foreign, message });
+        };
+        let problem = foreign::check(write, view, &situation, self)
+            .or_else(|| revision::check(write, &situation));
+        if let Some(violation) = problem {
+            return Err(violation);
+        }
+        if write.creates(&POD) {
+            return self.judge_creation(write, view, &situation).map(Some);
+        }
+        if !write.deletes(&POD) {
+            return Ok(Some(write.target.kind.kind));
+        }
+        let Some(object) = write.object() else { return Ok(Some("gone already")) };
+        if write.uid_precondition().is_some_and(|uid| uid != object.uid()) {
+            return Ok(Some("gone already"));
+        }
+        match plan.deletions.get(object.uid()) {
+            Some(reason) => Ok(Some(reason.name())),
+            None => {
+                let message = format!("pod {} is deleted, which was not planned", object.name());
+                Err(Violation { property: Property::Deletion, message })
+            }
+        }
+    }
+
+    fn judge_creation(
+        &self,
+        write: &PendingWrite,
+        view: &View,
+        situation: &Situation,
+    ) -> Result<&'static str, Violation> {
+        let plan = &self.plans[&(view.replica, view.plan)];
+        let error = |property, message| Err(Violation { property, message });
+        let created = model::Pod::parse(write.body);
+        let planned = created.node().and_then(|node| duplicate::planned(write, view, node));
+        let Some(new) = planned else {
+            let message =
+                format!("a pod is created on {:?}, which was not planned", created.node());
+            return error(Property::Placement, message);
+        };
+        let name = &created.metadata.name;
+        if new.name.as_ref().is_some_and(|planned| planned.as_str() != name)
+            && !duplicate::was_taken_by_other(write, new, situation, self)
         {
-            self.late_pod_names.record(name.to_owned(), write.now);
+            let message = format!("pod {name} is created, planned was {:?}", new.name);
+            return error(Property::Duplicate, message);
         }
-        duplicate::check(write, self)
-            .or_else(|| foreign::check(write, self))
-            .or_else(|| self.check_revisions(write))
-            .or_else(|| self.check_budget(write))
-    }
-
-    /// Checks the rules about revisions.
-    ///
-    /// Exemption: a delayed write was correct when it was sent and cannot be withdrawn. The
-    /// template may have changed since, and its history may have been truncated. The controller
-    /// then replaces the pod or writes the revision again, as upstream does.
-    fn check_revisions(&self, write: &PendingWrite) -> Option<Violation> {
-        if write.arrives_late {
-            return None;
-        }
-        revision::check(write, self).or_else(|| template::check(write, self))
-    }
-
-    /// Whether a creation is a delayed request whose pod has since got another name. C35 reserves a
-    /// name while a request may be in flight, so this is only possible in two cases, which are
-    /// exempt: the name belonged to a foreign pod, or surge created the next pod beside the first
-    /// one.
-    fn is_late_duplicate(&self, write: &PendingWrite) -> bool {
-        let Some(name) = write.body["metadata"]["name"].as_str() else { return false };
-        let history = write.owner().and_then(|owner| self.spec_histories.get(&owner));
-        let may_surge = history.is_some_and(|history| history.may_surge(write.now));
-        write.creates(&POD)
-            && (self.foreign_pod_names.is_recent(name, write.now)
-                || may_surge && self.pod_names.is_recent(name, write.now))
-    }
-
-    fn check_budget(&mut self, write: &PendingWrite) -> Option<Violation> {
-        let Self { cluster_state, spec_histories, changed_nodes, budget, .. } = self;
-        budget.check(write, cluster_state, spec_histories, changed_nodes)
-    }
-}
-
-impl<K> Default for EventTimes<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<K: Ord> EventTimes<K> {
-    fn record(&mut self, key: K, now: Timestamp) {
-        self.0.insert(key, now);
-    }
-
-    /// Whether it happened so recently that a replica may not have observed it.
-    fn is_recent<Q: Ord + ?Sized>(&self, key: &Q, now: Timestamp) -> bool
-    where
-        K: std::borrow::Borrow<Q>,
-    {
-        self.0.get(key).is_some_and(|at| is_recent(*at, now))
-    }
-
-    /// Number of keys for which it happened recently.
-    fn recent_count(&self, now: Timestamp) -> usize {
-        self.0.values().filter(|at| is_recent(**at, now)).count()
-    }
-}
-
-impl SpecHistory {
-    fn new(ds: &DaemonSet, now: Timestamp) -> Self {
-        Self {
-            spec: Spec::from(ds),
-            generation: ds.generation,
-            changed_at: now,
-            previous: Vec::new(),
+        let problem = duplicate::check(write, new, situation, self)
+            .or_else(|| template::check(write, situation, new.node.as_str()));
+        match problem {
+            Some(violation) => Err(violation),
+            None => Ok(plan.creations[new.node.as_str()].name()),
         }
     }
-
-    fn record(&mut self, ds: &DaemonSet, now: Timestamp) {
-        if self.generation != ds.generation {
-            self.previous.retain(|(end, _)| is_recent(*end, now));
-            self.previous.push((now, std::mem::replace(&mut self.spec, Spec::from(ds))));
-            (self.generation, self.changed_at) = (ds.generation, now);
-        }
-    }
-
-    /// The specs that a replica may act on.
-    fn possible_specs(&self, now: Timestamp) -> impl Iterator<Item = &Spec> {
-        let previous = self.previous.iter().filter(move |(end, _)| is_recent(*end, now));
-        std::iter::once(&self.spec).chain(previous.map(|(_, spec)| spec))
-    }
-
-    fn may_surge(&self, now: Timestamp) -> bool {
-        self.possible_specs(now).any(|spec| spec.strategy.surges())
-    }
-}
-
-impl Spec {
-    fn from(ds: &DaemonSet) -> Self {
-        Self {
-            placement: ds.template.placement.clone(),
-            strategy: ds.update_strategy,
-            min_ready_seconds: ds.min_ready_seconds,
-        }
-    }
-
-    /// Maximum number of unavailable pods during a rolling update over this number of nodes. It is
-    /// 0 with surge.
-    fn max_unavailable(&self, nodes: usize) -> usize {
-        match self.strategy.budget(nodes) {
-            Some(api::Budget::Unavailable(max_unavailable)) => max_unavailable,
-            Some(api::Budget::Surge(_)) | None => 0,
-        }
-    }
-}
-
-fn is_recent(at: Timestamp, now: Timestamp) -> bool {
-    now.0 - at.0 <= OBSERVATION_DELAY_MAX_MS
 }
 
 fn violation(property: Property, message: String) -> Option<Violation> {
     Some(Violation { property, message })
-}
-
-/// Whether objects of this kind have owners.
-fn is_owned(kind: &Kind) -> bool {
-    kind.kind == POD.kind || kind.kind == CONTROLLER_REVISION.kind
 }

@@ -9,9 +9,10 @@ use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
 use crate::journal;
+use crate::machine::Clocks;
 use crate::mutation::Mutation;
 use crate::network::{Views, lock};
-use crate::view::View;
+use crate::view::ViewRecorder;
 
 /// The decisions of one replica.
 pub(crate) struct CheckedDecisions {
@@ -21,8 +22,12 @@ pub(crate) struct CheckedDecisions {
     pub state: LoopState,
     /// The deliberate bug.
     pub mutation: Option<Mutation>,
-    /// What the replica has seen.
-    pub view: View,
+    /// The clocks of the replica.
+    pub clocks: Clocks,
+    /// Maximum number of pods that a plan creates, and of those that it deletes.
+    pub burst: usize,
+    /// What the replica has seen and planned.
+    pub recorder: ViewRecorder,
     /// Takes the view of each plan.
     pub views: Views,
     /// The Kubernetes Events that the replica records.
@@ -35,16 +40,15 @@ impl Decisions for CheckedDecisions {
             return Vec::new();
         }
         let believed_now = self.mutation.map_or(now, |mutation| mutation.now(now));
+        for event in &mut *events {
+            self.observe(event, now);
+        }
         let mut late = events.pop_if(|event| match (self.mutation, event) {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
             _ => false,
         });
-        for event in &mut *events {
-            self.observe(event);
-        }
         let mut tasks = self.state.process(events.drain(..), believed_now);
         if let Some(Event::Observed(observation)) = late.take() {
-            self.view.observe(&observation);
             self.state.index.observe(observation);
         }
         for task in &mut tasks {
@@ -57,7 +61,8 @@ impl Decisions for CheckedDecisions {
                         format!("replica {}: {} plans: {write}", self.replica, raw.key)
                     });
                 }
-                let view = self.view.of_plan(raw.uid.clone(), now);
+                let times = (self.clocks.now(), now);
+                let view = self.recorder.view(self.replica, raw, plan, times, self.burst);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
         }
@@ -72,7 +77,8 @@ impl Decisions for CheckedDecisions {
 }
 
 impl CheckedDecisions {
-    fn observe(&mut self, event: &mut Event) {
+    fn observe(&mut self, event: &mut Event, now: Timestamp) {
+        self.recorder.record(event, now);
         match event {
             Event::Observed(observation) => {
                 journal::log(|| {
@@ -80,7 +86,6 @@ impl CheckedDecisions {
                     text.truncate(text.floor_char_boundary(160));
                     text
                 });
-                self.view.observe(observation);
             }
             Event::Written { result, .. } => {
                 if let Some(mutation) = self.mutation {

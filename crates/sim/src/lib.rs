@@ -22,7 +22,6 @@ mod admission;
 mod answer;
 mod api_servers;
 pub mod checker;
-mod cluster_state;
 mod decisions;
 pub mod failure;
 pub mod fault;

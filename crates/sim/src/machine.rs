@@ -31,6 +31,12 @@ impl Clocks {
         self.skew_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 
+    /// The virtual time.
+    pub(crate) fn now(&self) -> Timestamp {
+        let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.start.0 + elapsed)
+    }
+
     /// How far the wall clock is ahead of virtual time.
     pub(crate) fn skew_ms(&self) -> i64 {
         self.skew_ms.load(Ordering::Relaxed)
@@ -52,8 +58,7 @@ impl VirtualMachine {
 
 impl Machine for VirtualMachine {
     fn wall_clock(&self) -> jiff::Timestamp {
-        let elapsed = i64::try_from(self.clocks.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let millis = self.clocks.start.0 + elapsed + self.clocks.skew_ms();
+        let millis = self.clocks.now().0 + self.clocks.skew_ms();
         jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX)
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use everynode_sim::checker::Coverage;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::runner;
 use everynode_sim::schedule::Schedule;
@@ -74,10 +75,14 @@ fn mutation(name: &str) -> Result<Mutation, String> {
 
 fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCode {
     let (mut failures, mut writes, mut steps) = (0, 0, 0);
+    let mut coverage = Coverage::default();
     for seed in from..from + count {
         steps += Schedule::from_seed(seed).steps.len();
         match runner::run(seed, mutation) {
-            Ok(world) => writes += world.writes,
+            Ok(world) => {
+                writes += world.writes;
+                coverage.merge(&world.checks.coverage);
+            }
             Err(failure) => {
                 failures += 1;
                 println!("{failure}");
@@ -90,6 +95,7 @@ fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCo
             );
         }
     }
+    println!("{coverage}");
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

@@ -26,7 +26,7 @@ use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
 use crate::mutation::Mutation;
 use crate::network::{Connection, Message, Outbox, PlanServer, Views, lock};
-use crate::view::View;
+use crate::view::ViewRecorder;
 
 /// The namespace and the name of the Lease.
 pub(crate) const LEASE: (&str, &str) = ("default", "everynode");
@@ -75,16 +75,17 @@ impl Replica {
         let (recorder, occurrences) = Recorder::channel();
         let views = Views::default();
         let occurrences = Mutex::new(Some(occurrences));
-        let decisions_views = views.clone();
+        let (decisions_views, decisions_clocks) = (views.clone(), clocks.clone());
         let decisions = move |state: LoopState| {
             let occurrences = lock(&occurrences).take().expect("a replica leads once");
-            let (view, views) = (View::default(), decisions_views.clone());
             Box::new(CheckedDecisions {
                 replica: number,
                 state,
                 mutation,
-                view,
-                views,
+                clocks: decisions_clocks.clone(),
+                burst: config.burst_replicas,
+                recorder: ViewRecorder::default(),
+                views: decisions_views.clone(),
                 occurrences,
             }) as Box<_>
         };

@@ -227,8 +227,6 @@ fn revisions(world: &World) -> Vec<Value> {
 
 /// Creates a second revision of the same template, as an older controller may have left it.
 fn duplicate_revision(world: &mut World) {
-    let now = world.now;
-    world.checks.note_revision_change(now);
     let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
     else {
         return;
@@ -244,8 +242,6 @@ fn duplicate_revision(world: &mut World) {
 
 /// Replaces every revision with one that has the same name and other data.
 fn replace_revisions(world: &mut World) {
-    let now = world.now;
-    world.checks.note_revision_change(now);
     for revision in revisions(world) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let options = world.write_options();
@@ -264,8 +260,6 @@ fn replace_revisions(world: &mut World) {
 }
 
 fn remove_revision_labels(world: &mut World) {
-    let now = world.now;
-    world.checks.note_revision_change(now);
     for mut revision in revisions(world) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
             labels.remove("controller-revision-hash");
@@ -286,8 +280,6 @@ fn first_pod(world: &World) -> Option<Value> {
 
 fn relabel(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
-    let now = world.now;
-    world.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.write_options();
@@ -297,8 +289,6 @@ fn relabel(world: &mut World) {
 
 fn fail_pod(world: &mut World) {
     let Some(mut pod) = first_pod(world) else { return };
-    let (node, now) = (pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned(), world.now);
-    world.checks.note_node_change(&node, now);
     pod["status"]["phase"] = json!("Failed");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.write_options();

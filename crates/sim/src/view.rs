@@ -1,40 +1,177 @@
-//! What a replica knew when it made a plan.
+//! What a replica had seen when it made a plan. Every request of the plan is stamped with it, so
+//! that the checkers can judge the request by what its sender knew.
 
 use std::sync::Arc;
 
+use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
-use everynode_core::api::{Timestamp, Uid};
+use everynode_controller::watch::Change;
+use everynode_core::api::Timestamp;
+use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
+use everynode_k8s::convert::RawDaemonSet;
 
-/// What a replica had seen of the cluster when it made a plan.
-#[derive(Clone, Debug, Default)]
+/// Longer than the controller waits until it sees a write (C60).
+const OUTCOMES_KEPT_MS: i64 = 10 * 60_000;
+
+/// The knowledge of a replica when it made a plan, and the plan.
+#[derive(Debug)]
 pub struct View {
+    /// The number of the replica.
+    pub replica: u64,
+    /// The number of the plan among those of the replica, from 1.
+    pub plan: u64,
+    /// The replica's plan before this one.
+    pub previous: Option<Arc<View>>,
     /// The UID of the DaemonSet that the plan is for.
-    pub daemon_set: Option<Uid>,
-    /// The version up to which each feed had been seen.
-    pub nodes: u64,
-    pub daemon_sets: u64,
-    pub revisions: u64,
-    pub pods: u64,
-    pub namespaces: u64,
-    /// The replica's wall clock.
-    pub now: Timestamp,
+    pub daemon_set: String,
+    /// When the plan was made.
+    pub planned_at: Timestamp,
+    /// The same by the replica's clock.
+    pub clock: Timestamp,
+    /// The watches.
+    pub feeds: Feeds,
+    /// The outcomes of the replica's earlier writes of pods of this DaemonSet, in their order.
+    pub outcomes: Vec<PodOutcome>,
+    /// What the plan writes.
+    pub writes: Vec<Write>,
+    /// Whether the controller plans nothing new, because it has not seen an earlier write (C60).
+    pub is_waiting: bool,
+    /// Maximum number of pods that the plan creates, and of those that it deletes (C28).
+    pub burst: usize,
 }
 
-impl View {
-    /// Records that the replica has seen a change.
-    pub(crate) fn observe(&mut self, observation: &Observation) {
-        let (seen, version) = match observation {
-            Observation::Node(change) => (&mut self.nodes, change.version()),
-            Observation::DaemonSet(change) => (&mut self.daemon_sets, change.version()),
-            Observation::Revision(change) => (&mut self.revisions, change.version()),
-            Observation::Pod(change) => (&mut self.pods, change.version()),
-            Observation::Namespace(change) => (&mut self.namespaces, change.version()),
-        };
-        *seen = version.0;
+/// How far each watch is.
+#[derive(Clone, Debug, Default)]
+pub struct Feeds {
+    /// The watch of nodes.
+    pub nodes: Feed,
+    /// The watch of namespaces.
+    pub namespaces: Feed,
+    /// The watch of DaemonSets.
+    pub daemon_sets: Feed,
+    /// The watch of pods.
+    pub pods: Feed,
+    /// The watch of ControllerRevisions.
+    pub revisions: Feed,
+}
+
+/// How far a watch is.
+#[derive(Clone, Debug, Default)]
+pub struct Feed {
+    /// The version that the watch has reached.
+    pub version: u64,
+    /// The versions that a reopened watch has shown again, in the order of the events.
+    pub repeated: Vec<u64>,
+}
+
+/// The outcome of a creation or a deletion of a pod.
+#[derive(Clone, Debug)]
+pub struct PodOutcome {
+    /// The UID of the DaemonSet.
+    pub daemon_set: String,
+    /// The write, with its outcome.
+    pub result: WriteResult,
+    /// When the outcome arrived, by the replica's clock.
+    pub clock: Timestamp,
+}
+
+/// Records what a replica sees and plans.
+#[derive(Debug, Default)]
+pub(crate) struct ViewRecorder {
+    feeds: Feeds,
+    outcomes: Vec<PodOutcome>,
+    last: Option<Arc<View>>,
+}
+
+impl ViewRecorder {
+    /// Records an event before the event loop gets it.
+    pub(crate) fn record(&mut self, event: &Event, clock: Timestamp) {
+        match event {
+            Event::Observed(Observation::Node(change)) => self.feeds.nodes.record(change),
+            Event::Observed(Observation::DaemonSet(change)) => {
+                self.feeds.daemon_sets.record(change);
+            }
+            Event::Observed(Observation::Pod(change)) => self.feeds.pods.record(change),
+            Event::Observed(Observation::Revision(change)) => self.feeds.revisions.record(change),
+            Event::Written { uid, result, .. } => {
+                if matches!(result.write, Write::CreatePod(_) | Write::DeletePod(_)) {
+                    let (daemon_set, result) = (uid.to_string(), result.clone());
+                    let is_recent = |old: &PodOutcome| clock.0 - old.clock.0 <= OUTCOMES_KEPT_MS;
+                    self.outcomes.retain(is_recent);
+                    self.outcomes.push(PodOutcome { daemon_set, result, clock });
+                }
+            }
+            Event::Observed(Observation::Namespace(change)) => {
+                self.feeds.namespaces.record(change);
+            }
+            Event::Executed { .. } | Event::Connected | Event::OrphansListed(_) => {}
+        }
     }
 
-    /// The view of a plan that is made now.
-    pub(crate) fn of_plan(&self, daemon_set: Uid, now: Timestamp) -> Arc<Self> {
-        Arc::new(Self { daemon_set: Some(daemon_set), now, ..self.clone() })
+    /// The view of a plan that is about to be executed.
+    pub(crate) fn view(
+        &mut self,
+        replica: u64,
+        raw: &RawDaemonSet,
+        plan: &Plan,
+        (planned_at, clock): (Timestamp, Timestamp),
+        burst: usize,
+    ) -> Arc<View> {
+        let daemon_set = raw.uid.to_string();
+        let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
+        let view = Arc::new(View {
+            replica,
+            plan: self.last.as_ref().map_or(0, |last| last.plan) + 1,
+            previous: self.last.take(),
+            outcomes: outcomes.cloned().collect(),
+            daemon_set,
+            planned_at,
+            clock,
+            feeds: self.feeds.clone(),
+            writes: plan.writes.clone(),
+            is_waiting: plan.waiting.is_some(),
+            burst,
+        });
+        self.last = Some(view.clone());
+        view
+    }
+}
+
+impl Feed {
+    /// A feed that has shown everything up to a version.
+    pub fn up_to(version: u64) -> Self {
+        Self { version, repeated: Vec::new() }
+    }
+
+    fn record<T>(&mut self, change: &Change<T>) {
+        let version = change.version().0;
+        match change {
+            Change::Reset { .. } => *self = Self::up_to(version),
+            Change::Applied { .. } | Change::Deleted { .. } if version <= self.version => {
+                self.repeated.push(version);
+            }
+            Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => {
+                if version > self.version {
+                    *self = Self::up_to(version);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for View {
+    /// Drops the earlier plans one by one: their number must not be limited by the stack.
+    fn drop(&mut self) {
+        let mut next = self.previous.take();
+        while let Some(view) = next {
+            next = Arc::into_inner(view).and_then(|mut view| view.previous.take());
+        }
+    }
+}
+
+impl PodOutcome {
+    /// Whether the outcome of the write is unknown.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.result.outcome, Outcome::Unknown { .. })
     }
 }

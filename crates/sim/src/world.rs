@@ -134,9 +134,6 @@ pub struct World {
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
-    /// Whether a fault has stalled a watch, or an API server is behind: then watches may be further
-    /// behind.
-    has_stalled: bool,
     /// Whether the workload is over: then replicas that end are not started again.
     is_at_rest: bool,
 }
@@ -190,7 +187,6 @@ impl World {
         let made = nodes::generate(setting.nodes, 1).expect("the number is in range");
         cluster.add_nodes(made, START).expect("the nodes are valid");
         let api_servers = ApiServers::new(setting.api_servers, setting.seed);
-        let has_stalled = api_servers.may_be_behind();
         let mut world = Self {
             now: START,
             setting,
@@ -225,7 +221,6 @@ impl World {
             cluster_due_at: Some(START),
             settled_version: 0,
             watches_stalled: false,
-            has_stalled,
             is_at_rest: false,
         };
         world.schedule(BOOKMARK_MS, ScheduledEvent::SendBookmarks);
@@ -406,7 +401,7 @@ impl World {
                 let message = "the controller still writes although nothing changes".to_owned();
                 Some(Violation { property: Property::Quiescence, message })
             } else {
-                crate::checker::check_quiescence(&self.checks.cluster_state, self.now)
+                self.checks.check_quiescence(self.now)
             };
             if violation.is_none() || self.now >= end {
                 return self.report_violation(violation);

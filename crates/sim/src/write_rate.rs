@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use everynode_core::api::{Timestamp, Uid};
+use everynode_core::api::Timestamp;
 
 use crate::checker::{Property, Violation};
 
@@ -16,15 +16,15 @@ const WRITES_PER_NODE_MAX: usize = 10;
 /// The times of the latest writes for each DaemonSet.
 #[derive(Clone, Debug, Default)]
 pub struct WriteRates {
-    latest: BTreeMap<Uid, VecDeque<Timestamp>>,
+    latest: BTreeMap<String, VecDeque<Timestamp>>,
     /// The highest number of writes for one DaemonSet in a minute.
     pub max: usize,
 }
 
 impl WriteRates {
     /// Counts a write for a DaemonSet in a cluster with this number of nodes.
-    pub(crate) fn count(&mut self, ds: &Uid, now: Timestamp, nodes: usize) -> Option<Violation> {
-        let latest = self.latest.entry(ds.clone()).or_default();
+    pub(crate) fn count(&mut self, ds: &str, now: Timestamp, nodes: usize) -> Option<Violation> {
+        let latest = self.latest.entry(ds.to_owned()).or_default();
         latest.push_back(now);
         while latest.front().is_some_and(|at| at.0 + PERIOD_MS < now.0) {
             latest.pop_front();

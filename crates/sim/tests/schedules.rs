@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use everynode_sim::checker::Coverage;
 use everynode_sim::runner;
 
 /// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
@@ -10,6 +11,25 @@ const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 30_000 };
 const FAILURES_MAX: usize = 3;
 /// This number of schedules is enough for some object with invalid bytes.
 const SCHEDULES_MIN: u64 = 20;
+/// This number of schedules is enough for all faults in rollouts.
+const COVERAGE_MIN: u64 = 1_000;
+/// Least share of the deletions and creations of pods that are judged, in percent.
+const JUDGED_MIN: u64 = 90;
+/// The faults that must be among the schedules, also in the middle of a rollout.
+const FAULTS: [&str; 12] = [
+    "5xx after the write",
+    "API server restarted",
+    "clock of the leader set",
+    "answer lost",
+    "leader crashed",
+    "leader cut off",
+    "leader stopped",
+    "read failed",
+    "stalled watch",
+    "write lost",
+    "write refused",
+    "write took effect late",
+];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -25,6 +45,7 @@ fn no_schedule_violates_a_property() {
     let next = AtomicU64::new(first);
     let failures = Mutex::new(Vec::new());
     let (invalid, reported) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let coverage = Mutex::new(Coverage::default());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
@@ -38,6 +59,7 @@ fn no_schedule_violates_a_property() {
                         Ok(world) => {
                             invalid.fetch_add(world.read_report.invalid_objects, Ordering::Relaxed);
                             reported.fetch_add(world.read_report.problems.len(), Ordering::Relaxed);
+                            coverage.lock().unwrap().merge(&world.checks.coverage);
                         }
                         Err(failure) => failures.lock().unwrap().push(failure.to_string()),
                     }
@@ -53,4 +75,14 @@ fn no_schedule_violates_a_property() {
     // A revision gets U+FFFD with its DaemonSet's annotations. That is reported as well if another
     // object on the same page has invalid bytes.
     assert!(reported >= invalid, "{invalid} objects had invalid bytes, {reported} were reported");
+    let coverage = coverage.into_inner().unwrap();
+    println!("{coverage}");
+    assert!(coverage.deletions.percent() >= JUDGED_MIN, "{coverage}");
+    assert!(coverage.creations.percent() >= JUDGED_MIN, "{coverage}");
+    if end - first >= COVERAGE_MIN {
+        assert!(coverage.budgets.judged > 0, "no rollout has used its budget: {coverage}");
+        assert!(coverage.surges.judged > 0, "no rollout has used maxSurge: {coverage}");
+        let is_missing = |fault: &&str| !coverage.faults_in_rollouts.contains_key(fault);
+        assert_eq!(FAULTS.into_iter().find(is_missing), None, "a fault is missing: {coverage}");
+    }
 }

@@ -1,43 +1,65 @@
 //! A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
 //!
-//! Exemptions:
-//!
-//! - Pods whose labels others have just changed, that they have just created without a controller,
-//!   or that the scheduler has just bound: a replica that has not observed this creates another
-//!   pod, and the first one may match again before that request arrives.
-//! - If a spec that a replica may act on surges, one pod beside the new one is allowed (C26), and
-//!   terminating ones do not count (C22).
-//! - Terminal pods that are terminating do not count: a terminating pod occupies its node only
-//!   until it is terminal (C22).
+//! The plan was judged by what its replica knew. This is the standing invariant of the actual state:
+//! beside the new pod there is no other one that the controller has created and that the replica
+//! does not know. So no write of this or another replica is forgotten (C35, C62, C63).
 
-use everynode_sandbox::kind::POD;
+use everynode_core::plan::{NewPod, Write};
 
+use super::situation::Situation;
 use super::{Checks, PendingWrite, Property, Violation, violation};
-use crate::cluster_state;
+use crate::view::View;
 
-/// Checks a creation against the pods that exist.
-pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
-    if !write.creates(&POD) {
+pub(super) fn check(
+    write: &PendingWrite,
+    new: &NewPod,
+    situation: &Situation,
+    checks: &Checks,
+) -> Option<Violation> {
+    let ds = situation.ds;
+    let surges = ds.strategy.surges();
+    if write.arrives_late && (surges || was_taken_by_other(write, new, situation, checks)) {
+        // The name belonged to another pod while the request was on its way, or surge created the
+        // next pod beside the one that has the name. Both are among the documented limits of C35.
         return None;
     }
-    let (cluster, now) = (&checks.cluster_state, write.now);
-    let ds = cluster.daemon_set(&write.owner()?)?;
-    let affinity = &write.body["spec"]["affinity"]["nodeAffinity"];
-    let terms = &affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-    let node = terms[0]["matchFields"][0]["values"][0].as_str()?;
-    let surges = checks.spec_histories.get(&ds.uid).is_some_and(|history| history.may_surge(now));
-    let beside: Vec<_> = cluster
-        .pods_of(&ds.uid)
-        .filter(|pod| cluster_state::is_on_node(pod, node) && cluster_state::selects(ds, pod))
-        .filter(|pod| !checks.ambiguous_pods.is_recent(&pod.uid, now))
-        .filter(|pod| !pod.terminating || !(surges || pod.phase.is_terminal()))
-        .map(|pod| format!("{} (terminating: {})", pod.name, pod.terminating))
-        .collect();
-    if beside.len() <= usize::from(surges) {
-        return None;
-    }
-    violation(
-        Property::Duplicate,
-        format!("{}: a pod is created on {node} beside {}", ds.key, beside.join(", ")),
-    )
+    let beside = checks.history.pods.all().find(|pod| {
+        pod.node() == Some(new.node.as_str())
+            && ds.owns(&pod.metadata)
+            && !(pod.metadata.is_terminating && (surges || pod.has_ended()))
+            && !situation.pods.contains_key(pod.metadata.uid.as_str())
+            && checks.created_pods.contains(&pod.metadata.name)
+    })?;
+    let message = format!(
+        "{}: a pod is created on {} beside {}, which the controller created and the replica does \
+         not know",
+        ds.metadata.name, new.node, beside.metadata.name
+    );
+    violation(Property::Duplicate, message)
+}
+
+/// The planned creation that a request executes. A pod whose name is taken by another one gets
+/// another name; any other name than the planned one could make a second pod (C35).
+pub(super) fn planned<'a>(write: &PendingWrite, view: &'a View, node: &str) -> Option<&'a NewPod> {
+    let mut planned = view.writes.iter().filter_map(|planned| match planned {
+        Write::CreatePod(new) => Some(new),
+        _ => None,
+    });
+    debug_assert!(write.target.name.is_empty(), "a creation has no name in its path");
+    planned.find(|new| new.node.as_str() == node)
+}
+
+/// Whether a pod that is not the DaemonSet's on this node has had the name since the plan.
+pub(super) fn was_taken_by_other(
+    write: &PendingWrite,
+    new: &NewPod,
+    situation: &Situation,
+    checks: &Checks,
+) -> bool {
+    let names = [write.body["metadata"]["name"].as_str(), new.name.as_ref().map(|n| n.as_str())];
+    checks.history.pods.states().any(|(_, pod)| {
+        names.contains(&Some(pod.metadata.name.as_str()))
+            && !(pod.metadata.is_controlled_by(&situation.ds.metadata.uid)
+                && pod.node() == Some(new.node.as_str()))
+    })
 }

@@ -1,78 +1,97 @@
 //! The controller writes no object of another owner and no object other than the intended one (C21,
 //! C61).
 //!
-//! An existing DaemonSet may adopt an object without a controller that it selects. Every other
-//! write to such an object is a violation.
-//!
-//! Exemptions: the object lost its controller, the labels changed, or the DaemonSet was deleted
-//! within the last 30 s, so that a replica may not have observed it.
+//! What counts is what the replica had seen: an object that was released, or whose labels changed,
+//! after the plan may still be written. Another object of the same name may not.
 
-use everynode_core::api::Uid;
-use everynode_sandbox::kind::POD;
-use everynode_sandbox::object::Object;
+use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 use http::Method;
 
-use super::{Checks, PendingWrite, Property, Violation, is_owned, violation};
-use crate::cluster_state::{self, ClusterState};
+use super::model::{HASH_LABEL, Metadata};
+use super::situation::Situation;
+use super::{Checks, PendingWrite, Property, Violation, violation};
+use crate::view::View;
 
-pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
-    let is_new = write.request.method == Method::POST;
-    if is_new || !is_owned(write.target.kind) {
+pub(super) fn check(
+    write: &PendingWrite,
+    view: &View,
+    situation: &Situation,
+    checks: &Checks,
+) -> Option<Violation> {
+    let is_pod = write.target.kind.kind == POD.kind;
+    let is_revision = write.target.kind.kind == CONTROLLER_REVISION.kind;
+    if write.request.method == Method::POST || !(is_pod || is_revision) {
         return None;
     }
     let object = write.object()?;
-    let body = write.body;
-    let wanted = [&body["metadata"]["uid"], &body["preconditions"]["uid"]]
-        .into_iter()
-        .find_map(|uid| uid.as_str());
-    if wanted.is_some_and(|uid| uid != object.uid()) {
+    let uid = object.uid();
+    if write.uid_precondition().is_some_and(|wanted| wanted != uid) {
         // The server refuses a write whose precondition fails (C61).
         return None;
     }
-    let problem = match object.owner_references().find(|owner| owner.controller) {
-        Some(owner) if owner.kind == "DaemonSet" && owner.api_version == "apps/v1" => return None,
-        Some(owner) => format!("is controlled by {} {}", owner.kind, owner.name),
-        None => orphan_problem(write, checks, object)?,
-    };
-    let (method, kind) = (&write.request.method, write.target.kind.kind);
-    let name = object.name();
-    violation(Property::Foreign, format!("{method} of {kind} {name}, which {problem}"))
-}
-
-/// Why an object without a controller must not be written.
-fn orphan_problem(write: &PendingWrite, checks: &Checks, object: &Object) -> Option<String> {
-    let (uid, now) = (Uid::new(object.uid()), write.now);
-    let Some(owner) = write.owner() else {
-        return (!checks.released.is_recent(&uid, now)).then(|| "has no controller".to_owned());
-    };
-    if checks.deleted_daemon_sets.is_recent(&owner, now)
-        || checks.ambiguous_pods.is_recent(&uid, now)
-    {
-        return None;
-    }
-    match checks.cluster_state.daemon_set(&owner) {
-        Some(ds) if !ds.terminating && is_selected(write, &checks.cluster_state, ds) => None,
-        Some(ds) if ds.terminating => {
-            Some(format!("is adopted by {}, which is terminating", ds.key))
-        }
-        Some(ds) => Some(format!("is adopted by {}, which does not select it", ds.key)),
-        None => Some("is adopted by a DaemonSet that does not exist".to_owned()),
-    }
-}
-
-fn is_selected(
-    write: &PendingWrite,
-    cluster: &ClusterState,
-    ds: &everynode_core::api::DaemonSet,
-) -> bool {
-    let (namespace, name) = (&write.target.namespace, &write.target.name);
-    let selector = ds.selector.as_ref();
-    if write.target.kind.kind == POD.kind {
-        cluster.pod(namespace, name).is_some_and(|pod| cluster_state::selects(ds, pod))
+    let seen = if is_pod {
+        situation.pods.get(uid).map(|pod| &pod.metadata)
     } else {
-        let revision = cluster.revision(namespace, name);
-        revision
-            .zip(selector)
-            .is_some_and(|(revision, selector)| selector.matches(&revision.labels))
+        situation.all_revisions.get(uid).map(|revision| &revision.metadata)
+    };
+    let problem = match seen {
+        None => Some("which the replica has not seen"),
+        Some(seen) if write.request.method == Method::DELETE => {
+            let is_owned = situation.ds.owns(seen);
+            (!is_owned).then_some("which the DaemonSet does not own")
+        }
+        Some(seen) => patch_problem(write, view, situation, seen, checks),
+    }?;
+    let (method, kind) = (&write.request.method, write.target.kind.kind);
+    let message =
+        format!("{}: {method} of {kind} {}, {problem}", situation.ds.metadata.name, object.name());
+    violation(Property::Foreign, message)
+}
+
+/// Why an object that looks like this must not be patched.
+fn patch_problem(
+    write: &PendingWrite,
+    view: &View,
+    situation: &Situation,
+    seen: &Metadata,
+    checks: &Checks,
+) -> Option<&'static str> {
+    let ds = situation.ds;
+    let metadata = &write.body["metadata"];
+    let owner = &metadata["ownerReferences"][0];
+    if !owner.is_object() {
+        let hash = &metadata["labels"][HASH_LABEL];
+        return match () {
+            () if !ds.owns(seen) => Some("which the DaemonSet does not own"),
+            () if write.target.kind.kind != POD.kind || hash.is_null() => None,
+            () if is_relabelled(situation, seen, hash.as_str()?) => None,
+            () => Some("which does not have the hash of a duplicate"),
+        };
     }
+    if owner["uid"] != ds.metadata.uid.as_str() {
+        return Some("for another owner than the DaemonSet");
+    }
+    if owner["$patch"] == "delete" {
+        return (!ds.releases(seen)).then_some("which the DaemonSet must not release");
+    }
+    // A live GET precedes the adoption, and follows the plan (C21).
+    let version = checks.history.version_before(view.planned_at);
+    let live = checks.history.daemon_sets.at(&ds.metadata.uid, version);
+    match live {
+        None => Some("which is adopted by a DaemonSet that does not exist"),
+        Some(live) if live.metadata.is_terminating => {
+            Some("which is adopted by a DaemonSet that is terminating")
+        }
+        Some(_) if !ds.adopts(seen) => Some("which the DaemonSet must not adopt"),
+        Some(_) => None,
+    }
+}
+
+/// Whether a pod with the hash of a duplicate gets that of the current revision (C42).
+fn is_relabelled(situation: &Situation, seen: &Metadata, hash: &str) -> bool {
+    let Some((current, duplicates)) = situation.revisions.current.split_last() else {
+        return false;
+    };
+    current.metadata.hash() == Some(hash)
+        && duplicates.iter().any(|other| other.metadata.hash() == seen.hash())
 }

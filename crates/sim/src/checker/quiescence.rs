@@ -1,136 +1,161 @@
-//! What holds at rest: placement, status and rollout are complete (C23, C70, C80).
+//! What holds at rest: no rule demands another write, and the status is correct (C21, C23, C42,
+//! C44, C53, C70).
 
-use everynode_core::api::{DaemonSet, HASH_LABEL, Node, Pod, Status, Timestamp};
+use everynode_core::api::Timestamp;
+use serde_json::Value;
 
-use super::{Property, Violation, violation};
-use crate::cluster_state::{self, ClusterState};
+use super::history::History;
+use super::model::{Budget, Eligibility, Metadata, Pod};
+use super::plan::Demands;
+use super::reason::{Deletion, Doubt};
+use super::situation::{OnNode, Situation};
+use super::{Property, Violation};
+use crate::view::{Feed, Feeds};
 
 /// Checks all DaemonSets that are not terminating.
-pub fn check(cluster: &ClusterState, now: Timestamp) -> Option<Violation> {
-    cluster.daemon_sets().filter(|ds| !ds.terminating).find_map(|ds| {
-        placement(cluster, ds)
-            .or_else(|| status(cluster, ds, now))
-            .or_else(|| rollout(cluster, ds, now))
+pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
+    let newest = || Feed::up_to(history.version());
+    let feeds = Feeds {
+        nodes: newest(),
+        namespaces: newest(),
+        daemon_sets: newest(),
+        pods: newest(),
+        revisions: newest(),
+    };
+    let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
+    alive.into_iter().find_map(|ds| {
+        let situation = Situation::seen(&ds.metadata.uid, &feeds, now, history)?;
+        let problem = ownership(&situation)
+            .or_else(|| placement(&situation))
+            .or_else(|| status(&situation))
+            .or_else(|| rollout(&situation))
+            .or_else(|| revisions(&situation));
+        problem.map(|(property, message)| Violation {
+            property,
+            message: format!("{}: {message}", ds.metadata.name),
+        })
     })
 }
 
-fn placement(cluster: &ClusterState, ds: &DaemonSet) -> Option<Violation> {
-    for node in cluster.nodes() {
-        let name = node.name.as_str();
-        let here: Vec<&Pod> = live_on(cluster, ds, name).collect();
-        let eligibility = cluster_state::eligibility(&ds.template.placement, node);
-        let right = match (eligibility.should_run(), eligibility.should_continue_running()) {
-            (true, _) => here.len() == 1,
-            (false, true) => here.len() <= 1 || is_stuck_surge(ds, &here),
-            (false, false) => here.is_empty(),
+type Problem = Option<(Property, String)>;
+
+/// Every orphan that the DaemonSet selects is adopted, and what it does not select is released
+/// (C21).
+fn ownership(situation: &Situation) -> Problem {
+    let ds = situation.ds;
+    let pods = situation.pods.values().map(|pod| &pod.metadata);
+    let revisions = situation.all_revisions.values().map(|revision| &revision.metadata);
+    let is_wrong = |metadata: &&Metadata| ds.adopts(metadata) || ds.releases(metadata);
+    let wrong = pods.chain(revisions).find(is_wrong)?;
+    let message = format!("{} is neither adopted nor released", wrong.name);
+    Some((Property::Placement, message))
+}
+
+fn placement(situation: &Situation) -> Problem {
+    for (name, on_node) in &situation.nodes {
+        let here: Vec<&Pod> = on_node.deletable().collect();
+        let is_right = match on_node.eligibility {
+            Eligibility::ShouldRun => here.len() == 1,
+            Eligibility::MayKeep => here.len() <= 1 || is_stuck_surge(situation, &here),
+            Eligibility::MustNotRun | Eligibility::NoNode => here.is_empty(),
         };
-        if !right {
-            let here: Vec<&str> = here.iter().map(|pod| pod.name.as_str()).collect();
-            let message = format!("{} on {name} ({eligibility:?}): {here:?}", ds.key);
-            return violation(Property::Placement, message);
+        let is_leaving = on_node.pods.iter().any(|our| our.is_going);
+        if !is_right || is_leaving {
+            let here: Vec<&str> =
+                on_node.pods.iter().map(|our| our.pod.metadata.name.as_str()).collect();
+            let message = format!("on {name} ({:?}): {here:?}", on_node.eligibility);
+            return Some((Property::Placement, message));
         }
     }
-    let mut live = cluster.pods_of(&ds.uid).filter(|pod| !pod.terminating);
-    // An adopted pod may have no node (C20). The controller manages pods by node, so it leaves this
-    // one alone.
-    let pod = live.find(|pod| {
-        let node = pod.target_node_name();
-        node.is_some_and(|node| cluster.node(node.as_str()).is_none())
-    })?;
-    violation(Property::Placement, format!("{} is on a node that does not exist", pod.name))
+    None
 }
 
 /// Whether a surge is stuck: a taint appeared after the new pod was created and before it started.
 /// The new pod cannot start, and the old one remains until it does (C26).
-fn is_stuck_surge(ds: &DaemonSet, here: &[&Pod]) -> bool {
-    let ready = here.iter().filter(|pod| pod.readiness.is_ready()).count();
-    ds.update_strategy.surges() && here.len() == 2 && ready == 1
+fn is_stuck_surge(situation: &Situation, here: &[&Pod]) -> bool {
+    let ready = here.iter().filter(|pod| pod.is_ready).count();
+    situation.ds.strategy.surges() && here.len() == 2 && ready == 1
 }
 
-fn status(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
-    let mut status = Status {
-        observed_generation: ds.generation,
-        collision_count: ds.status.collision_count,
-        ..Status::default()
+/// The counts of the status (C70).
+fn status(situation: &Situation) -> Problem {
+    let should_run = |on: &&OnNode| on.eligibility == Eligibility::ShouldRun;
+    let count = |counts: &dyn Fn(&Pod) -> bool| {
+        let oldest = situation.nodes.values().filter(should_run);
+        let oldest = oldest.filter_map(|on_node| on_node.occupants().next());
+        oldest.filter(|our| counts(our.pod)).count()
     };
-    for node in cluster.nodes() {
-        let here = cluster
-            .pods_of(&ds.uid)
-            .filter(|pod| cluster_state::is_on_node(pod, node.name.as_str()));
-        let oldest = here
-            .filter(|pod| !(pod.terminating && pod.phase.is_terminal()))
-            .min_by_key(|pod| (pod.node_name.is_none(), pod.creation_timestamp, pod.name.clone()));
-        if !cluster_state::eligibility(&ds.template.placement, node).should_run() {
-            status.number_misscheduled += u32::from(oldest.is_some());
-            continue;
-        }
-        status.desired_number_scheduled += 1;
-        let Some(pod) = oldest else { continue };
-        status.current_number_scheduled += 1;
-        status.number_ready += u32::from(pod.readiness.is_ready());
-        status.number_available += u32::from(is_available(ds, pod, now));
-        status.updated_number_scheduled += u32::from(is_updated(cluster, ds, pod));
+    let misscheduled = situation.nodes.values().filter(|on| on.node.is_some() && !should_run(on));
+    let misscheduled = misscheduled.filter(|on| on.occupants().next().is_some()).count();
+    let desired = situation.desired();
+    let available = count(&|pod| situation.is_surely_available(pod));
+    let number = |count: usize| Some(i64::try_from(count).unwrap_or(i64::MAX));
+    let expected = [
+        ("observedGeneration", Some(situation.ds.generation)),
+        ("desiredNumberScheduled", number(desired)),
+        ("currentNumberScheduled", number(count(&|_| true))),
+        ("numberMisscheduled", number(misscheduled)),
+        ("numberReady", number(count(&|pod| pod.is_ready))),
+        ("numberAvailable", number(available)),
+        ("numberUnavailable", number(desired - available)),
+        ("updatedNumberScheduled", number(count(&|pod| situation.is_updated(pod)))),
+    ];
+    let status = &situation.ds.status;
+    let written = |key: &str| status.get(key).map_or(Some(0), Value::as_i64);
+    let (key, value) = expected.into_iter().find(|(key, value)| written(key) != *value)?;
+    Some((Property::Status, format!("{key} is {:?}, correct is {value:?}", written(key))))
+}
+
+/// Every pod has the current revision, except those beyond the budget: nodes that must not run a
+/// pod may use it up. If a taint appears between the creation of a new pod and its start, the pod
+/// stays (C13), is not available, and counts as unavailable (C52, C53), as in upstream.
+fn rollout(situation: &Situation) -> Problem {
+    let demands = Demands::of(situation, |_| true);
+    if let Some((uid, reason)) = demands.deletions.first_key_value() {
+        let name = &situation.pods[uid].metadata.name;
+        return Some((reason.property(), format!("pod {name} is left: {}", reason.name())));
     }
-    status.number_unavailable = status.desired_number_scheduled - status.number_available;
-    if status == ds.status {
-        return None;
+    if let Some(node) = demands.creations.first() {
+        return Some((Property::Placement, format!("no pod is created on {node}")));
     }
-    violation(
-        Property::Status,
-        format!("{}: the status is {:?}, correct is {status:?}", ds.key, ds.status),
-    )
-}
-
-/// Every pod has the current revision, unless nodes that must not run a pod use up the budget.
-fn rollout(cluster: &ClusterState, ds: &DaemonSet, now: Timestamp) -> Option<Violation> {
-    let should_run =
-        |node: &&Node| cluster_state::eligibility(&ds.template.placement, node).should_run();
-    let desired = cluster.nodes().filter(should_run).count();
-    let budget = ds.update_strategy.budget(desired)?.nodes();
-    let stuck = cluster.nodes().filter(|node| !should_run(node));
-    if stuck.filter(|node| uses_budget(cluster, ds, node, now)).count() >= budget {
-        return None;
+    if let Some(node) = demands.within_budget.first().filter(|_| demands.budget_left > 0) {
+        return Some((Property::Budget, format!("the pod on {node} is old")));
     }
-    let mut live = cluster.pods_of(&ds.uid).filter(|pod| !pod.terminating);
-    let old = live.find(|pod| {
-        let node = pod.target_node_name().map_or("", |node| node.as_str());
-        cluster.should_run(ds, node) && !is_updated(cluster, ds, pod)
-    })?;
-    violation(
-        Property::Placement,
-        format!("{}: pod {} does not have the current revision", ds.key, old.name),
-    )
+    if let Some(node) = demands.surges.first().filter(|_| demands.surge_left > 0) {
+        return Some((Property::Budget, format!("the pod on {node} is old")));
+    }
+    let serving = situation.serving_nodes(|pod| situation.is_surely_available(pod));
+    let is_spare = |on_node: &&OnNode| {
+        on_node.deletable().any(|pod| {
+            let reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
+            reason == Some(Deletion::Spare)
+        })
+    };
+    let has_spare = situation.nodes.values().any(|on_node| is_spare(&on_node));
+    let surges = matches!(situation.budget(), Some(Budget::Surge(_)));
+    (surges && has_spare && serving > situation.desired())
+        .then(|| (Property::Budget, "an old pod is left that no node needs".to_owned()))
 }
 
-/// Whether a node that need not run a pod still uses one unit of the budget. This happens if a
-/// taint appears between the creation of a new pod and its start: the pod may stay (C13), is not
-/// available, and counts as unavailable (C52, C53), as in upstream. The rollout waits until the
-/// taint or the pod is removed.
-fn uses_budget(cluster: &ClusterState, ds: &DaemonSet, node: &Node, now: Timestamp) -> bool {
-    let here = || live_on(cluster, ds, node.name.as_str());
-    let has_unavailable_new =
-        here().any(|pod| is_updated(cluster, ds, pod) && !is_available(ds, pod, now));
-    has_unavailable_new && (!ds.update_strategy.surges() || here().count() > 1)
-}
-
-fn live_on<'a>(
-    cluster: &'a ClusterState,
-    ds: &'a DaemonSet,
-    node: &'a str,
-) -> impl Iterator<Item = &'a Pod> {
-    cluster
-        .pods_of(&ds.uid)
-        .filter(move |pod| !pod.terminating && cluster_state::is_on_node(pod, node))
-}
-
-fn is_available(ds: &DaemonSet, pod: &Pod, now: Timestamp) -> bool {
-    cluster_state::is_ready_for(pod, i64::from(ds.min_ready_seconds) * 1000, now)
-}
-
-fn is_updated(cluster: &ClusterState, ds: &DaemonSet, pod: &Pod) -> bool {
-    let newest = cluster.newest_revision(&ds.uid);
-    let hash = newest.and_then(|revision| revision.labels.get(HASH_LABEL));
-    let by_hash = hash.is_some() && pod.labels.get(HASH_LABEL) == hash;
-    by_hash
-        || (ds.template_generation.is_some() && pod.template_generation() == ds.template_generation)
+/// The template is stored once, in the newest revision, and the history is no longer than allowed
+/// (C42, C44).
+fn revisions(situation: &Situation) -> Problem {
+    let revisions = &situation.revisions;
+    let problem = |message: String| Some((Property::Revision, message));
+    let [current] = &revisions.current[..] else {
+        return problem(format!("{} revisions store the template", revisions.current.len()));
+    };
+    if let Some(newer) = revisions.old.iter().find(|old| old.number >= current.number) {
+        let (newer, current) = (&newer.metadata.name, &current.metadata.name);
+        return problem(format!("revision {newer} is not older than the current one, {current}"));
+    }
+    let mut all = revisions.old.iter().chain([current]);
+    if let Some(unlabelled) = all.find(|revision| revision.metadata.hash().is_none()) {
+        return problem(format!("revision {} has no hash", unlabelled.metadata.name));
+    }
+    let is_unused = |hash: Option<&str>| hash.is_none_or(|hash| !situation.is_used(hash));
+    let unused = revisions.old.iter().find(|old| is_unused(old.metadata.hash()));
+    let limit = situation.ds.history_limit;
+    let unused = unused.filter(|_| revisions.old.len() > limit)?;
+    problem(format!("revision {} is beyond the limit of {limit}", unused.metadata.name))
 }

@@ -1,42 +1,31 @@
-//! A pod is created from the template in the revision with its hash (C30, C40).
-//!
-//! Exemption: the revision may be missing if others have changed a revision within the last
-//! 30 s, because the replica may not have observed that change.
+//! A created pod is the one that its template and its node demand, and has the hash of the revision
+//! that stores the template (C14, C30, C40, C45).
 
-use everynode_core::api::HASH_LABEL;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
+use super::model::{HASH_LABEL, expected_pod, is_same, reduced};
+use super::situation::Situation;
+use super::{PendingWrite, Property, Violation, violation};
 
-use super::{Checks, PendingWrite, Property, Violation, is_recent, violation};
-
-pub(super) fn check(write: &PendingWrite, checks: &Checks) -> Option<Violation> {
-    if !write.creates(&POD) {
-        return None;
-    }
-    // The garbage collector may delete the revisions of a terminating DaemonSet first.
-    let ds = checks.cluster_state.daemon_set(&write.owner()?).filter(|ds| !ds.terminating)?;
-    let pod = write.body;
-    let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default();
-    let mut revisions = checks.cluster_state.revisions_of(&ds.uid);
-    let revision = revisions
-        .find(|revision| revision.labels.get(HASH_LABEL).is_some_and(|label| **label == *hash));
-    let namespace = ds.key.namespace.as_str();
-    let stored = revision
-        .and_then(|found| write.store.find(&CONTROLLER_REVISION, namespace, found.name.as_str()));
-    let Some(stored) = stored else {
-        if checks.revisions_changed_at.is_some_and(|at| is_recent(at, write.now)) {
-            return None;
-        }
-        let message =
-            format!("{}: a pod is created with revision {hash}, which does not exist", ds.key);
+pub(super) fn check(write: &PendingWrite, situation: &Situation, node: &str) -> Option<Violation> {
+    let ds = situation.ds;
+    let mut pod = reduced(write.body);
+    let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default().to_owned();
+    let name = &ds.metadata.name;
+    if !situation.current_hashes.contains(hash.as_str()) {
+        let message = format!(
+            "{name}: a pod is created with hash {hash}, the current ones are {:?}",
+            situation.current_hashes
+        );
         return violation(Property::Template, message);
-    };
-    let template = &stored.value()["data"]["spec"]["template"];
-    let is_same = |field: &str| template["spec"][field] == pod["spec"][field];
-    if is_same("containers") && is_same("nodeSelector") {
+    }
+    if let Some(metadata) = pod["metadata"].as_object_mut() {
+        metadata.remove("name");
+    }
+    let expected = expected_pod(ds, node, &hash);
+    if is_same(&pod, &expected) {
         return None;
     }
     violation(
         Property::Template,
-        format!("{}: a pod with revision {} has another template", ds.key, stored.name()),
+        format!("{name}: a pod is created as {pod}, its template demands {expected}"),
     )
 }

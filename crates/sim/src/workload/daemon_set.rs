@@ -117,8 +117,6 @@ fn strategy(rng: &mut Pcg64Mcg) -> Value {
 
 fn change_revision(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(mut revision) = world.random_object(&CONTROLLER_REVISION, rng) else { return };
-    let now = world.now;
-    world.checks.note_revision_change(now);
     match rng.random_range(0..3) {
         0 => world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default()),
         1 => {

@@ -14,7 +14,6 @@ use crate::world::World;
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let number = rng.random_range(1..=world.setting.nodes_max);
     let name = format!("node-{number:04}");
-    world.note_node_change(&name);
     let Some(stored) = world.cluster.store().find(&NODE, "", &name) else {
         return add(world, number);
     };
@@ -63,7 +62,6 @@ pub(super) fn repair(world: &mut World) {
         }
         node["metadata"]["labels"]["life"] = json!("well");
         node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("false");
-        world.note_node_change(node["metadata"]["name"].as_str().unwrap_or_default());
         world.update(&NODE, node);
     }
 }

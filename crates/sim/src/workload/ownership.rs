@@ -59,14 +59,12 @@ fn change_owners(world: &mut World, kind: &'static Kind, rng: &mut Pcg64Mcg) {
             }]);
         }
     }
-    note_change(world, &object);
     world.update(kind, object);
 }
 
 /// Adds a finalizer, or removes it.
 fn change_finalizers(world: &mut World, kind: &'static Kind, rng: &mut Pcg64Mcg) {
     let Some(mut object) = world.random_object(kind, rng) else { return };
-    note_change(world, &object);
     if !remove_finalizer(&mut object) {
         match object["metadata"]["finalizers"].as_array_mut() {
             Some(finalizers) => finalizers.push(json!(FINALIZER)),
@@ -80,7 +78,6 @@ fn change_finalizers(world: &mut World, kind: &'static Kind, rng: &mut Pcg64Mcg)
 fn change_labels(world: &mut World, rng: &mut Pcg64Mcg) {
     let kind = pick(rng, &[&POD, &CONTROLLER_REVISION]);
     let Some(mut object) = world.random_object(kind, rng) else { return };
-    note_change(world, &object);
     let (key, value) = pick(
         rng,
         &[
@@ -92,14 +89,6 @@ fn change_labels(world: &mut World, rng: &mut Pcg64Mcg) {
     );
     object["metadata"]["labels"][key] = value;
     world.update(kind, object);
-}
-
-/// Tells the checkers about a change of ownership.
-fn note_change(world: &mut World, object: &Value) {
-    let now = world.now;
-    world.checks.note_revision_change(now);
-    world.note_pod_change(object);
-    world.note_label_change(object);
 }
 
 /// Whether the object had the finalizer, which is removed.
@@ -119,7 +108,6 @@ pub(super) fn repair(world: &mut World) {
             if remove_finalizer(&mut object) {
                 let (name, namespace) = name_and_namespace(&object);
                 world.log(|| format!("somebody lets {namespace}/{name} go"));
-                note_change(world, &object);
                 world.update(kind, object);
             }
         }

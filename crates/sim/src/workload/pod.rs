@@ -13,7 +13,6 @@ use crate::world::{World, name_and_namespace};
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(pod) = world.random_object(&POD, rng) else { return };
-    world.note_pod_change(&pod);
     match rng.random_range(0..14) {
         0..2 => world.delete(&POD, &pod, &DeleteOptions::default()),
         2 => world.delete(&POD, &pod, &DeleteOptions::now()),
@@ -48,7 +47,6 @@ fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
 fn relabel(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let label = pick(rng, &["a", "b", "none"]);
     pod["metadata"]["labels"]["app"] = json!(label);
-    world.note_label_change(&pod);
     world.update(&POD, pod);
 }
 
@@ -68,15 +66,9 @@ fn create_orphan(world: &mut World, rng: &mut Pcg64Mcg) {
     metadata.remove("ownerReferences");
     pod["metadata"]["labels"]["app"] = json!(pick(rng, &["a", "b"]));
     if let Some(node) = world.random_object(&NODE, rng) {
-        world.note_node_change(&name_and_namespace(&node).0);
         pod["spec"]["nodeName"] = node["metadata"]["name"].clone();
     }
-    let (name, namespace) = name_and_namespace(&pod);
     world.create(&POD, pod);
-    let made = world.cluster.store().find(&POD, &namespace, &name);
-    if let Some(made) = made.map(|pod| pod.value().clone()) {
-        world.note_label_change(&made);
-    }
 }
 
 fn change_lifecycle(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
@@ -87,15 +79,12 @@ fn change_lifecycle(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
 
 /// Lets every pod become ready.
 pub(super) fn repair(world: &mut World) {
-    let is_ready = |pod: &Object| {
-        let pod = world.checks.cluster_state.pod(pod.namespace(), pod.name());
-        pod.is_some_and(|pod| pod.readiness.is_ready())
+    let is_healthy = |pod: &Object| {
+        pod.annotation(LIFECYCLE_ANNOTATION).is_none() && world.checks.is_pod_ready(pod.uid())
     };
-    let is_healthy = |pod: &Object| pod.annotation(LIFECYCLE_ANNOTATION).is_none() && is_ready(pod);
     let pods = world.cluster.store().iter(&POD, None).filter(|pod| !is_healthy(pod));
     let pods: Vec<Value> = pods.map(|pod| pod.value().clone()).collect();
     for mut pod in pods {
-        world.note_pod_change(&pod);
         pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("quick");
         world.update(&POD, pod);
     }

@@ -50,8 +50,6 @@ impl World {
 
     /// Deletes a revision, if it exists, and creates a foreign revision with its name and labels.
     fn replace_with_foreign_revision(&mut self, revision: &Value) {
-        let now = self.now;
-        self.checks.note_revision_change(now);
         self.delete(&CONTROLLER_REVISION, revision, &DeleteOptions::default());
         let metadata = &revision["metadata"];
         let other = json!({

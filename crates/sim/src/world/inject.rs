@@ -109,7 +109,6 @@ impl World {
         self.break_watches(|watch| watch.replica == replica);
         let (now, store) = (self.now, self.cluster.store());
         let wait = self.api_servers.connect_to_older(replica, now, store);
-        self.has_stalled = true;
         self.schedule(wait, ScheduledEvent::AdvanceCaches);
     }
 

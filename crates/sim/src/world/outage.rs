@@ -15,6 +15,7 @@ impl World {
             return failure;
         }
         let restart = self.faults.draw_restart(&mut self.rng)?;
+        self.checks.record_fault("API server restarted");
         self.log(|| format!("API server {server} restarts: {restart:?}"));
         let outage = Outage::new(&restart, now);
         *self.api_servers.outage(server) = Some(outage);

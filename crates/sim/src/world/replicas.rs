@@ -91,6 +91,7 @@ impl World {
     pub fn crash_leader(&mut self) {
         let Some(number) = self.leader() else { return };
         self.log(|| format!("replica {number}, the leader, crashes"));
+        self.checks.record_fault("leader crashed");
         // The runtime still runs its tasks until the lease is lost, but nothing connects them to
         // the world any more.
         self.remove_replica(number);
@@ -102,6 +103,7 @@ impl World {
     pub fn terminate_leader(&mut self) {
         let Some(number) = self.leader() else { return };
         self.log(|| format!("replica {number}, the leader, gets SIGTERM"));
+        self.checks.record_fault("leader stopped");
         if let Some(replica) = self.replica(number) {
             replica.shutdown.cancel();
         }
@@ -118,6 +120,7 @@ impl World {
     pub(super) fn cut_off_leader(&mut self, lasts_ms: i64) {
         let (Some(number), now) = (self.leader(), self.now) else { return };
         self.log(|| format!("replica {number}, the leader, is cut off for {lasts_ms} ms"));
+        self.checks.record_fault("leader cut off");
         let Some(replica) = self.replica(number) else { return };
         replica.unreachable_until = Timestamp(now.0 + lasts_ms);
         self.schedule(lasts_ms, ScheduledEvent::Reconnect { replica: number });
@@ -131,6 +134,7 @@ impl World {
         let Some(number) = self.leader() else { return };
         let by_ms = self.rng.random_range(-CLOCK_STEP_MAX_MS..=CLOCK_STEP_MAX_MS);
         self.log(|| format!("the clock of replica {number}, the leader, is set by {by_ms:+} ms"));
+        self.checks.record_fault("clock of the leader set");
         if let Some(replica) = self.replica(number) {
             replica.clocks.set_wall_clock(by_ms);
         }

@@ -94,7 +94,10 @@ impl World {
         let outcome = match request.is_write() {
             true => self.faults.draw_outcome(&mut self.rng),
             false => match self.draw_read_failure(target) {
-                Some(failure) => return self.fail(number, reply, &failure),
+                Some(failure) => {
+                    self.checks.record_fault("read failed");
+                    return self.fail(number, reply, &failure);
+                }
                 None => RequestOutcome::Served,
             },
         };
@@ -107,6 +110,9 @@ impl World {
         let refusal =
             refusal.and_then(|(admission, target)| admission.refusal(request, target, self.now));
         let outcome = refusal.map_or(outcome, RequestOutcome::Refused);
+        if let Some(fault) = fault_name(&outcome) {
+            self.checks.record_fault(fault);
+        }
         let failure = match outcome {
             RequestOutcome::Served => None,
             RequestOutcome::Refused(ref refusal) | RequestOutcome::Committed5xx(ref refusal) => {
@@ -161,7 +167,7 @@ impl World {
     fn count_write(&mut self, request: &Request) -> Option<Failure> {
         self.writes += 1;
         self.last_write_at = self.now;
-        if let Some(ds) = request.view.as_ref().and_then(|view| view.daemon_set.as_ref()) {
+        if let Some(ds) = request.view.as_ref().map(|view| &view.daemon_set) {
             let nodes = self.cluster.store().count(&NODE);
             let violation = self.write_rates.count(ds, self.now, nodes);
             self.report_violation(violation);
@@ -229,11 +235,9 @@ impl World {
             && let Some(target) = target
         {
             let store = self.cluster.store();
-            let watches_stall = self.has_stalled;
             let body = &body;
             let arrives_late = arrives_late || self.leader != crate::replica::identity(number);
-            let write =
-                PendingWrite { store, request, target, body, now, arrives_late, watches_stall };
+            let write = PendingWrite { store, request, target, body, now, arrives_late };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
@@ -244,6 +248,18 @@ impl World {
         let result = serve::serve(self.cluster.registry_mut(), cache, request, target, body, now);
         self.note_leader();
         result
+    }
+}
+
+/// What coverage calls the fault of a write; `None` if there is none.
+fn fault_name(outcome: &RequestOutcome) -> Option<&'static str> {
+    match outcome {
+        RequestOutcome::Served => None,
+        RequestOutcome::Refused(_) => Some("write refused"),
+        RequestOutcome::Lost(_) => Some("write lost"),
+        RequestOutcome::AnswerLost(_) => Some("answer lost"),
+        RequestOutcome::Committed5xx(_) => Some("5xx after the write"),
+        RequestOutcome::Delayed(_) => Some("write took effect late"),
     }
 }
 

@@ -217,7 +217,9 @@ impl World {
             .collect();
         for watch in due {
             let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
-            self.has_stalled |= stall.is_some();
+            if stall.is_some() {
+                self.checks.record_fault("stalled watch");
+            }
             let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
             self.schedule(delay, ScheduledEvent::DeliverWatch { watch });
         }

@@ -55,27 +55,6 @@ impl World {
         let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
         self.log(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
     }
-
-    /// Records that others have changed a node or a pod on it.
-    pub(crate) fn note_node_change(&mut self, node: &str) {
-        let now = self.now;
-        self.checks.note_node_change(node, now);
-    }
-
-    /// Records that others have changed a pod.
-    pub(crate) fn note_pod_change(&mut self, pod: &Value) {
-        let (name, namespace) = name_and_namespace(pod);
-        let pod = self.checks.cluster_state.pod(&namespace, &name);
-        if let Some(node) = pod.and_then(|pod| pod.target_node_name()).map(ToString::to_string) {
-            self.note_node_change(&node);
-        }
-    }
-
-    /// Records that others have changed the labels of a pod.
-    pub(crate) fn note_label_change(&mut self, pod: &Value) {
-        let now = self.now;
-        self.checks.note_label_change(pod["metadata"]["uid"].as_str().unwrap_or_default(), now);
-    }
 }
 
 /// Returns the name and the namespace of an object.

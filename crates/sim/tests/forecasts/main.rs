@@ -67,9 +67,9 @@ impl Case {
             nodes,
             nodes_max: nodes,
             lease_ms: LEASE_MS,
-            burst_replicas: 250,
+            ..Setting::default()
         });
-        world.elect();
+        world.start_replicas();
         let mut case = Self { seed, world };
         for node in case.objects(&NODE) {
             case.change_node(node);
@@ -125,8 +125,6 @@ impl Case {
                 continue;
             }
             node["metadata"]["annotations"][DOWN_ANNOTATION] = json!("true");
-            let now = self.world.now;
-            self.world.checks.note_node_change(&name_of(&node), now);
             self.update_node(node);
         }
         self.world.run_for(DETECTION_MS);

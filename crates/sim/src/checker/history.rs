@@ -1,0 +1,159 @@
+//! Every version of every object that the store has had.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everynode_core::api::Timestamp;
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, NODE, POD};
+use everynode_sandbox::store::{Action, Store};
+use serde_json::Value;
+
+use super::model::{DaemonSet, Namespace, Node, Pod, Revision};
+use crate::view::Feed;
+
+/// The versions of all objects that the checkers read.
+#[derive(Default)]
+pub(super) struct History {
+    pub nodes: Versions<Node>,
+    pub namespaces: Versions<Namespace>,
+    pub daemon_sets: Versions<DaemonSet>,
+    pub pods: Versions<Pod>,
+    pub revisions: Versions<Revision>,
+    /// The time at which each version was current for the first time.
+    times: Vec<(Timestamp, u64)>,
+    version: u64,
+}
+
+/// The versions of the objects of a kind.
+pub(super) struct Versions<T> {
+    /// By UID, in the order of the versions. `None` is a deletion.
+    objects: BTreeMap<String, Vec<(u64, Option<Arc<T>>)>>,
+    /// The UID of the object that each version changed.
+    changed: BTreeMap<u64, String>,
+}
+
+/// What a repeated change of an object does to a replica's knowledge of this kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repetition {
+    /// It replaces the known state.
+    Replaces,
+    /// It is ignored if a later state is known.
+    IsIgnored,
+}
+
+/// The objects of a kind at one time, by UID.
+pub(super) type Objects<'a, T> = BTreeMap<&'a str, &'a T>;
+
+impl History {
+    /// Reads all changes since the last call. Returns whether there were any.
+    pub(super) fn update(&mut self, store: &Store, now: Timestamp) -> bool {
+        let (since, version) = (self.version, store.resource_version());
+        if since == version {
+            return false;
+        }
+        self.nodes.update(store, &NODE, since, Node::parse);
+        self.namespaces.update(store, &NAMESPACE, since, Namespace::parse);
+        self.daemon_sets.update(store, &DAEMON_SET, since, DaemonSet::parse);
+        self.pods.update(store, &POD, since, Pod::parse);
+        self.revisions.update(store, &CONTROLLER_REVISION, since, Revision::parse);
+        self.version = version;
+        self.times.push((now, version));
+        true
+    }
+
+    /// Whether a pod of a rolling update has the hash of another revision than the newest one.
+    pub(super) fn has_rollout(&self) -> bool {
+        self.daemon_sets.all().any(|ds| {
+            let revisions = self.revisions.all().filter(|revision| ds.owns(&revision.metadata));
+            let newest = revisions.max_by_key(|revision| revision.number);
+            let newest = newest.and_then(|revision| revision.metadata.hash());
+            let mut pods = self.pods.all().filter(|pod| ds.owns(&pod.metadata));
+            ds.strategy.budget(1).is_some() && pods.any(|pod| pod.metadata.hash() != newest)
+        })
+    }
+
+    /// The newest version.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The version that was current before this time.
+    pub(super) fn version_before(&self, time: Timestamp) -> u64 {
+        let count = self.times.partition_point(|(at, _)| *at < time);
+        self.times[..count].last().map_or(0, |(_, version)| *version)
+    }
+}
+
+impl<T> Default for Versions<T> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), changed: BTreeMap::new() }
+    }
+}
+
+impl<T> Versions<T> {
+    fn update(
+        &mut self,
+        store: &Store,
+        kind: &'static Kind,
+        since: u64,
+        parse: impl Fn(&Value) -> T,
+    ) {
+        let changes = store.changes_since(kind, since, usize::MAX);
+        for change in changes.expect("the checkers read all changes before the log is compacted") {
+            let object = match change.action {
+                Action::Deleted => None,
+                Action::Added | Action::Modified => Some(Arc::new(parse(&change.object.read()))),
+            };
+            let (uid, version) = (change.object.uid().to_owned(), change.resource_version);
+            self.objects.entry(uid.clone()).or_default().push((version, object));
+            self.changed.insert(version, uid);
+        }
+    }
+
+    /// The newest state of an object; `None` if it does not exist any more.
+    pub(super) fn newest(&self, uid: &str) -> Option<&T> {
+        self.objects.get(uid)?.last()?.1.as_deref()
+    }
+
+    /// The state of an object at a version; `None` if it did not exist.
+    pub(super) fn at(&self, uid: &str, version: u64) -> Option<&T> {
+        let states = self.objects.get(uid)?;
+        let count = states.partition_point(|(at, _)| *at <= version);
+        states[..count].last()?.1.as_deref()
+    }
+
+    /// All objects that exist.
+    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+        self.objects.values().filter_map(|states| states.last()?.1.as_deref())
+    }
+
+    /// All states of an object that exists or existed.
+    pub(super) fn states(&self) -> impl Iterator<Item = (u64, &T)> {
+        let states = self.objects.values().flatten();
+        states.filter_map(|(version, state)| Some((*version, state.as_deref()?)))
+    }
+
+    /// The objects that a replica knows whose watch is this far.
+    pub(super) fn seen(&self, feed: &Feed, repetition: Repetition) -> Objects<'_, T> {
+        let mut seen = Objects::new();
+        for uid in self.objects.keys() {
+            if let Some(object) = self.at(uid, feed.version) {
+                seen.insert(uid, object);
+            }
+        }
+        let mut repeated = BTreeSet::new();
+        for version in &feed.repeated {
+            let Some(uid) = self.changed.get(version) else { continue };
+            let is_later_known = seen.contains_key(uid.as_str()) && !repeated.contains(uid);
+            if repetition == Repetition::IsIgnored && is_later_known {
+                continue;
+            }
+            repeated.insert(uid);
+            match self.at(uid, *version) {
+                Some(object) => seen.insert(uid, object),
+                None => seen.remove(uid.as_str()),
+            };
+        }
+        seen
+    }
+}

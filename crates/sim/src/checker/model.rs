@@ -1,0 +1,25 @@
+//! What the checkers read of the objects, parsed from JSON by the text of the rules.
+//!
+//! Nothing here calls the controller's own functions: a mistake in one of them must not be made a
+//! second time by the checker that looks for it.
+
+mod daemon_set;
+mod metadata;
+mod namespace;
+mod node;
+mod placement;
+mod pod;
+mod revision;
+mod rollout;
+mod selector;
+mod template;
+
+pub(super) use daemon_set::DaemonSet;
+pub(super) use metadata::{HASH_LABEL, Metadata};
+pub(super) use namespace::Namespace;
+pub(super) use node::Node;
+pub(super) use placement::Eligibility;
+pub(super) use pod::{Pod, PodStatus};
+pub(super) use revision::Revision;
+pub(super) use rollout::Budget;
+pub(super) use template::{expected_pod, is_same, reduced};

@@ -1,0 +1,80 @@
+//! DaemonSets.
+
+use serde_json::Value;
+
+use super::metadata::Metadata;
+use super::placement::Placement;
+use super::rollout::Strategy;
+use super::selector::Selector;
+use super::template::{is_same, reduced};
+use super::{Pod, Revision};
+
+/// A DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct DaemonSet {
+    pub metadata: Metadata,
+    pub generation: i64,
+    pub selector: Selector,
+    /// `spec.template` as it is stored.
+    pub template: Value,
+    /// The template, [reduced] to its meaning.
+    pub meaning: Value,
+    pub placement: Placement,
+    pub strategy: Strategy,
+    pub min_ready_seconds: i64,
+    pub history_limit: usize,
+    /// The annotation with the template generation (C45).
+    pub template_generation: Option<i64>,
+    pub status: Value,
+}
+
+impl DaemonSet {
+    pub(in crate::checker) fn parse(object: &Value) -> Self {
+        let spec = &object["spec"];
+        let annotations = &object["metadata"]["annotations"];
+        let generation = &annotations["deprecated.daemonset.template.generation"];
+        let limit = spec["revisionHistoryLimit"].as_u64().unwrap_or(10);
+        Self {
+            metadata: Metadata::parse(object),
+            generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
+            selector: Selector::parse(&spec["selector"]),
+            meaning: reduced(&spec["template"]),
+            placement: Placement::parse(&spec["template"]),
+            strategy: Strategy::parse(spec),
+            min_ready_seconds: spec["minReadySeconds"].as_i64().unwrap_or_default(),
+            history_limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            template_generation: generation.as_str().and_then(|text| text.parse().ok()),
+            template: spec["template"].clone(),
+            status: object["status"].clone(),
+        }
+    }
+
+    /// Whether a revision stores the current template (C41).
+    pub(in crate::checker) fn is_stored_by(&self, revision: &Revision) -> bool {
+        is_same(&revision.template, &self.meaning)
+    }
+
+    /// Whether the DaemonSet has this object and keeps it (C21).
+    pub(in crate::checker) fn owns(&self, object: &Metadata) -> bool {
+        object.is_controlled_by(&self.metadata.uid) && self.selector.matches(&object.labels)
+    }
+
+    /// Whether the DaemonSet has this object and must release it (C21).
+    pub(in crate::checker) fn releases(&self, object: &Metadata) -> bool {
+        object.is_controlled_by(&self.metadata.uid) && !self.selector.matches(&object.labels)
+    }
+
+    /// Whether the DaemonSet must adopt this object (C21).
+    pub(in crate::checker) fn adopts(&self, object: &Metadata) -> bool {
+        object.controller.is_none()
+            && !object.is_terminating
+            && object.namespace == self.metadata.namespace
+            && !self.selector.is_empty()
+            && self.selector.matches(&object.labels)
+    }
+
+    /// Whether the template generation makes the pod up to date (C45).
+    pub(in crate::checker) fn has_generation(&self, pod: &Pod) -> bool {
+        self.template_generation.is_some() && pod.generation() == self.template_generation
+    }
+}

@@ -1,0 +1,38 @@
+//! Nodes.
+
+use everynode_core::api::Timestamp;
+use serde_json::Value;
+
+use super::metadata::{Metadata, text, time};
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) struct Node {
+    pub metadata: Metadata,
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct Taint {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
+}
+
+impl Node {
+    pub(in crate::checker) fn parse(object: &Value) -> Self {
+        let taints = object["spec"]["taints"].as_array().into_iter().flatten();
+        let taints = taints.map(|taint| Taint {
+            key: text(&taint["key"]),
+            value: text(&taint["value"]),
+            effect: text(&taint["effect"]),
+        });
+        Self { metadata: Metadata::parse(object), taints: taints.collect() }
+    }
+
+    /// When the node was created, without fractions of a second.
+    pub(in crate::checker) fn created(&self) -> Option<Timestamp> {
+        time(&self.metadata.created)
+    }
+}

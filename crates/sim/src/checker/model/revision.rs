@@ -1,0 +1,34 @@
+//! ControllerRevisions.
+
+use serde_json::Value;
+
+use super::metadata::Metadata;
+use super::template::reduced;
+
+/// A ControllerRevision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) struct Revision {
+    pub metadata: Metadata,
+    pub number: i64,
+    /// The stored template, [reduced] to its meaning.
+    pub template: Value,
+}
+
+impl Revision {
+    pub(in crate::checker) fn parse(object: &Value) -> Self {
+        Self {
+            metadata: Metadata::parse(object),
+            number: object["revision"].as_i64().unwrap_or_default(),
+            template: stored_template(object),
+        }
+    }
+}
+
+/// The template in the data of a revision (C40), reduced to its meaning. Null if there is none.
+fn stored_template(object: &Value) -> Value {
+    let mut template = object["data"]["spec"]["template"].clone();
+    if let Some(members) = template.as_object_mut() {
+        members.remove("$patch");
+    }
+    reduced(&template)
+}

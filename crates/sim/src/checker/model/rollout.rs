@@ -1,0 +1,88 @@
+//! The update strategy and its budgets (C50, C51).
+
+use serde_json::Value;
+
+/// `spec.updateStrategy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct Strategy {
+    is_rolling: bool,
+    max_unavailable: Value,
+    max_surge: Value,
+}
+
+/// How many nodes a rolling update may work on at the same time (C51).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::checker) enum Budget {
+    /// Nodes without an available pod.
+    Unavailable(usize),
+    /// Nodes with a new pod beside the old one.
+    Surge(usize),
+}
+
+impl Strategy {
+    pub(super) fn parse(spec: &Value) -> Self {
+        let strategy = &spec["updateStrategy"];
+        let rolling = &strategy["rollingUpdate"];
+        let or = |value: &Value, default: i64| match value {
+            Value::Null => default.into(),
+            given => given.clone(),
+        };
+        Self {
+            is_rolling: strategy["type"].as_str().unwrap_or("RollingUpdate") == "RollingUpdate",
+            max_unavailable: or(&rolling["maxUnavailable"], 1),
+            max_surge: or(&rolling["maxSurge"], 0),
+        }
+    }
+
+    /// Whether a node may have two pods during an update (C26).
+    pub(in crate::checker) fn surges(&self) -> bool {
+        self.is_rolling && of(&self.max_surge, 1) > 0
+    }
+
+    /// The budget if this number of nodes should run a pod; `None` without rolling updates.
+    pub(in crate::checker) fn budget(&self, desired: usize) -> Option<Budget> {
+        let surge = of(&self.max_surge, desired);
+        let unavailable = of(&self.max_unavailable, desired);
+        self.is_rolling.then_some(match (surge, unavailable) {
+            (0, 0) => Budget::Unavailable(usize::from(desired > 0)),
+            (0, unavailable) => Budget::Unavailable(unavailable),
+            (surge, _) => Budget::Surge(surge),
+        })
+    }
+}
+
+/// A number, or a percentage of `total`, rounded up (C51).
+fn of(number: &Value, total: usize) -> usize {
+    if let Some(number) = number.as_u64() {
+        return usize::try_from(number).unwrap_or(usize::MAX);
+    }
+    let percent = number.as_str().and_then(|text| text.strip_suffix('%')?.parse::<usize>().ok());
+    let hundredths = percent.unwrap_or_default() * total;
+    hundredths / 100 + usize::from(!hundredths.is_multiple_of(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn budget(unavailable: Value, surge: Value, desired: usize) -> Option<Budget> {
+        let rolling = json!({"maxUnavailable": unavailable, "maxSurge": surge});
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+        Strategy::parse(&json!({"updateStrategy": strategy})).budget(desired)
+    }
+
+    /// C51: percentages are rounded up, and a rolling update can always go on.
+    #[test]
+    fn budgets_are_rounded_up() {
+        assert_eq!(budget(json!("40%"), json!(0), 3), Some(Budget::Unavailable(2)));
+        assert_eq!(budget(json!("40%"), json!(0), 5), Some(Budget::Unavailable(2)));
+        assert_eq!(budget(json!("1%"), json!(0), 5), Some(Budget::Unavailable(1)));
+        assert_eq!(budget(json!(0), json!("50%"), 3), Some(Budget::Surge(2)));
+        assert_eq!(budget(json!(0), json!(0), 3), Some(Budget::Unavailable(1)));
+        assert_eq!(budget(json!(0), json!("50%"), 0), Some(Budget::Unavailable(0)));
+        assert_eq!(Strategy::parse(&json!({})).budget(9), Some(Budget::Unavailable(1)));
+        let on_delete = json!({"updateStrategy": {"type": "OnDelete"}});
+        assert_eq!(Strategy::parse(&on_delete).budget(9), None);
+    }
+}

@@ -1,0 +1,429 @@
+//! Judges the pods that a plan deletes and creates, by what its replica knew (C20–C27, C50–C53).
+//!
+//! A plan is wrong if a rule gives no reason for one of its writes, if they exceed a budget
+//! together, and if it leaves out a write that a rule demands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everynode_core::api::Timestamp;
+use everynode_core::plan::{NewPod, PodReference, Write};
+
+use super::coverage::Coverage;
+use super::model::{Budget, Eligibility, Pod};
+use super::reason::{Creation, Deletion, Doubt};
+use super::situation::{OnNode, Situation};
+use super::{Property, Violation};
+use crate::view::View;
+
+/// The back-off of failed pods (C24): 1 s, doubled up to 15 min.
+const BACKOFF_MIN_MS: i64 = 1_000;
+const BACKOFF_MAX_MS: i64 = 15 * 60_000;
+
+/// The deletions of failed pods, by replica, DaemonSet and node.
+#[derive(Debug, Default)]
+pub(super) struct Backoffs(BTreeMap<(u64, String, String), Backoff>);
+
+#[derive(Clone, Debug)]
+struct Backoff {
+    observed_generation: i64,
+    node_uid: String,
+    delay_ms: i64,
+    since: Timestamp,
+}
+
+/// The writes of pods of a plan, with the reason for each.
+#[derive(Debug, Default)]
+pub(super) struct JudgedPlan {
+    /// By the pod's UID.
+    pub deletions: BTreeMap<String, Deletion>,
+    /// By the node.
+    pub creations: BTreeMap<String, Creation>,
+}
+
+/// Judges a plan.
+pub(super) fn judge(
+    view: &View,
+    situation: &Situation,
+    backoffs: &mut Backoffs,
+    coverage: &mut Coverage,
+) -> Result<JudgedPlan, Violation> {
+    let writes = &view.writes;
+    let has_pods = writes.iter().any(|w| matches!(w, Write::CreatePod(_) | Write::DeletePod(_)));
+    if has_pods && situation.ds.metadata.is_terminating {
+        let message = "pods are written although the DaemonSet is terminating".to_owned();
+        return error(situation, Property::Deletion, message);
+    }
+    if has_pods && situation.ds.selector.is_empty() {
+        let message = "pods are written although the selector is empty".to_owned();
+        return error(situation, Property::Deletion, message);
+    }
+    let judge = Judge { view, situation };
+    let mut judged = JudgedPlan::default();
+    for write in writes {
+        match write {
+            Write::DeletePod(pod) => {
+                let reason = judge.deletion(pod, backoffs)?;
+                judged.deletions.insert(pod.uid.to_string(), reason);
+            }
+            Write::CreatePod(new) => {
+                let reason = judge.creation(new)?;
+                if judged.creations.insert(new.node.to_string(), reason).is_some() {
+                    let message = format!("two pods are created on {}", new.node);
+                    return error(situation, Property::Duplicate, message);
+                }
+            }
+            _ => {}
+        }
+    }
+    judge.budgets(&judged, coverage)?;
+    if !view.is_waiting {
+        judge.demands(&judged, backoffs)?;
+    }
+    backoffs.record(view, situation, &judged);
+    Ok(judged)
+}
+
+struct Judge<'a> {
+    view: &'a View,
+    situation: &'a Situation<'a>,
+}
+
+impl Judge<'_> {
+    fn deletion(
+        &self,
+        reference: &PodReference,
+        backoffs: &Backoffs,
+    ) -> Result<Deletion, Violation> {
+        let Self { view, situation } = self;
+        let uid = reference.uid.to_string();
+        let fail = |property, problem: &str| {
+            error(situation, property, format!("pod {} is deleted, {problem}", reference.name))
+        };
+        let Some(pod) = situation.pods.get(uid.as_str()) else {
+            return fail(Property::Foreign, "which the replica has not seen");
+        };
+        if !pod.metadata.is_controlled_by(&situation.ds.metadata.uid) {
+            return fail(Property::Foreign, "which the DaemonSet does not control");
+        }
+        if !situation.ds.owns(&pod.metadata) {
+            return fail(Property::Foreign, "which the DaemonSet must release");
+        }
+        let Some(on_node) = pod.node().and_then(|node| situation.nodes.get(node)) else {
+            return fail(Property::Deletion, "which has no node");
+        };
+        if !on_node.deletable().any(|other| other.metadata.uid == uid) {
+            return fail(Property::Deletion, "which is being deleted already");
+        }
+        let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
+            let is_updated = situation.is_updated(pod);
+            let property = if is_updated { Property::Deletion } else { Property::Budget };
+            let state = format!(
+                "for which there is no reason (up to date: {is_updated}, available: {}, node: {:?})",
+                situation.is_surely_available(pod),
+                on_node.eligibility,
+            );
+            return fail(property, &state);
+        };
+        let end = backoffs.end(view, situation, on_node, Doubt::Allows);
+        if reason != Deletion::Failed || view.is_waiting || end.is_none_or(|end| end <= view.clock)
+        {
+            return Ok(reason);
+        }
+        match situation.old(on_node, pod, Doubt::Allows) {
+            Some(reason) => Ok(reason),
+            None => fail(Property::Backoff, "although it has failed too recently"),
+        }
+    }
+
+    fn creation(&self, new: &NewPod) -> Result<Creation, Violation> {
+        let Self { situation, .. } = self;
+        let on_node = situation.nodes.get(new.node.as_str());
+        let eligibility = on_node.map_or(Eligibility::NoNode, |on_node| on_node.eligibility);
+        let (Some(on_node), Eligibility::ShouldRun) = (on_node, eligibility) else {
+            let message = format!("a pod is created on {} ({eligibility:?})", new.node);
+            return error(situation, Property::Placement, message);
+        };
+        if let Some(pending) = on_node.pending
+            && new.name.as_ref().is_none_or(|name| name.as_str() != pending.name)
+            && !self.was_replaced(on_node, pending.since)
+        {
+            let message = format!(
+                "a pod is created on {} with name {:?}, although pod {} may be created",
+                new.node, new.name, pending.name
+            );
+            return error(situation, Property::Duplicate, message);
+        }
+        situation.reason_to_create(on_node, Doubt::Allows).ok_or_else(|| {
+            let beside: Vec<String> = on_node.pods.iter().map(|our| describe(our.pod)).collect();
+            let message = format!("a pod is created on {} beside {beside:?}", new.node);
+            Violation { property: Property::Duplicate, message: with_key(situation, message) }
+        })
+    }
+
+    /// Whether the node was deleted and added again since.
+    fn was_replaced(&self, on_node: &OnNode, since: Timestamp) -> bool {
+        const TOLERANCE_MS: i64 = 2_000;
+        let created = on_node.node.and_then(|node| node.created());
+        created.is_some_and(|created| created.0 + TOLERANCE_MS > since.0)
+    }
+
+    /// Counts what is taken from the budgets (C51–C53).
+    fn budgets(&self, judged: &JudgedPlan, coverage: &mut Coverage) -> Result<(), Violation> {
+        let Self { situation, .. } = self;
+        let count = |reason| judged.deletions.values().filter(|r| **r == reason).count();
+        let surging = |reason| judged.creations.values().filter(|r| **r == reason).count();
+        let may_be_available = |pod: &Pod| situation.may_be_available(pod);
+        let within = count(Deletion::WithinBudget);
+        if let (Some(Budget::Unavailable(max)), 1..) = (situation.budget(), within) {
+            let used = situation.unavailable_nodes(may_be_available);
+            if used + within > max {
+                let message = format!(
+                    "{within} available pods are deleted while {used} nodes are unavailable, \
+                     {max} allowed"
+                );
+                return error(situation, Property::Budget, message);
+            }
+            coverage.record_budget(used + within == max);
+        }
+        let spare = count(Deletion::Spare);
+        if spare > 0 {
+            let serving = situation.serving_nodes(may_be_available);
+            let desired = situation.desired();
+            if serving < desired + spare {
+                let message = format!(
+                    "{spare} available pods are deleted without another one, {serving} nodes have \
+                     one, {desired} should"
+                );
+                return error(situation, Property::Budget, message);
+            }
+        }
+        let within = surging(Creation::SurgeWithinBudget);
+        if let (Some(Budget::Surge(max)), 1..) = (situation.budget(), within) {
+            let used = situation.surging_nodes(may_be_available) + self.pending_surges(judged);
+            if used + within > max {
+                let message = format!("{within} pods surge while {used} nodes do, {max} allowed");
+                return error(situation, Property::Budget, message);
+            }
+            coverage.record_surge(used + within == max);
+        }
+        Ok(())
+    }
+
+    /// Number of nodes on which a surge of unknown outcome may appear, except those on which the
+    /// plan repeats it within the budget (C53).
+    fn pending_surges(&self, judged: &JudgedPlan) -> usize {
+        const RESERVED_MS: i64 = 60_000;
+        let Self { view, situation } = self;
+        let is_pending = |(name, on_node): &(&&str, &OnNode)| {
+            let is_counted = judged.creations.get(**name) == Some(&Creation::SurgeWithinBudget);
+            let has_old = !situation.active(on_node).old.is_empty();
+            let is_recent =
+                on_node.pending.is_some_and(|pending| view.clock.0 < pending.since.0 + RESERVED_MS);
+            is_recent && has_old && !is_counted
+        };
+        situation.nodes.iter().filter(is_pending).count()
+    }
+
+    /// Whether the plan leaves out a write that the rules demand.
+    fn demands(&self, judged: &JudgedPlan, backoffs: &Backoffs) -> Result<(), Violation> {
+        let Self { view, situation } = self;
+        let has_hash = |revision: &&&super::model::Revision| revision.metadata.hash().is_some();
+        if situation.revisions.current.last().filter(has_hash).is_none()
+            || situation.ds.metadata.is_terminating
+            || situation.ds.selector.is_empty()
+        {
+            // The revision comes first (C40).
+            return Ok(());
+        }
+        let may_delete = judged.deletions.len() < view.burst;
+        let may_create = judged.creations.len() < view.burst;
+        let demanded = Demands::of(situation, |on_node| {
+            let end = backoffs.end(view, situation, on_node, Doubt::Demands);
+            end.is_none_or(|end| end <= view.clock)
+        });
+        let left_out =
+            demanded.deletions.iter().find(|(uid, _)| !judged.deletions.contains_key(**uid));
+        if let Some((uid, reason)) = left_out.filter(|_| may_delete) {
+            let pod = describe(situation.pods[uid]);
+            let property = reason.property();
+            let message = format!("pod {pod} is not deleted ({})", reason.name());
+            return error(situation, property, message);
+        }
+        let left_out =
+            demanded.creations.iter().find(|node| !judged.creations.contains_key(**node));
+        if let Some(node) = left_out.filter(|_| may_create) {
+            let message = format!("no pod is created on {node}");
+            return error(situation, Property::Placement, message);
+        }
+        let deleted: BTreeSet<&str> =
+            judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
+        let candidates = &demanded.within_budget;
+        let done = candidates.iter().filter(|node| deleted.contains(**node)).count();
+        // A pod that has ended may still be called available: its node is the next unavailable one.
+        let surely_available = |pod: &Pod| situation.is_surely_available(pod);
+        let becomes_unavailable = |node: &&&str| {
+            let is_available =
+                !situation.is_unavailable(&situation.nodes[**node], surely_available);
+            is_available && !candidates.contains(node)
+        };
+        let others = deleted.iter().filter(becomes_unavailable).count();
+        let (all, left) = (candidates.len(), demanded.budget_left.saturating_sub(others));
+        if may_delete && done < all.min(left) {
+            let message =
+                format!("{done} old pods are deleted, although there are {all} and {left} may be");
+            return error(situation, Property::Budget, message);
+        }
+        let is_created = |node: &&&str| judged.creations.contains_key(**node);
+        // A node whose pod has ended gets a new one next, and uses up the budget as well.
+        let is_done = |node: &&&str| is_created(node) || deleted.contains(**node);
+        let candidates = demanded.surges.iter();
+        let (all, done) = (candidates.len(), candidates.filter(is_done).count());
+        let left = demanded.surge_left.saturating_sub(self.pending_surges(judged));
+        if may_create && done < all.min(left) {
+            let message = format!("{done} pods surge, although {all} and {left} may");
+            return error(situation, Property::Budget, message);
+        }
+        Ok(())
+    }
+}
+
+/// What the rules demand in a situation.
+pub(super) struct Demands<'a> {
+    /// The pods to delete, by UID, whatever the budget.
+    pub deletions: BTreeMap<&'a str, Deletion>,
+    /// The nodes that get a pod, whatever the budget.
+    pub creations: Vec<&'a str>,
+    /// The nodes whose old pods the budget may allow to delete.
+    pub within_budget: Vec<&'a str>,
+    /// How many of them it allows.
+    pub budget_left: usize,
+    /// The nodes whose old pods may get a second one.
+    pub surges: Vec<&'a str>,
+    /// How many of them may.
+    pub surge_left: usize,
+}
+
+impl<'a> Demands<'a> {
+    /// `has_no_backoff` is whether a node's failed pod may be deleted (C24).
+    pub(super) fn of(
+        situation: &Situation<'a>,
+        has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
+    ) -> Self {
+        let surely_available = |pod: &Pod| situation.is_surely_available(pod);
+        let (max_unavailable, max_surge) = match situation.budget() {
+            Some(Budget::Unavailable(max)) => (max, 0),
+            Some(Budget::Surge(max)) => (0, max),
+            None => (0, 0),
+        };
+        let unavailable = situation.unavailable_nodes(surely_available);
+        let surging = situation.surging_nodes(surely_available);
+        let mut demands = Self {
+            deletions: BTreeMap::new(),
+            creations: Vec::new(),
+            within_budget: Vec::new(),
+            budget_left: max_unavailable.saturating_sub(unavailable),
+            surges: Vec::new(),
+            surge_left: max_surge.saturating_sub(surging),
+        };
+        for (node, on_node) in &situation.nodes {
+            let mut is_touched = false;
+            for pod in on_node.deletable() {
+                let mut reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
+                if reason == Some(Deletion::Failed) && !has_no_backoff(on_node) {
+                    reason = situation.old(on_node, pod, Doubt::Demands);
+                }
+                match reason {
+                    Some(Deletion::WithinBudget) => demands.within_budget.push(node),
+                    Some(Deletion::Spare) | None => {}
+                    Some(reason) => {
+                        is_touched = true;
+                        demands.deletions.insert(&pod.metadata.uid, reason);
+                    }
+                }
+            }
+            match situation.reason_to_create(on_node, Doubt::Demands) {
+                Some(Creation::Missing) => demands.creations.push(node),
+                Some(Creation::SurgeAtOnce) if !is_touched => demands.creations.push(node),
+                Some(Creation::SurgeWithinBudget) => demands.surges.push(node),
+                Some(_) | None => {}
+            }
+        }
+        demands
+    }
+}
+
+impl Deletion {
+    /// The property that is violated if the deletion is left out.
+    pub(super) fn property(self) -> Property {
+        match self {
+            Self::Misplaced | Self::NodeIsGone | Self::Surplus => Property::Placement,
+            Self::Failed | Self::Succeeded => Property::Backoff,
+            Self::Superseded | Self::OldAndUnavailable | Self::WithinBudget | Self::Spare => {
+                Property::Budget
+            }
+        }
+    }
+}
+
+impl Backoffs {
+    /// When the back-off of a node's failed pod ends; `None` if there is none. A node that was
+    /// deleted and added again leaves it open whether the back-off still counts.
+    fn end(
+        &self,
+        view: &View,
+        situation: &Situation,
+        on_node: &OnNode,
+        doubt: Doubt,
+    ) -> Option<Timestamp> {
+        let node = on_node.node?;
+        let backoff = self.0.get(&key(view, &node.metadata.name))?;
+        let is_current = backoff.observed_generation == observed_generation(situation)
+            && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
+            && view.clock.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
+        is_current.then_some(Timestamp(backoff.since.0 + backoff.delay_ms))
+    }
+
+    fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
+        if view.is_waiting {
+            // A repeated deletion does not lengthen the delay.
+            return;
+        }
+        let failed = judged.deletions.iter().filter(|(_, reason)| **reason == Deletion::Failed);
+        for (uid, _) in failed {
+            let Some(name) = situation.pods[uid.as_str()].node() else { continue };
+            let Some(on_node) = situation.nodes.get(name) else { continue };
+            let end = self.end(view, situation, on_node, Doubt::Demands);
+            let last = end.and_then(|_| self.0.get(&key(view, name)));
+            let delay_ms =
+                last.map_or(BACKOFF_MIN_MS, |last| (last.delay_ms * 2).min(BACKOFF_MAX_MS));
+            let backoff = Backoff {
+                observed_generation: observed_generation(situation),
+                node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
+                delay_ms,
+                since: view.clock,
+            };
+            self.0.insert(key(view, name), backoff);
+        }
+    }
+}
+
+fn key(view: &View, node: &str) -> (u64, String, String) {
+    (view.replica, view.daemon_set.clone(), node.to_owned())
+}
+
+fn observed_generation(situation: &Situation) -> i64 {
+    situation.ds.status["observedGeneration"].as_i64().unwrap_or_default()
+}
+
+fn describe(pod: &Pod) -> String {
+    format!("{} (terminating: {})", pod.metadata.name, pod.metadata.is_terminating)
+}
+
+fn with_key(situation: &Situation, message: String) -> String {
+    let metadata = &situation.ds.metadata;
+    format!("{}/{}: {message}", metadata.namespace, metadata.name)
+}
+
+fn error<T>(situation: &Situation, property: Property, message: String) -> Result<T, Violation> {
+    Err(Violation { property, message: with_key(situation, message) })
+}

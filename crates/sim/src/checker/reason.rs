@@ -1,0 +1,185 @@
+//! The reasons that the rules give for a deletion or a creation of a pod.
+
+use super::model::{Budget, Eligibility, Pod, PodStatus};
+use super::situation::{OnNode, Situation};
+
+/// A reason to delete a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Deletion {
+    /// The node must not run the pod (C23).
+    Misplaced,
+    /// The node does not exist, and the pod was never bound to it (C27).
+    NodeIsGone,
+    /// The pod has failed (C24).
+    Failed,
+    /// The pod has succeeded (C24).
+    Succeeded,
+    /// An older pod is there (C25, C26).
+    Surplus,
+    /// The new pod beside it is available, or the pod itself is not ready (C26, C53).
+    Superseded,
+    /// The pod is old and not available (C52, C53).
+    OldAndUnavailable,
+    /// The pod is old, and the budget allows it (C52).
+    WithinBudget,
+    /// The pod is old, the node gets no other, and enough nodes have one (C53).
+    Spare,
+}
+
+/// A reason to create a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Creation {
+    /// The node has none (C23).
+    Missing,
+    /// The old pod of the node is not available (C53).
+    SurgeAtOnce,
+    /// The old pod of the node is available, and `maxSurge` allows a second one (C53).
+    SurgeWithinBudget,
+}
+
+impl Deletion {
+    /// What coverage calls the reason.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Misplaced => "the node must not run it",
+            Self::NodeIsGone => "the node is gone",
+            Self::Failed => "failed",
+            Self::Succeeded => "succeeded",
+            Self::Surplus => "surplus",
+            Self::Superseded => "superseded by a surge",
+            Self::OldAndUnavailable => "old and not available",
+            Self::WithinBudget => "old, within the budget",
+            Self::Spare => "old and spare",
+        }
+    }
+}
+
+impl Creation {
+    /// What coverage calls the reason.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::SurgeAtOnce => "surge beside an unavailable pod",
+            Self::SurgeWithinBudget => "surge within the budget",
+        }
+    }
+}
+
+/// Which of two answers counts where clocks leave it open whether a pod is available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// The answer that allows the write.
+    Allows,
+    /// The answer that does not demand it.
+    Demands,
+}
+
+impl<'a> Situation<'a> {
+    /// Whether a new pod that replaces another one counts as available.
+    fn is_replacement_available(&self, pod: &Pod, doubt: Doubt) -> bool {
+        match doubt {
+            Doubt::Allows => self.may_be_available(pod),
+            Doubt::Demands => self.is_surely_available(pod) && !pod.has_ended(),
+        }
+    }
+
+    /// Whether an old pod counts as available.
+    fn is_old_available(&self, pod: &Pod, doubt: Doubt) -> bool {
+        match doubt {
+            Doubt::Allows => self.is_surely_available(pod),
+            Doubt::Demands => self.may_be_available(pod),
+        }
+    }
+
+    /// Why this pod of the DaemonSet may be deleted; `None` if no rule gives a reason. Budgets are
+    /// not counted here.
+    pub(super) fn reason_to_delete(
+        &self,
+        on_node: &OnNode<'a>,
+        pod: &Pod,
+        doubt: Doubt,
+    ) -> Option<Deletion> {
+        match on_node.eligibility {
+            Eligibility::NoNode => {
+                return pod.node_name.is_none().then_some(Deletion::NodeIsGone);
+            }
+            Eligibility::MustNotRun => return Some(Deletion::Misplaced),
+            Eligibility::MayKeep | Eligibility::ShouldRun => {}
+        }
+        match pod.status {
+            PodStatus::Failed => return Some(Deletion::Failed),
+            PodStatus::Succeeded => return Some(Deletion::Succeeded),
+            PodStatus::Unfinished => {}
+        }
+        self.surplus(on_node, pod, doubt).or_else(|| self.old(on_node, pod, doubt))
+    }
+
+    /// Whether the pod is one too many on its node (C25, C26).
+    fn surplus(&self, on_node: &OnNode<'a>, pod: &Pod, doubt: Doubt) -> Option<Deletion> {
+        let is_it = |other: &Pod| other.metadata.uid == pod.metadata.uid;
+        if !self.ds.strategy.surges() {
+            return on_node.running().skip(1).any(is_it).then_some(Deletion::Surplus);
+        }
+        let (new, old): (Vec<&Pod>, Vec<&Pod>) =
+            on_node.running().partition(|pod| self.is_updated(pod));
+        let mut others = new.iter().skip(1).chain(old.iter().skip(1));
+        if others.any(|other| is_it(other)) {
+            return Some(Deletion::Surplus);
+        }
+        let (new, old) = (new.first()?, old.first()?);
+        let is_superseded = !old.is_ready || self.is_replacement_available(new, doubt);
+        (is_it(old) && is_superseded).then_some(Deletion::Superseded)
+    }
+
+    /// Whether the pod is the old one of its node, and the rolling update replaces it (C52, C53).
+    pub(super) fn old(&self, on_node: &OnNode<'a>, pod: &Pod, doubt: Doubt) -> Option<Deletion> {
+        let budget = self.budget()?;
+        let active = self.active(on_node);
+        let [old] = &active.old[..] else { return None };
+        if old.metadata.uid != pod.metadata.uid {
+            return None;
+        }
+        match (&active.new[..], budget) {
+            ([], _) => {}
+            ([new], Budget::Surge(_)) if self.is_replacement_available(new, doubt) => {
+                return Some(Deletion::Superseded);
+            }
+            _ => return None,
+        }
+        let is_available = self.is_old_available(old, doubt);
+        let is_last = on_node.eligibility == Eligibility::MayKeep;
+        match (budget, self.ds.strategy.surges()) {
+            (Budget::Unavailable(_), false) if is_available => Some(Deletion::WithinBudget),
+            (Budget::Unavailable(_), false) => Some(Deletion::OldAndUnavailable),
+            (Budget::Unavailable(_), true) if is_last && is_available => {
+                Some(Deletion::WithinBudget)
+            }
+            (Budget::Surge(_), _) if is_last && is_available => Some(Deletion::Spare),
+            (_, true) if is_last => Some(Deletion::OldAndUnavailable),
+            (Budget::Unavailable(_) | Budget::Surge(_), _) => None,
+        }
+    }
+
+    /// Why a pod may be created on this node; `None` if no rule gives a reason. Budgets are not
+    /// counted here.
+    pub(super) fn reason_to_create(&self, on_node: &OnNode<'a>, doubt: Doubt) -> Option<Creation> {
+        let surges = self.ds.strategy.surges();
+        if on_node.needs_pod(surges) {
+            return Some(Creation::Missing);
+        }
+        let active = self.active(on_node);
+        let has_orphan = on_node.pods.iter().any(|our| our.is_orphan);
+        match (&active.old[..], &active.new[..], self.budget()) {
+            ([old], [], Some(Budget::Surge(_)))
+                if on_node.eligibility == Eligibility::ShouldRun && surges && !has_orphan =>
+            {
+                Some(if self.is_old_available(old, doubt) {
+                    Creation::SurgeWithinBudget
+                } else {
+                    Creation::SurgeAtOnce
+                })
+            }
+            _ => None,
+        }
+    }
+}

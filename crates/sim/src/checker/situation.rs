@@ -1,0 +1,359 @@
+//! What a replica knew about a DaemonSet when it made a plan: the objects that its watches had
+//! shown, and the outcomes of its own writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everynode_core::api::Timestamp;
+use everynode_core::plan::{Outcome, Write};
+
+use super::history::{History, Objects, Repetition};
+use super::model::{
+    Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
+};
+use crate::view::{Feeds, View};
+
+/// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
+const UNKNOWN_FOR_MS: i64 = 60_000;
+/// A pod may count as available this much earlier: if a kubelet's clock is ahead, the time at which
+/// the change was seen counts (C54).
+const CLOCK_DIFFERENCE_MS: i64 = 1_000;
+
+/// What a replica knows about a DaemonSet.
+pub(super) struct Situation<'a> {
+    pub ds: &'a DaemonSet,
+    pub clock: Timestamp,
+    /// By name: all nodes, and those that do not exist but have pods of the DaemonSet.
+    pub nodes: BTreeMap<&'a str, OnNode<'a>>,
+    /// All pods, by UID.
+    pub pods: Objects<'a, Pod>,
+    /// All revisions, by UID.
+    pub all_revisions: Objects<'a, Revision>,
+    pub revisions: Revisions<'a>,
+    /// The hashes of up-to-date pods (C42, C45).
+    pub current_hashes: BTreeSet<&'a str>,
+}
+
+/// A node, and the DaemonSet's pods there.
+pub(super) struct OnNode<'a> {
+    pub node: Option<&'a Node>,
+    pub eligibility: Eligibility,
+    /// Its pods and the orphans that it adopts, by age (C25).
+    pub pods: Vec<OurPod<'a>>,
+    /// A creation of unknown outcome whose pod has not been seen.
+    pub pending: Option<Pending<'a>>,
+}
+
+/// A pod of the DaemonSet, or an orphan that it adopts.
+#[derive(Clone, Copy)]
+pub(super) struct OurPod<'a> {
+    pub pod: &'a Pod,
+    pub is_orphan: bool,
+    /// Whether the pod is terminating, or the replica has deleted it.
+    pub is_going: bool,
+}
+
+/// A creation of unknown outcome.
+#[derive(Clone, Copy)]
+pub(super) struct Pending<'a> {
+    pub name: &'a str,
+    /// When the first of the consecutive creations ended.
+    pub since: Timestamp,
+}
+
+/// The revisions of a DaemonSet.
+#[derive(Default)]
+pub(super) struct Revisions<'a> {
+    /// Those that store the current template, by number and name.
+    pub current: Vec<&'a Revision>,
+    /// Those that store other templates, by number and name.
+    pub old: Vec<&'a Revision>,
+    /// Those that it adopts (C21).
+    pub orphans: Vec<&'a Revision>,
+    /// Those that it releases (C21).
+    pub released: Vec<&'a Revision>,
+}
+
+/// The active pods of a node, by revision: those that are neither orphans nor going (C52).
+#[derive(Default)]
+pub(super) struct Active<'a> {
+    pub new: Vec<&'a Pod>,
+    pub old: Vec<&'a Pod>,
+}
+
+impl<'a> Situation<'a> {
+    /// The situation that a plan was made in; `None` if its DaemonSet is not known.
+    pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
+        let mut situation = Self::seen(&view.daemon_set, &view.feeds, view.clock, history)?;
+        situation.apply_outcomes(view, history);
+        Some(situation)
+    }
+
+    /// The situation that watches have shown that are this far.
+    pub(super) fn seen(
+        daemon_set: &str,
+        feeds: &Feeds,
+        clock: Timestamp,
+        history: &'a History,
+    ) -> Option<Self> {
+        let daemon_sets = history.daemon_sets.seen(&feeds.daemon_sets, Repetition::IsIgnored);
+        let ds = *daemon_sets.get(daemon_set)?;
+        let pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        let all_revisions = history.revisions.seen(&feeds.revisions, Repetition::IsIgnored);
+        let revisions = Revisions::of(ds, &all_revisions);
+        let namespaces = history.namespaces.seen(&feeds.namespaces, Repetition::Replaces);
+        let is_ours = |namespace: &&Namespace| namespace.metadata.name == ds.metadata.namespace;
+        let namespace = namespaces.into_values().find(is_ours);
+        let mut nodes = BTreeMap::new();
+        for node in history.nodes.seen(&feeds.nodes, Repetition::Replaces).into_values() {
+            let mut eligibility = ds.placement.eligibility(node);
+            if eligibility == Eligibility::ShouldRun
+                && namespace.is_some_and(|namespace| !namespace.allows(node))
+            {
+                eligibility = Eligibility::MayKeep;
+            }
+            let on_node = OnNode { node: Some(node), eligibility, ..OnNode::default() };
+            nodes.insert(node.metadata.name.as_str(), on_node);
+        }
+        let mut current_hashes: BTreeSet<&str> =
+            revisions.current.iter().filter_map(|revision| revision.metadata.hash()).collect();
+        if revisions.current.is_empty() {
+            current_hashes = stored_by_others(ds, history);
+        }
+        let mut situation =
+            Self { ds, clock, nodes, pods, all_revisions, revisions, current_hashes };
+        let pods: Vec<&Pod> = situation.pods.values().copied().collect();
+        for pod in pods {
+            situation.add(pod);
+        }
+        Some(situation)
+    }
+
+    fn add(&mut self, pod: &'a Pod) {
+        let is_orphan = self.ds.adopts(&pod.metadata);
+        let Some(name) = pod.node().filter(|_| is_orphan || self.ds.owns(&pod.metadata)) else {
+            return;
+        };
+        let pods = &mut self.nodes.entry(name).or_default().pods;
+        pods.push(OurPod { pod, is_orphan, is_going: pod.metadata.is_terminating });
+        pods.sort_by_key(|our| {
+            (our.pod.node_name.is_none(), &our.pod.metadata.created, &our.pod.metadata.name)
+        });
+    }
+
+    /// Adds what the replica knows of its own writes, though its watches may not have shown it.
+    fn apply_outcomes(&mut self, view: &'a View, history: &'a History) {
+        let mut deleted: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
+        for outcome in &view.outcomes {
+            match (&outcome.result.write, &outcome.result.outcome) {
+                (Write::CreatePod(new), Outcome::Written { uid, resource_version }) => {
+                    if let Some(on_node) = self.nodes.get_mut(new.node.as_str()) {
+                        on_node.pending = None;
+                    }
+                    let uid = uid.to_string();
+                    if resource_version.0 > view.feeds.pods.version
+                        && !self.pods.contains_key(uid.as_str())
+                        && let Some(pod) = history.pods.at(&uid, resource_version.0)
+                    {
+                        self.pods.insert(pod.metadata.uid.as_str(), pod);
+                        self.add(pod);
+                    }
+                }
+                (Write::CreatePod(new), Outcome::Unknown { .. }) => {
+                    let (clock, node) = (outcome.clock, new.node.as_str());
+                    let (Some(name), Some(on_node)) = (&new.name, self.nodes.get_mut(node)) else {
+                        continue;
+                    };
+                    let is_recent = |pending: &Pending| clock.0 < pending.since.0 + UNKNOWN_FOR_MS;
+                    let since = on_node.pending.filter(is_recent).map_or(clock, |old| old.since);
+                    on_node.pending = Some(Pending { name: name.as_str(), since });
+                }
+                (Write::DeletePod(pod), Outcome::Written { .. } | Outcome::Gone) => {
+                    deleted.insert(pod.uid.to_string(), None);
+                }
+                (Write::DeletePod(pod), Outcome::Unknown { .. }) => {
+                    deleted.entry(pod.uid.to_string()).or_insert(Some(outcome.clock));
+                }
+                _ => {}
+            }
+        }
+        // A deletion that is sent again is judged as if it were new.
+        for write in &view.writes {
+            if let Write::DeletePod(pod) = write {
+                deleted.remove(&pod.uid.to_string());
+            }
+        }
+        let version = view.feeds.pods.version;
+        for (name, on_node) in &mut self.nodes {
+            for our in &mut on_node.pods {
+                our.is_going |= deleted.get(&our.pod.metadata.uid).is_some_and(|since| {
+                    since.is_none_or(|since| view.clock.0 < since.0 + UNKNOWN_FOR_MS)
+                });
+            }
+            let is_seen = |pending: &Pending| {
+                let mut pods = history.pods.states().filter(|(at, _)| *at <= version);
+                pods.any(|(_, pod)| {
+                    pod.metadata.name == pending.name
+                        && pod.node() == Some(*name)
+                        && pod.metadata.is_controlled_by(&view.daemon_set)
+                })
+            };
+            on_node.pending = on_node.pending.filter(|pending| !is_seen(pending));
+        }
+    }
+
+    /// Number of nodes that should run a pod.
+    pub(super) fn desired(&self) -> usize {
+        self.nodes.values().filter(|on| on.eligibility == Eligibility::ShouldRun).count()
+    }
+
+    /// The budget of the rolling update.
+    pub(super) fn budget(&self) -> Option<Budget> {
+        self.ds.strategy.budget(self.desired())
+    }
+
+    /// Whether the pod has the current template (C45).
+    pub(super) fn is_updated(&self, pod: &Pod) -> bool {
+        pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
+            || self.ds.has_generation(pod)
+    }
+
+    /// Whether the pod is available, whatever the clocks differ (C54).
+    pub(super) fn is_surely_available(&self, pod: &Pod) -> bool {
+        pod.is_available(self.ds.min_ready_seconds, self.clock)
+    }
+
+    /// Whether the pod may be available, since clocks differ (C54).
+    pub(super) fn may_be_available(&self, pod: &Pod) -> bool {
+        let latest = Timestamp(self.clock.0 + CLOCK_DIFFERENCE_MS);
+        pod.is_available(self.ds.min_ready_seconds, latest)
+    }
+
+    /// The active pods of a node that keeps its pods.
+    pub(super) fn active(&self, on_node: &OnNode<'a>) -> Active<'a> {
+        let mut active = Active::default();
+        let pods = on_node.pods.iter().filter(|our| !our.is_orphan && !our.is_going);
+        for our in pods.filter(|_| on_node.eligibility.keeps()) {
+            let pods = if self.is_updated(our.pod) { &mut active.new } else { &mut active.old };
+            pods.push(our.pod);
+        }
+        active
+    }
+
+    /// Whether the node is one of those of the budget, and has no pod that `is_available` (C52).
+    pub(super) fn is_unavailable(
+        &self,
+        on_node: &OnNode<'a>,
+        is_available: impl Fn(&Pod) -> bool,
+    ) -> bool {
+        let counts = on_node.eligibility == Eligibility::ShouldRun
+            || on_node.node.is_some() && on_node.occupants().next().is_some();
+        let active = self.active(on_node);
+        let has_one = match (&active.new[..], &active.old[..]) {
+            ([pod], []) | ([], [pod]) => is_available(pod),
+            _ => false,
+        };
+        counts && !has_one
+    }
+
+    /// Number of nodes that use up `maxUnavailable` (C52).
+    pub(super) fn unavailable_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
+        self.nodes.values().filter(|on| self.is_unavailable(on, &is_available)).count()
+    }
+
+    /// Number of nodes that use up `maxSurge`: a new pod beside the old one is not available (C53).
+    pub(super) fn surging_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
+        let uses_surge = |on_node: &&OnNode<'a>| {
+            let active = self.active(on_node);
+            match (&active.new[..], &active.old[..]) {
+                ([], []) | ([_], []) | ([], [_]) => false,
+                ([new], [_]) => !is_available(new),
+                _ => true,
+            }
+        };
+        self.nodes.values().filter(uses_surge).count()
+    }
+
+    /// Number of nodes with an available pod, for a strategy that surges (C53).
+    pub(super) fn serving_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
+        let serves = |on_node: &&OnNode<'a>| {
+            let active = self.active(on_node);
+            match (&active.new[..], &active.old[..]) {
+                ([pod], []) | ([_] | [], [pod]) => is_available(pod),
+                _ => false,
+            }
+        };
+        self.nodes.values().filter(serves).count()
+    }
+
+    /// Whether a pod is still there that has this hash (C44).
+    pub(super) fn is_used(&self, hash: &str) -> bool {
+        self.pods.values().any(|pod| {
+            let is_ours = self.ds.owns(&pod.metadata) || self.ds.adopts(&pod.metadata);
+            is_ours && pod.metadata.hash() == Some(hash)
+        })
+    }
+}
+
+impl Default for OnNode<'_> {
+    fn default() -> Self {
+        Self { node: None, eligibility: Eligibility::NoNode, pods: Vec::new(), pending: None }
+    }
+}
+
+impl<'a> OnNode<'a> {
+    /// The pods that count: all but those that are terminating and have ended (C22).
+    pub(super) fn occupants(&self) -> impl Iterator<Item = &OurPod<'a>> {
+        self.pods.iter().filter(|our| {
+            !our.is_orphan && !(our.pod.metadata.is_terminating && our.pod.has_ended())
+        })
+    }
+
+    /// The pods of the DaemonSet that it may delete: they are not going yet.
+    pub(super) fn deletable(&self) -> impl Iterator<Item = &'a Pod> {
+        self.pods.iter().filter(|our| !our.is_orphan && !our.is_going).map(|our| our.pod)
+    }
+
+    /// Those of them that have not ended, by age.
+    pub(super) fn running(&self) -> impl Iterator<Item = &'a Pod> {
+        self.deletable().filter(|pod| pod.status == PodStatus::Unfinished)
+    }
+
+    /// Whether the node should run a pod and has none (C22, C23).
+    pub(super) fn needs_pod(&self, surges: bool) -> bool {
+        let has_orphan = self.pods.iter().any(|our| our.is_orphan);
+        let mut occupants = self.occupants();
+        self.eligibility == Eligibility::ShouldRun
+            && !has_orphan
+            && occupants.all(|our| surges && our.is_going)
+    }
+}
+
+impl<'a> Revisions<'a> {
+    fn of(ds: &DaemonSet, all: &Objects<'a, Revision>) -> Self {
+        let mut revisions = Self::default();
+        let in_namespace = |metadata: &Metadata| metadata.namespace == ds.metadata.namespace;
+        for revision in all.values().copied().filter(|revision| in_namespace(&revision.metadata)) {
+            let metadata = &revision.metadata;
+            if ds.adopts(metadata) {
+                revisions.orphans.push(revision);
+            } else if ds.releases(metadata) {
+                revisions.released.push(revision);
+            } else if ds.owns(metadata) && ds.is_stored_by(revision) {
+                revisions.current.push(revision);
+            } else if ds.owns(metadata) {
+                revisions.old.push(revision);
+            }
+        }
+        for list in [&mut revisions.current, &mut revisions.old] {
+            list.sort_by_key(|revision| (revision.number, &revision.metadata.name));
+        }
+        revisions
+    }
+}
+
+/// The hashes of revisions of other owners that store the current template: if one of them has the
+/// name of the current revision, its hash is used (C43).
+fn stored_by_others<'a>(ds: &DaemonSet, history: &'a History) -> BTreeSet<&'a str> {
+    let same = history.revisions.all().filter(|revision| ds.is_stored_by(revision));
+    same.map(|revision| revision.metadata.hash().unwrap_or(&revision.metadata.name)).collect()
+}
