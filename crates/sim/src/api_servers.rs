@@ -57,13 +57,15 @@ impl ApiServers {
         }
     }
 
-    /// Adds a server that is behind the store, and connects a replica to it.
-    pub(crate) fn connect_to_older(&mut self, replica: u64, now: Timestamp, store: &Store) {
+    /// Adds a server that is behind the store, and connects a replica to it. Returns after how many
+    /// milliseconds its cache has what the store has now.
+    pub(crate) fn connect_to_older(&mut self, replica: u64, now: Timestamp, store: &Store) -> i64 {
         let newest = store.resource_version();
         let cache = WatchCache::at(newest.saturating_sub(WRITES_BEHIND));
         self.unseen.push_back((now, newest));
         self.connections.insert(replica, self.servers.len());
         self.servers.push(ApiServer { lag_ms: LAG_MAX_MS, cache, outage: None });
+        LAG_MAX_MS
     }
 
     /// Connects a replica to one of the servers.

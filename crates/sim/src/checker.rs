@@ -68,6 +68,8 @@ pub enum Property {
     Status,
     /// At rest the controller writes nothing (C80).
     Quiescence,
+    /// The controller writes at most a certain number of times a minute.
+    WriteRate,
     /// Counts and work sets equal recomputed ones (C80).
     Recount,
     /// The controller observes every write before the expectation lapses (C60).

@@ -69,7 +69,41 @@ pub enum RequestOutcome {
     Delayed(i64),
 }
 
+/// One of the rates.
+type Rate = fn(&mut Faults) -> &mut u32;
+
 impl Faults {
+    /// All rates.
+    pub const RATES: [Rate; 16] = [
+        |faults| &mut faults.delay,
+        |faults| &mut faults.refuse,
+        |faults| &mut faults.lose,
+        |faults| &mut faults.lose_answer,
+        |faults| &mut faults.cut,
+        |faults| &mut faults.compact,
+        |faults| &mut faults.repeat,
+        |faults| &mut faults.half_list,
+        |faults| &mut faults.watch_error,
+        |faults| &mut faults.late_bookmark,
+        |faults| &mut faults.stall,
+        |faults| &mut faults.restart,
+        |faults| &mut faults.fail_after,
+        |faults| &mut faults.land_late,
+        |faults| &mut faults.fail_get,
+        |faults| &mut faults.invalid_utf8,
+    ];
+
+    /// These faults, each at most at this rate. Invalid bytes are stored, so they keep theirs.
+    #[must_use]
+    pub fn limited(mut self, per_mille: u32) -> Self {
+        let invalid_utf8 = self.invalid_utf8;
+        for rate in Self::RATES {
+            let rate = rate(&mut self);
+            *rate = (*rate).min(per_mille);
+        }
+        Self { invalid_utf8, ..self }
+    }
+
     /// Draws the rates of a schedule. Each kind of fault is absent from half of the schedules.
     pub fn random(rng: &mut Pcg64Mcg) -> Self {
         // A separate generator keeps the later draws as they were before these faults were added.

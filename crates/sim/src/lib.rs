@@ -18,12 +18,14 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod answer;
 mod api_servers;
 pub mod checker;
 mod decisions;
 pub mod failure;
 pub mod fault;
+pub mod injected_fault;
 mod journal;
 mod machine;
 pub mod mutation;
@@ -41,3 +43,4 @@ mod watch_fault;
 mod wire;
 pub mod workload;
 pub mod world;
+pub mod write_rate;

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub timing: Timing,
     /// The controller's configuration.
     pub config: Config,
+    /// Whether the controller reads the node selectors of namespaces.
+    pub namespace_node_selectors: bool,
     /// A deliberate bug.
     pub mutation: Option<Mutation>,
 }
@@ -66,7 +68,7 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts a process. Must be called in the runtime.
     pub(crate) fn start(settings: &Settings, outbox: &Outbox) -> Self {
-        let &Settings { number, now, clock_skew_ms, seed, timing, config, mutation } = settings;
+        let &Settings { number, now, clock_skew_ms, seed, timing, config, mutation, .. } = settings;
         let clocks = Clocks::new(now, clock_skew_ms);
         let environment = Environment::new(VirtualMachine::new(clocks.clone(), seed));
         let fence = Fence::closed(environment.clone());
@@ -90,7 +92,7 @@ impl Replica {
         let outages = OutageLog::default();
         let controller = Controller {
             namespace: None,
-            namespace_node_selectors: false,
+            namespace_node_selectors: settings.namespace_node_selectors,
             config,
             client: Connection::client(number, outbox.clone()),
             server: PlanServer::new(number, outbox.clone(), fence.clone(), views),

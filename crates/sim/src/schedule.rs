@@ -4,6 +4,7 @@
 use std::panic::{self, AssertUnwindSafe};
 
 use everynode_sandbox::kind::DAEMON_SET;
+use rand::seq::IndexedMutRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,17 @@ use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::replica;
-use crate::workload::{self, NAMESPACE, Step};
+use crate::workload::{self, NAMESPACE, Step, StepKind};
 use crate::world::{ElectionTiming, LEASE_NEVER_MS, Setting, World};
+
+/// Maximum number of nodes of the few large schedules.
+const NODES_MAX: u32 = 50;
+const STEPS_OF_LARGE_MAX: usize = 8;
+/// Maximum number of steps of each kind that is not in every schedule.
+const EXTRA_STEPS_MAX: usize = 4;
+/// Maximum rate, per thousand, of faults that never end.
+const REST_FAULTS_MAX: u32 = 30;
+const LONG_PAUSE_MS: std::ops::Range<i64> = 120_000..1_200_000;
 
 /// All inputs of a run: the cluster, the faults and the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +37,10 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Draws the schedule of a seed. One in four has the maximum size, the others are small and
-    /// fast.
+    /// Draws the schedule of a seed. One in four is large, the others are small and fast. A few have
+    /// many nodes. Each feature is off in about half of the schedules.
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
-        let fork = &mut Pcg64Mcg::seed_from_u64(!seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
         let setting = Setting {
             seed,
@@ -46,12 +55,56 @@ impl Schedule {
                 1 => ElectionTiming::Slow,
                 _ => ElectionTiming::Rare,
             },
-            // A separate generator keeps the other draws as they were before these were added.
-            api_servers: fork.random_range(1..=3),
+            ..Setting::DEFAULT
         };
         let faults = Faults::random(rng);
         let count = rng.random_range(steps_max / 4..=steps_max);
-        Self { setting, faults, steps: (0..count).map(|_| Step::random(rng)).collect() }
+        let steps = (0..count).map(|_| Step::random(rng)).collect();
+        let mut schedule = Self { setting, faults, steps };
+        schedule.draw_features(&mut Pcg64Mcg::seed_from_u64(!seed));
+        schedule
+    }
+
+    /// Draws what is not in every schedule.
+    fn draw_features(&mut self, rng: &mut Pcg64Mcg) {
+        let is_large = rng.random_ratio(1, 50);
+        let setting = &mut self.setting;
+        setting.api_servers = rng.random_range(1..=3);
+        if rng.random_ratio(1, 4) {
+            setting.rest_faults = rng.random_range(1..=REST_FAULTS_MAX);
+        }
+        setting.schedule_by_controller = rng.random_ratio(1, 4);
+        setting.status_interval_ms = if rng.random_ratio(1, 2) { 100 } else { 0 };
+        setting.namespace_node_selectors = rng.random_ratio(1, 2);
+        if rng.random_ratio(1, 8) {
+            setting.burst_replicas = rng.random_range(1..=250);
+        }
+        if is_large {
+            setting.nodes_max = rng.random_range(6..=NODES_MAX);
+            setting.nodes = rng.random_range(1..=setting.nodes_max);
+            // The cost grows with both.
+            self.steps.truncate(STEPS_OF_LARGE_MAX);
+        }
+        let kinds =
+            [StepKind::Namespace, StepKind::Ownership, StepKind::Admission, StepKind::Percentage];
+        for kind in kinds {
+            if rng.random_ratio(1, 2) {
+                self.insert_steps(kind, rng);
+            }
+        }
+        if rng.random_ratio(1, 16)
+            && let Some(step) = self.steps.choose_mut(rng)
+        {
+            step.pause_ms = rng.random_range(LONG_PAUSE_MS);
+        }
+    }
+
+    /// Inserts steps of this kind at random places.
+    fn insert_steps(&mut self, kind: StepKind, rng: &mut Pcg64Mcg) {
+        for _ in 0..rng.random_range(1..=EXTRA_STEPS_MAX) {
+            let at = rng.random_range(0..=self.steps.len());
+            self.steps.insert(at, Step { kind, ..Step::random(rng) });
+        }
     }
 
     /// Plays the schedule to its end. A panic ends it with a violation.

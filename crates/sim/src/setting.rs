@@ -26,6 +26,14 @@ pub struct Setting {
     pub election: ElectionTiming,
     /// Number of API servers. Of several, each may be up to 5 s behind the store.
     pub api_servers: u32,
+    /// Maximum rate of each fault at rest, per thousand. At 0 faults end when the workload does.
+    pub rest_faults: u32,
+    /// Whether the controller binds pods to their nodes.
+    pub schedule_by_controller: bool,
+    /// Minimum time between two writes of a status in which only counts changed.
+    pub status_interval_ms: u32,
+    /// Whether the controller reads the node selectors of namespaces.
+    pub namespace_node_selectors: bool,
 }
 
 impl Setting {
@@ -39,6 +47,10 @@ impl Setting {
         replicas: 1,
         election: ElectionTiming::Fast,
         api_servers: 1,
+        rest_faults: 0,
+        schedule_by_controller: false,
+        status_interval_ms: 0,
+        namespace_node_selectors: false,
     };
 }
 

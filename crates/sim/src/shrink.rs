@@ -5,7 +5,7 @@ use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::schedule::Schedule;
 use crate::workload::Step;
-use crate::world::{ElectionTiming, LEASE_NEVER_MS};
+use crate::world::{ElectionTiming, LEASE_NEVER_MS, Setting};
 
 /// Maximum number of schedules that are played.
 const PLAYS_MAX: u32 = 3_000;
@@ -89,25 +89,7 @@ impl Shrinking {
     }
 
     fn drop_faults(&mut self) {
-        let rates: [fn(&mut Faults) -> &mut u32; 16] = [
-            |faults| &mut faults.delay,
-            |faults| &mut faults.refuse,
-            |faults| &mut faults.lose,
-            |faults| &mut faults.lose_answer,
-            |faults| &mut faults.cut,
-            |faults| &mut faults.compact,
-            |faults| &mut faults.repeat,
-            |faults| &mut faults.half_list,
-            |faults| &mut faults.watch_error,
-            |faults| &mut faults.late_bookmark,
-            |faults| &mut faults.stall,
-            |faults| &mut faults.restart,
-            |faults| &mut faults.fail_after,
-            |faults| &mut faults.land_late,
-            |faults| &mut faults.fail_get,
-            |faults| &mut faults.invalid_utf8,
-        ];
-        for rate in rates {
+        for rate in Faults::RATES {
             self.try_with(|schedule| *rate(&mut schedule.faults) = 0);
         }
     }
@@ -116,8 +98,19 @@ impl Shrinking {
         self.try_with(|schedule| schedule.setting.lease_ms = LEASE_NEVER_MS);
         self.try_with(|schedule| schedule.setting.burst_replicas = BURST_DEFAULT);
         self.try_with(|schedule| schedule.setting.replicas = 1);
-        self.try_with(|schedule| schedule.setting.api_servers = 1);
+        let simpler: [fn(&mut Setting); 5] = [
+            |setting| setting.api_servers = 1,
+            |setting| setting.rest_faults = 0,
+            |setting| setting.schedule_by_controller = false,
+            |setting| setting.status_interval_ms = 0,
+            |setting| setting.namespace_node_selectors = false,
+        ];
+        for change in simpler {
+            self.try_with(|schedule| change(&mut schedule.setting));
+        }
         self.try_with(|schedule| schedule.setting.election = ElectionTiming::Rare);
+        while self.best.setting.nodes > 1 && self.try_with(|schedule| schedule.setting.nodes /= 2) {
+        }
         while self.best.setting.nodes > 1 && self.try_with(|schedule| schedule.setting.nodes -= 1) {
         }
         let nodes = self.best.setting.nodes;

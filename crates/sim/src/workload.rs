@@ -1,7 +1,10 @@
 //! Random changes by users and by other components of the cluster.
 
+mod admission;
 mod daemon_set;
+mod namespace;
 mod node;
+mod ownership;
 mod pod;
 
 use rand::{Rng, RngExt, SeedableRng};
@@ -44,6 +47,14 @@ pub enum StepKind {
     /// The leader is cut off, stopped, or its clock is set.
     #[serde(rename = "depose")]
     FenceLeader,
+    /// The budget of a DaemonSet is set to a percentage.
+    Percentage,
+    /// The second namespace or its DaemonSet is changed.
+    Namespace,
+    /// ownerReferences, finalizers or labels are changed.
+    Ownership,
+    /// A webhook or a quota refuses or changes created pods for a while.
+    Admission,
     /// Nothing happens.
     Nothing,
 }
@@ -84,6 +95,10 @@ impl Step {
                 1 => world.set_clock_of_leader(),
                 _ => world.fence_leader(),
             },
+            StepKind::Percentage => daemon_set::change_percentage(world, rng),
+            StepKind::Namespace => namespace::change(world, rng),
+            StepKind::Ownership => ownership::change(world, rng),
+            StepKind::Admission => admission::change(world, rng),
             StepKind::Nothing => {}
         }
         world.settle();
@@ -93,8 +108,11 @@ impl Step {
 /// Removes what keeps the cluster from coming to rest: all nodes are up, and all pods can become
 /// ready.
 pub fn repair(world: &mut World) {
+    admission::repair(world);
+    namespace::repair(world);
     node::repair(world);
     pod::repair(world);
+    ownership::repair(world);
     world.settle();
 }
 

@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::admission::Admission;
 use crate::api_servers::ApiServers;
 use crate::checker::{Checks, Property, Violation};
 use crate::fault::Faults;
@@ -27,9 +28,13 @@ use crate::network::{Answer, Message, Outbox, Reply, Request};
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
 
+use crate::write_rate::WriteRates;
+
+pub use crate::injected_fault::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
 pub use crate::setting::{ElectionTiming, LEASE_NEVER_MS, Setting};
 
 mod foreign_object;
+mod inject;
 mod outage;
 mod read;
 mod replicas;
@@ -37,6 +42,7 @@ mod request;
 mod watches;
 mod write;
 
+pub(crate) use foreign_object::foreign_owner;
 pub(crate) use write::name_and_namespace;
 
 /// Namespace of all namespaced objects.
@@ -71,27 +77,6 @@ enum ScheduledEvent {
     ResumeWatches,
 }
 
-/// A fault that an exhaustive test injects at one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InjectedFault {
-    /// The leader crashes after the write, and the answer is lost.
-    CrashLeader,
-    /// The process of the leader is frozen after the write, or its network is cut, until another
-    /// replica may lead.
-    FenceLeader,
-    /// Watches are stalled for 20 s after the write.
-    StallWatches,
-    /// Watches are closed after the write, and the changes they miss are compacted.
-    CompactLog,
-    /// The write takes effect, and its answer is lost.
-    LoseAnswer,
-    /// The write takes effect and is answered with a 5xx.
-    Committed5xx,
-    /// Just before the write, a foreign object takes the name of the object that it changes or
-    /// creates.
-    TakeName,
-}
-
 /// A cluster and its controller in virtual time.
 pub struct World {
     /// The current time.
@@ -112,6 +97,8 @@ pub struct World {
     pub transcript: Option<Vec<String>>,
     /// Number of writes of the controller that took effect.
     pub writes: u64,
+    /// The times of the latest writes of the controller.
+    pub write_rates: WriteRates,
     /// When the last of these writes took effect.
     pub last_write_at: Timestamp,
     /// A fault, with the number of the write at which it is injected.
@@ -134,7 +121,13 @@ pub struct World {
     watch_number: u64,
     event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
     event_number: u64,
+    /// What happens to created pods.
+    pub(crate) admission: Option<Admission>,
     api_servers: ApiServers,
+    /// Whether the next GET of an object fails.
+    fails_next_get: bool,
+    /// Until when reopened watches repeat earlier events.
+    repeat_until: Timestamp,
     /// The identity of the replica that holds the lease.
     leader: String,
     cluster_due_at: Option<Timestamp>,
@@ -204,6 +197,7 @@ impl World {
             violation: None,
             transcript: None,
             writes: 0,
+            write_rates: WriteRates::default(),
             last_write_at: START,
             injected_fault: None,
             mutation: None,
@@ -219,7 +213,10 @@ impl World {
             watch_number: 0,
             event_queue: BTreeMap::new(),
             event_number: 0,
+            admission: None,
             api_servers,
+            fails_next_get: false,
+            repeat_until: START,
             leader: String::new(),
             cluster_due_at: Some(START),
             settled_version: 0,
@@ -382,16 +379,16 @@ impl World {
         }
     }
 
-    /// Removes all faults except invalid bytes, waits, and checks the properties that hold at rest.
+    /// Ends or limits all faults except invalid bytes, waits, and checks the properties that hold at
+    /// rest.
     ///
     /// The wait ends as soon as nothing has been written for some time and all properties hold.
     pub fn run_to_quiescence(&mut self) {
         const REST_MAX_MS: i64 = 45 * 60_000;
         const CHECK_INTERVAL_MS: i64 = 3 * 60_000;
         const QUIET_MS: i64 = 6 * 60_000;
-        // Invalid bytes are stored, so they stay. The cluster must come to rest all the same.
-        let invalid_utf8 = self.faults.invalid_utf8;
-        self.faults = Faults { invalid_utf8, ..Faults::default() };
+        // The cluster must come to rest even if some faults never end.
+        self.faults = self.faults.limited(self.setting.rest_faults);
         self.log(|| "rest".to_owned());
         self.rest_replicas();
         let end = Timestamp(self.now.0 + REST_MAX_MS);

@@ -1,11 +1,18 @@
 //! Exhaustive tests: a fault at each single write of each scenario.
 
-use everynode_sim::scenario::SCENARIOS;
-use everynode_sim::world::InjectedFault;
+use everynode_sim::scenario::{SCENARIOS, Scenario};
+use everynode_sim::world::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
+
+/// A combination of failures that is expensive is injected in one of this number of scenarios.
+const ONE_SCENARIO_IN: usize = 4;
 
 fn exhaust(injected_fault: InjectedFault) {
+    exhaust_in(SCENARIOS.iter(), injected_fault);
+}
+
+fn exhaust_in<'a>(scenarios: impl Iterator<Item = &'a Scenario>, injected_fault: InjectedFault) {
     let mut failures = Vec::new();
-    for scenario in SCENARIOS {
+    for scenario in scenarios {
         if let Err(failure) = scenario.exhaust(injected_fault) {
             failures.push(failure.to_string());
         }
@@ -56,4 +63,56 @@ fn a_server_error_after_any_write_converges() {
 #[test]
 fn a_foreign_object_with_the_name_is_never_written() {
     exhaust(InjectedFault::TakeName);
+}
+
+/// C62, C60: after each write the leader is stopped, and its successor lists at an API server that
+/// is behind.
+#[test]
+fn a_successor_at_an_older_server_after_any_write_converges() {
+    exhaust(InjectedFault::HandOver);
+}
+
+/// Every combination of this failure of a write with failures of what is read after it. Failures of
+/// watches are expensive: each combination with one is injected in a quarter of the scenarios, and
+/// each scenario has a quarter of the combinations.
+fn combine(write: WriteFailure) {
+    let combined = |fails_next_get, watches| {
+        InjectedFault::Combined(CombinedFault { write, fails_next_get, watches })
+    };
+    exhaust(combined(false, None));
+    exhaust(combined(true, None));
+    let watches = WatchFailure::ALL.into_iter();
+    let combinations = watches.flat_map(|failure| [(false, failure), (true, failure)]);
+    for (index, (fails_next_get, failure)) in combinations.enumerate() {
+        let some = SCENARIOS.iter().skip(index % ONE_SCENARIO_IN);
+        let some = some.step_by(ONE_SCENARIO_IN);
+        exhaust_in(some, combined(fails_next_get, Some(failure)));
+    }
+}
+
+/// C60, C61: each write is refused, and what is read after it is late, incomplete or old.
+#[test]
+fn a_refused_write_and_failing_reads_converge() {
+    combine(WriteFailure::Refused);
+}
+
+/// C34, C35, C52, C60: each write is answered with a 5xx although it took effect, and what is read
+/// after it is late, incomplete or old.
+#[test]
+fn a_server_error_after_any_write_and_failing_reads_converge() {
+    combine(WriteFailure::Committed5xx);
+}
+
+/// C34, C35, C52, C60: the answer to each write is lost although it took effect, and what is read
+/// after it is late, incomplete or old.
+#[test]
+fn a_lost_answer_to_any_write_and_failing_reads_converge() {
+    combine(WriteFailure::AnswerLost);
+}
+
+/// C34, C35, C52, C60: each write takes effect after its sender has given it up, and what is read
+/// meanwhile is late, incomplete or old.
+#[test]
+fn a_late_write_and_failing_reads_converge() {
+    combine(WriteFailure::LandsLate);
 }

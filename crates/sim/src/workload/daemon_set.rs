@@ -32,9 +32,15 @@ pub fn manifest(name: &str, image: u32) -> Value {
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let names = ["a", "b"];
     let name = pick(rng, &names);
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
+    change_in(world, NAMESPACE, name, rng);
+}
+
+/// Changes a DaemonSet in a namespace, or creates it.
+pub(super) fn change_in(world: &mut World, namespace: &str, name: &str, rng: &mut Pcg64Mcg) {
+    let stored = world.cluster.store().find(&DAEMON_SET, namespace, name);
     let Some(mut ds) = stored.map(|object| object.value().clone()) else {
         let mut made = manifest(name, rng.random_range(1..4));
+        made["metadata"]["namespace"] = json!(namespace);
         change_spec(rng, &mut made);
         return world.create(&DAEMON_SET, made);
     };
@@ -78,13 +84,25 @@ fn change_spec(rng: &mut Pcg64Mcg, ds: &mut Value) {
     }
 }
 
-fn strategy(rng: &mut Pcg64Mcg) -> Value {
-    let rolling = |unavailable: Value, surge: Value| {
-        json!({
-            "type": "RollingUpdate",
-            "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge},
-        })
+/// Sets a random percentage as the budget of a DaemonSet.
+pub(super) fn change_percentage(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(mut ds) = world.random_object(&DAEMON_SET, rng) else { return };
+    let percentage = json!(format!("{}%", rng.random_range(1..=100)));
+    ds["spec"]["updateStrategy"] = match rng.random_range(0..3) {
+        0 => rolling(json!(0), percentage),
+        _ => rolling(percentage, json!(0)),
     };
+    world.update(&DAEMON_SET, ds);
+}
+
+fn rolling(unavailable: Value, surge: Value) -> Value {
+    json!({
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge},
+    })
+}
+
+fn strategy(rng: &mut Pcg64Mcg) -> Value {
     let choices = [
         json!({"type": "OnDelete"}),
         rolling(json!(1), json!(0)),

@@ -25,7 +25,11 @@ impl World {
                 self.replace_with_foreign_pod(&pod, rng);
             }
             "ControllerRevision" => {
-                let new = || serde_json::from_slice(&request.body).unwrap_or_default();
+                let new = || {
+                    let mut body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+                    body["metadata"]["namespace"] = json!(target.namespace);
+                    body
+                };
                 self.replace_with_foreign_revision(&stored.unwrap_or_else(new));
             }
             _ => return,
@@ -38,6 +42,7 @@ impl World {
         self.delete(&POD, pod, &DeleteOptions::now());
         let mut other = self.foreign_pod(rng);
         other["metadata"]["name"] = pod["metadata"]["name"].clone();
+        other["metadata"]["namespace"] = pod["metadata"]["namespace"].clone();
         other["metadata"]["labels"] = pod["metadata"]["labels"].clone();
         other["spec"]["nodeName"] = pod["spec"]["nodeName"].clone();
         self.create(&POD, other);
@@ -50,9 +55,9 @@ impl World {
         let other = json!({
             "metadata": {
                 "name": metadata["name"],
-                "namespace": NAMESPACE,
+                "namespace": metadata["namespace"],
                 "labels": metadata["labels"],
-                "ownerReferences": owner(),
+                "ownerReferences": foreign_owner(),
             },
             "revision": revision["revision"],
             "data": {"spec": {"foreign": true}},
@@ -73,14 +78,15 @@ impl World {
                 "namespace": NAMESPACE,
                 "labels": {},
                 "annotations": {"sim/daemonset-uid": uid.as_str().unwrap_or_default()},
-                "ownerReferences": owner(),
+                "ownerReferences": foreign_owner(),
             },
             "spec": {"containers": [{"name": "c", "image": "foreign"}]},
         })
     }
 }
 
-fn owner() -> Value {
+/// The ownerReferences of the objects of another controller.
+pub(crate) fn foreign_owner() -> Value {
     json!([{
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",

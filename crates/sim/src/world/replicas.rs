@@ -1,7 +1,10 @@
 //! The replicas: starts, crashes, frozen processes, broken networks and clocks that are set.
 
+use std::time::Duration;
+
 use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
+use everynode_core::plan::ScheduleBy;
 use everynode_sandbox::kind::LEASE as LEASE_KIND;
 use rand::RngExt;
 
@@ -39,8 +42,13 @@ impl World {
             },
             config: Config {
                 burst_replicas: self.setting.burst_replicas as usize,
-                ..Config::default()
+                schedule_by: match self.setting.schedule_by_controller {
+                    true => ScheduleBy::Controller,
+                    false => ScheduleBy::Scheduler,
+                },
+                status_interval: Duration::from_millis(self.setting.status_interval_ms.into()),
             },
+            namespace_node_selectors: self.setting.namespace_node_selectors,
             mutation: self.mutation,
         };
         self.log(|| {
@@ -70,9 +78,13 @@ impl World {
     }
 
     /// Returns the number of the replica that holds the lease.
-    fn leader(&self) -> Option<u64> {
+    pub(super) fn leader(&self) -> Option<u64> {
         let numbers = self.replicas.iter().map(|replica| replica.number);
         numbers.into_iter().find(|number| identity(*number) == self.leader)
+    }
+
+    pub(super) fn replica_numbers(&self) -> Vec<u64> {
+        self.replicas.iter().map(|replica| replica.number).collect()
     }
 
     /// Kills the leader. Its requests in flight still take effect, and no answer arrives.

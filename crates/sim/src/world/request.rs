@@ -2,13 +2,14 @@
 //! arrives.
 
 use bytes::Bytes;
+use everynode_sandbox::kind::NODE;
 use everynode_sandbox::status::Status;
 use rand::RngExt;
 
-use super::{InjectedFault, ScheduledEvent, World};
+use super::{ScheduledEvent, World};
 use crate::answer::{self, Failure};
 use crate::checker::PendingWrite;
-use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss, server_error};
+use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
 use crate::network::{Answer, Message, Reply, Request};
 use crate::serve::{self, Query, Target};
 
@@ -92,7 +93,7 @@ impl World {
     ) {
         let outcome = match request.is_write() {
             true => self.faults.draw_outcome(&mut self.rng),
-            false => match self.faults.draw_read_failure(&mut self.rng) {
+            false => match self.draw_read_failure(target) {
                 Some(failure) => {
                     self.checks.record_fault("read failed");
                     return self.fail(number, reply, &failure);
@@ -100,12 +101,15 @@ impl World {
                 None => RequestOutcome::Served,
             },
         };
-        let next = (self.writes + 1, InjectedFault::TakeName);
-        if is_counted(request, target)
-            && self.injected_fault.take_if(|fault| *fault == next).is_some()
-        {
-            self.put_foreign_object(request);
-        }
+        let combined = match is_counted(request, target) {
+            true => self.inject_before_write(request),
+            false => None,
+        };
+        let outcome = combined.map_or(outcome, |fault| self.failed_outcome(fault.write));
+        let refusal = self.admission.as_ref().zip(target);
+        let refusal =
+            refusal.and_then(|(admission, target)| admission.refusal(request, target, self.now));
+        let outcome = refusal.map_or(outcome, RequestOutcome::Refused);
         if let Some(fault) = fault_name(&outcome) {
             self.checks.record_fault(fault);
         }
@@ -147,7 +151,10 @@ impl World {
         if let Some(Ok(_)) = &result
             && is_counted(request, target)
         {
-            failure = self.count_write().or(failure);
+            failure = self.count_write(request).or(failure);
+        }
+        if let Some(fault) = combined {
+            self.inject_read_failures(fault);
         }
         match (failure, result) {
             (Some(failure), _) => self.fail(number, reply, &failure),
@@ -157,21 +164,26 @@ impl World {
     }
 
     /// Counts a write that took effect. Returns the failure of its answer if a fault is injected.
-    fn count_write(&mut self) -> Option<Failure> {
+    fn count_write(&mut self, request: &Request) -> Option<Failure> {
         self.writes += 1;
         self.last_write_at = self.now;
+        if let Some(ds) = request.view.as_ref().map(|view| &view.daemon_set) {
+            let nodes = self.cluster.store().count(&NODE);
+            let violation = self.write_rates.count(ds, self.now, nodes);
+            self.report_violation(violation);
+        }
         let (_, injected_fault) =
             self.injected_fault.take_if(|(write, _)| *write == self.writes)?;
-        self.inject(injected_fault);
-        match injected_fault {
-            InjectedFault::LoseAnswer => Some(Failure::ConnectionLost),
-            InjectedFault::Committed5xx => Some(Failure::Refused(server_error(&mut self.rng))),
-            InjectedFault::CrashLeader
-            | InjectedFault::FenceLeader
-            | InjectedFault::StallWatches
-            | InjectedFault::CompactLog
-            | InjectedFault::TakeName => None,
+        self.inject_after_write(injected_fault)
+    }
+
+    /// Draws the failure of a GET, if it fails.
+    fn draw_read_failure(&mut self, target: Option<&Target>) -> Option<Failure> {
+        let is_lease = target.is_some_and(|target| target.kind.kind == "Lease");
+        if !is_lease && std::mem::take(&mut self.fails_next_get) {
+            return Some(Failure::ConnectionLost);
         }
+        self.faults.draw_read_failure(&mut self.rng)
     }
 
     /// Schedules an answer.
@@ -218,7 +230,7 @@ impl World {
         arrives_late: bool,
     ) -> Result<Bytes, Status> {
         let now = self.now;
-        let body = serde_json::from_slice(&request.body).unwrap_or_default();
+        let mut body = serde_json::from_slice(&request.body).unwrap_or_default();
         if is_counted(request, target)
             && let Some(target) = target
         {
@@ -229,32 +241,13 @@ impl World {
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
+        if let Some((admission, target)) = self.admission.as_ref().zip(target) {
+            admission.change(request, target, now, &mut body);
+        }
         let cache = self.cache_of(number);
         let result = serve::serve(self.cluster.registry_mut(), cache, request, target, body, now);
         self.note_leader();
         result
-    }
-
-    fn inject(&mut self, injected_fault: InjectedFault) {
-        /// Another replica leads before the process continues.
-        const CUT_OFF_MS: i64 = 25_000;
-        self.log(|| format!("injected fault: {injected_fault:?}"));
-        match injected_fault {
-            InjectedFault::CrashLeader => self.crash_leader(),
-            InjectedFault::FenceLeader => self.cut_off_leader(CUT_OFF_MS),
-            InjectedFault::LoseAnswer | InjectedFault::Committed5xx | InjectedFault::TakeName => {}
-            InjectedFault::StallWatches => {
-                self.watches_stalled = true;
-                self.schedule(20_000, ScheduledEvent::ResumeWatches);
-            }
-            InjectedFault::CompactLog => {
-                self.watches_stalled = true;
-                self.schedule(2_000, ScheduledEvent::ResumeWatches);
-                self.settle();
-                let version = self.cluster.store().resource_version();
-                self.cluster.registry_mut().store_mut().compact(version);
-            }
-        }
     }
 }
 

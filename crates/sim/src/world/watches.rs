@@ -87,6 +87,7 @@ impl World {
     /// Opens a watch at a version. The server may repeat earlier events.
     fn open_since(&mut self, watch: &mut OpenWatch, since: u64) -> Result<(), Ended> {
         let repeated = match happens(self.faults.repeat, &mut self.rng) {
+            _ if self.now < self.repeat_until => REPEATED_MAX,
             true => self.rng.random_range(0..REPEATED_MAX),
             false => 0,
         };

@@ -1,0 +1,110 @@
+//! Webhooks and quotas that refuse or change the pods that are created, for a while.
+
+use everynode_core::api::Timestamp;
+use everynode_sandbox::kind::POD;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Refusal;
+use crate::network::Request;
+use crate::serve::Target;
+
+/// What happens to created pods until some time.
+#[derive(Clone, Debug)]
+pub(crate) struct Admission {
+    /// Until when.
+    pub until: Timestamp,
+    /// What happens to them.
+    pub effect: Effect,
+}
+
+/// What a webhook or a quota does to created pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// A webhook denies the pods of a node.
+    DenyNode(String),
+    /// A webhook denies all pods.
+    DenyAll,
+    /// The webhook does not answer.
+    FailToCall,
+    /// A quota is used up.
+    ExceedQuota,
+    /// A webhook adds a label, an annotation and a container.
+    Extend,
+    /// A webhook removes the labels that the DaemonSet selects.
+    RemoveLabels,
+    /// A webhook binds every pod to a node.
+    SetNode(String),
+}
+
+impl Admission {
+    /// Returns the refusal of a request, or `None` if it is admitted.
+    pub(crate) fn refusal(
+        &self,
+        request: &Request,
+        target: &Target,
+        now: Timestamp,
+    ) -> Option<Refusal> {
+        if !self.concerns(request, target, now) {
+            return None;
+        }
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let forbidden = |message: String| Some(Refusal::new(403, "Forbidden", message));
+        match &self.effect {
+            Effect::DenyNode(node) if target_node(&body) != Some(node) => None,
+            Effect::DenyNode(_) | Effect::DenyAll => forbidden(
+                "admission webhook \"sim.example.com\" denied the request: no pods here".to_owned(),
+            ),
+            Effect::FailToCall => {
+                let message = "Internal error occurred: failed calling webhook \"sim.example.com\": \
+                               context deadline exceeded";
+                Some(Refusal::new(500, "InternalError", message))
+            }
+            Effect::ExceedQuota => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default();
+                forbidden(format!(
+                    "pods {name:?} is forbidden: exceeded quota: sim, requested: pods=1, used: \
+                     pods=1, limited: pods=1"
+                ))
+            }
+            Effect::Extend | Effect::RemoveLabels | Effect::SetNode(_) => None,
+        }
+    }
+
+    /// Changes the pod of an admitted request.
+    pub(crate) fn change(
+        &self,
+        request: &Request,
+        target: &Target,
+        now: Timestamp,
+        pod: &mut Value,
+    ) {
+        if !self.concerns(request, target, now) {
+            return;
+        }
+        match &self.effect {
+            Effect::Extend => {
+                pod["metadata"]["labels"]["sim/injected"] = json!("true");
+                pod["metadata"]["annotations"]["sim/injected"] = json!("true");
+                if let Some(containers) = pod["spec"]["containers"].as_array_mut() {
+                    containers.push(json!({"name": "sidecar", "image": "sidecar"}));
+                }
+            }
+            Effect::RemoveLabels => pod["metadata"]["labels"] = json!({}),
+            Effect::SetNode(node) => pod["spec"]["nodeName"] = json!(node),
+            Effect::DenyNode(_) | Effect::DenyAll | Effect::FailToCall | Effect::ExceedQuota => {}
+        }
+    }
+
+    fn concerns(&self, request: &Request, target: &Target, now: Timestamp) -> bool {
+        now < self.until && request.method == Method::POST && target.kind.kind == POD.kind
+    }
+}
+
+/// The node that a DaemonSet's pod is made for.
+fn target_node(pod: &Value) -> Option<&str> {
+    let affinity = &pod["spec"]["affinity"]["nodeAffinity"];
+    let terms = &affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    let pinned = &terms[0]["matchFields"][0]["values"][0];
+    pod["spec"]["nodeName"].as_str().or_else(|| pinned.as_str())
+}

@@ -1,0 +1,115 @@
+//! Changes of ownerReferences, finalizers and labels by people.
+
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde_json::{Value, json};
+
+use super::pick;
+use crate::world::{World, foreign_owner, name_and_namespace};
+
+const FINALIZER: &str = "sim.example.com/hold";
+
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
+    match rng.random_range(0..10) {
+        0..5 => {
+            let kind = pick(rng, &[&POD, &POD, &CONTROLLER_REVISION]);
+            change_owners(world, kind, rng);
+        }
+        5..8 => {
+            let kind = pick(rng, &[&POD, &POD, &CONTROLLER_REVISION, &DAEMON_SET]);
+            change_finalizers(world, kind, rng);
+        }
+        _ => change_labels(world, rng),
+    }
+}
+
+/// Removes the ownerReferences, adds one, or replaces the controller.
+fn change_owners(world: &mut World, kind: &'static Kind, rng: &mut Pcg64Mcg) {
+    let Some(mut object) = world.random_object(kind, rng) else { return };
+    let daemon_set = world.random_object(&DAEMON_SET, rng);
+    let namespace = object["metadata"]["namespace"].clone();
+    let owners = &mut object["metadata"]["ownerReferences"];
+    match rng.random_range(0..4) {
+        0 => *owners = json!([]),
+        1 => {
+            let Some(node) = world.random_object(&NODE, rng) else { return };
+            let owner = json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": node["metadata"]["name"],
+                "uid": node["metadata"]["uid"],
+            });
+            match owners.as_array_mut() {
+                Some(owners) => owners.insert(0, owner),
+                None => *owners = json!([owner]),
+            }
+        }
+        2 => *owners = foreign_owner(),
+        _ => {
+            let in_namespace = |ds: &Value| ds["metadata"]["namespace"] == namespace;
+            let Some(daemon_set) = daemon_set.filter(in_namespace) else { return };
+            *owners = json!([{
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "name": daemon_set["metadata"]["name"],
+                "uid": daemon_set["metadata"]["uid"],
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }]);
+        }
+    }
+    world.update(kind, object);
+}
+
+/// Adds a finalizer, or removes it.
+fn change_finalizers(world: &mut World, kind: &'static Kind, rng: &mut Pcg64Mcg) {
+    let Some(mut object) = world.random_object(kind, rng) else { return };
+    if !remove_finalizer(&mut object) {
+        match object["metadata"]["finalizers"].as_array_mut() {
+            Some(finalizers) => finalizers.push(json!(FINALIZER)),
+            None => object["metadata"]["finalizers"] = json!([FINALIZER]),
+        }
+    }
+    world.update(kind, object);
+}
+
+/// Adds or removes a label of a revision, or changes the hash of a pod.
+fn change_labels(world: &mut World, rng: &mut Pcg64Mcg) {
+    let kind = pick(rng, &[&POD, &CONTROLLER_REVISION]);
+    let Some(mut object) = world.random_object(kind, rng) else { return };
+    let (key, value) = pick(
+        rng,
+        &[
+            ("sim/label", json!("x")),
+            ("app", json!("a")),
+            ("app", json!("b")),
+            ("app", json!("none")),
+        ],
+    );
+    object["metadata"]["labels"][key] = value;
+    world.update(kind, object);
+}
+
+/// Whether the object had the finalizer, which is removed.
+fn remove_finalizer(object: &mut Value) -> bool {
+    let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() else { return false };
+    let before = finalizers.len();
+    finalizers.retain(|finalizer| finalizer != FINALIZER);
+    finalizers.len() < before
+}
+
+/// Removes all finalizers, so that deleted objects disappear.
+pub(super) fn repair(world: &mut World) {
+    for kind in [&POD, &CONTROLLER_REVISION, &DAEMON_SET] {
+        let objects: Vec<Value> =
+            world.cluster.store().iter(kind, None).map(|object| object.value().clone()).collect();
+        for mut object in objects {
+            if remove_finalizer(&mut object) {
+                let (name, namespace) = name_and_namespace(&object);
+                world.log(|| format!("somebody lets {namespace}/{name} go"));
+                world.update(kind, object);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How often the controller writes for each DaemonSet. A controller that repeats a write without
+//! end, and without a back-off, exceeds the bound.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use everynode_core::api::Timestamp;
+
+use crate::checker::{Property, Violation};
+
+const PERIOD_MS: i64 = 60_000;
+/// Maximum number of writes for a DaemonSet in a minute, without those for its nodes.
+const WRITES_MAX: usize = 60;
+/// Maximum number of writes for each node in a minute.
+const WRITES_PER_NODE_MAX: usize = 10;
+
+/// The times of the latest writes for each DaemonSet.
+#[derive(Clone, Debug, Default)]
+pub struct WriteRates {
+    latest: BTreeMap<String, VecDeque<Timestamp>>,
+    /// The highest number of writes for one DaemonSet in a minute.
+    pub max: usize,
+}
+
+impl WriteRates {
+    /// Counts a write for a DaemonSet in a cluster with this number of nodes.
+    pub(crate) fn count(&mut self, ds: &str, now: Timestamp, nodes: usize) -> Option<Violation> {
+        let latest = self.latest.entry(ds.to_owned()).or_default();
+        latest.push_back(now);
+        while latest.front().is_some_and(|at| at.0 + PERIOD_MS < now.0) {
+            latest.pop_front();
+        }
+        let (writes, max) = (latest.len(), WRITES_MAX + nodes * WRITES_PER_NODE_MAX);
+        self.max = self.max.max(writes);
+        (writes > max).then(|| {
+            let message =
+                format!("DaemonSet {ds}: {writes} writes in a minute, at most {max} expected");
+            Violation { property: Property::WriteRate, message }
+        })
+    }
+}
