@@ -63,8 +63,7 @@ impl Error {
     /// The pause that the server asks for.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let status = self.status().filter(|status| status.code == 429)?;
-        let seconds = u64::from(status.details.as_ref()?.retry_after_seconds);
-        (seconds > 0).then(|| Duration::from_secs(seconds))
+        Some(Duration::from_secs(status.details.as_ref()?.retry_after_seconds.into()))
     }
 
     fn status(&self) -> Option<&Status> {
