@@ -2,7 +2,7 @@
 //!
 //! The tests of [`cluster`] run in their own sandbox or, with `EVERYNODE_E2E_KUBECONFIG`, in their
 //! own namespace on an existing cluster whose DaemonSet controller is running. The tests of
-//! [`sandbox`] need a sandbox and report that they are skipped otherwise.
+//! [`sandbox`] always start their own sandbox; `make e2e-real` leaves them out by their names.
 
 #![forbid(unsafe_code)]
 

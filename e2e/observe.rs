@@ -1,5 +1,5 @@
 //! Watches the pods of a DaemonSet during a scenario and reports every violation of its limits: too
-//! many pods on a node, or too many nodes without an available pod.
+//! many pods on a node, or too many nodes without an available pod (C22, C26, C52, C53, C54).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,54 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::world::pod::{
+    HASH_LABEL, controller_of, is_available, is_terminal, is_terminating, label, name_of, node_of,
+    uid,
+};
 use crate::world::{World, eventually};
 
 /// The limits that hold at every moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    /// Maximum number of pods per node that are not terminating.
-    pub pods_per_node_max: usize,
+    /// Maximum number of pods per node.
+    pods_per_node: PodsPerNode,
     /// Maximum number of nodes without an available pod, of those that had one at the start.
-    pub nodes_down_max: usize,
+    nodes_down_max: usize,
+    /// How long a pod must be ready to be available.
+    min_ready_seconds: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PodsPerNode {
+    /// One, and none beside a terminating pod of the same DaemonSet whose containers may still run
+    /// (C22).
+    One,
+    /// One of each revision, at most two, besides terminating ones (C26).
+    OneOfTwoRevisions,
+}
+
+impl Limits {
+    /// The limits of a rollout that replaces one pod after the other.
+    pub(crate) const ONE_BY_ONE: Limits = Limits::without_surge(1);
+
+    /// The limits of a DaemonSet that does not surge.
+    pub(crate) const fn without_surge(nodes_down_max: usize) -> Limits {
+        Limits { pods_per_node: PodsPerNode::One, nodes_down_max, min_ready_seconds: 0 }
+    }
+
+    /// The limits of a DaemonSet that surges.
+    pub(crate) const fn with_surge(nodes_down_max: usize) -> Limits {
+        Limits {
+            pods_per_node: PodsPerNode::OneOfTwoRevisions,
+            nodes_down_max,
+            min_ready_seconds: 0,
+        }
+    }
+
+    /// The same for a DaemonSet with minReadySeconds.
+    pub(crate) const fn with_min_ready_seconds(self, min_ready_seconds: i32) -> Limits {
+        Limits { min_ready_seconds, ..self }
+    }
 }
 
 /// The observations and violations.
@@ -52,7 +91,10 @@ impl Observer {
         let pods = world.pods();
         let list = pods.list(&ListParams::default().labels(&label)).await?;
         let version = list.metadata.resource_version.unwrap_or_default();
-        let state = State::new(list.items, limits);
+        // The clocks of an external cluster may differ by a second.
+        let tolerance = if world.sandbox.is_some() { 0 } else { 1 };
+        let min_ready_seconds = (limits.min_ready_seconds - tolerance).max(0);
+        let state = State::new(list.items, Limits { min_ready_seconds, ..limits });
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(watch(pods, label, version, state, stopped));
         Ok(Observer { stop, task })
@@ -82,7 +124,8 @@ struct State {
 
 impl State {
     fn new(pods: Vec<Pod>, limits: Limits) -> State {
-        let nodes = pods.iter().filter(|pod| is_available(pod)).map(node_of).collect();
+        let is_up = |pod: &&Pod| is_available(pod, limits.min_ready_seconds);
+        let nodes = pods.iter().filter(is_up).map(node_of).collect();
         let pods = pods.into_iter().map(|pod| (uid(&pod), pod)).collect();
         State { limits, pods, nodes, report: Report::default() }
     }
@@ -109,22 +152,44 @@ impl State {
 
     fn check(&mut self) {
         let mut by_node: BTreeMap<String, Vec<&Pod>> = BTreeMap::new();
-        for pod in self.pods.values().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        for pod in self.pods.values() {
             by_node.entry(node_of(pod)).or_default().push(pod);
         }
-        for (node, pods) in &by_node {
-            if pods.len() > self.limits.pods_per_node_max && !node.is_empty() {
+        for (node, pods) in by_node.iter().filter(|(node, _)| !node.is_empty()) {
+            if !self.limits.pods_per_node.allows(pods) {
                 let names: Vec<String> = pods.iter().map(|pod| name_of(pod)).collect();
                 self.report.violations.push(format!("node {node} has {names:?}"));
             }
         }
         let is_up = |node: &String| {
-            by_node.get(node).is_some_and(|pods| pods.iter().any(|pod| is_available(pod)))
+            let pods = by_node.get(node).into_iter().flatten();
+            pods.into_iter().any(|pod| is_available(pod, self.limits.min_ready_seconds))
         };
         let down: Vec<&String> = self.nodes.iter().filter(|node| !is_up(node)).collect();
         self.report.nodes_down_most = self.report.nodes_down_most.max(down.len());
         if down.len() > self.limits.nodes_down_max {
             self.report.violations.push(format!("nodes without an available pod: {down:?}"));
+        }
+    }
+}
+
+impl PodsPerNode {
+    fn allows(self, pods: &[&Pod]) -> bool {
+        let running = || pods.iter().filter(|pod| !is_terminating(pod));
+        match self {
+            PodsPerNode::One => {
+                // The terminating pods of another DaemonSet, or of none, do not count.
+                let ending = pods.iter().filter(|pod| is_terminating(pod) && !is_terminal(pod));
+                let owners: BTreeSet<&str> = ending.filter_map(|pod| controller_of(pod)).collect();
+                let is_beside = |uid: &str| owners.contains(uid);
+                running().count() <= 1
+                    && !running().filter_map(|pod| controller_of(pod)).any(is_beside)
+            }
+            PodsPerNode::OneOfTwoRevisions => {
+                let revisions: BTreeSet<_> = running().map(|pod| label(pod, HASH_LABEL)).collect();
+                let count = running().count();
+                count <= 2 && revisions.len() == count
+            }
         }
     }
 }
@@ -175,33 +240,6 @@ fn resource_version(event: &WatchEvent<Pod>) -> Option<String> {
         WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version.clone()),
         WatchEvent::Error(_) => None,
     }
-}
-
-/// Whether the pod is ready and not terminating.
-pub(crate) fn is_available(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions.filter(|found| found.type_ == "Ready").any(|found| found.status == "True")
-}
-
-/// The node that the pod is on or requests.
-pub(crate) fn node_of(pod: &Pod) -> String {
-    let pinned = || {
-        let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
-        let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
-        let fields = required.node_selector_terms.first()?.match_fields.as_ref()?;
-        fields.first()?.values.as_ref()?.first().cloned()
-    };
-    let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-    bound.filter(|name| !name.is_empty()).or_else(pinned).unwrap_or_default()
-}
-
-pub(crate) fn name_of(pod: &Pod) -> String {
-    pod.metadata.name.clone().unwrap_or_default()
-}
-
-pub(crate) fn uid(pod: &Pod) -> String {
-    pod.metadata.uid.clone().unwrap_or_default()
 }
 
 /// Waits until the pods have exactly these UIDs.

@@ -13,6 +13,7 @@ mod handover;
 mod insight;
 pub(crate) mod leader;
 mod lifecycle;
+mod limits;
 mod many;
 mod monitoring;
 pub(crate) mod nodes;

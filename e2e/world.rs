@@ -6,7 +6,9 @@ pub(crate) mod command;
 pub(crate) mod faults;
 pub(crate) mod http_proxy;
 pub(crate) mod manifest;
+pub(crate) mod pod;
 pub(crate) mod process;
+mod rollout;
 pub(crate) mod tcp_proxy;
 pub(crate) mod terminal;
 
@@ -68,15 +70,9 @@ impl World {
         }
     }
 
-    /// A sandbox, for tests that depend on one. Prints a note and returns `None` if an external
-    /// cluster is tested.
-    pub(crate) async fn sandbox(setup: Setup<'_>) -> Result<Option<World>> {
-        if std::env::var_os(EXTERNAL).is_some() {
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            eprintln!("{test} is skipped: it needs a sandbox, and {EXTERNAL} is set");
-            return Ok(None);
-        }
-        World::start(Permit::acquire(), setup).await.map(Some)
+    /// A sandbox, for tests that depend on one, whether or not an external cluster is tested.
+    pub(crate) async fn sandbox(setup: Setup<'_>) -> Result<World> {
+        World::start(Permit::acquire(), setup).await
     }
 
     async fn start(permit: Permit, setup: Setup<'_>) -> Result<World> {
@@ -178,24 +174,6 @@ impl World {
         let mut pods = self.pods().list(&selected).await?.items;
         pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         Ok(pods)
-    }
-
-    /// Waits until the latest spec of the DaemonSet is rolled out on every node.
-    pub(crate) async fn settled(&self, name: &str) -> Result<DaemonSet> {
-        eventually(&format!("daemonset {name} rolls out"), async || {
-            let ds = self.daemon_sets().get(name).await?;
-            let status = ds.status.clone().unwrap_or_default();
-            let desired = status.desired_number_scheduled;
-            let current = status.observed_generation >= ds.metadata.generation
-                && status.current_number_scheduled == desired
-                && status.updated_number_scheduled.unwrap_or(0) == desired
-                && status.number_available.unwrap_or(0) == desired
-                && status.number_misscheduled == 0
-                && desired > 0;
-            anyhow::ensure!(current, "its status is {status:?}");
-            Ok(ds)
-        })
-        .await
     }
 
     /// Waits until no pod of the DaemonSet was created in the current or the previous second.

@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::observe::{Limits, Observer, name_of, uid, uids};
+use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::pod::{name_of, uid};
 use crate::world::{World, eventually};
 
 /// C40, C42, C46: a revision created manually exists beside the current one, can become current,
@@ -144,7 +145,7 @@ async fn a_surge_continues_after_the_deletion_of_its_pods() -> Result<()> {
     let desired = usize::try_from(ds.status.map_or(0, |status| status.desired_number_scheduled))?;
     let before = uids(&world, "a").await?;
     // A node without an available pod for a moment: the test has deleted its old or its new pod.
-    let limits = Limits { pods_per_node_max: 2, nodes_down_max: 2 };
+    let limits = Limits::with_surge(2).with_min_ready_seconds(1);
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let new = eventually("a new pod is there", async || {

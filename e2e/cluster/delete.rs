@@ -59,7 +59,7 @@ async fn pods_orphaned_during_a_rollout_are_adopted() -> Result<()> {
     world.roll_out(&daemon_set("a")).await?;
     start_a_rollout(&world).await?;
     world.kubectl(&["delete", "ds", "a", "--cascade=orphan"]).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     let manifest = with(daemon_set("a"), image_patch(NEXT_IMAGE));
     world.roll_out(&manifest).await?;
@@ -85,7 +85,7 @@ async fn orphaned_pods_are_adopted_by_the_next_daemon_set() -> Result<()> {
     let world = World::cluster(3).await?;
     world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
+    let limits = Limits::without_surge(0);
     let observer = Observer::start(&world, "a", limits).await?;
     world.kubectl(&["delete", "ds", "a", "--cascade=orphan"]).await?;
     eventually("the pods are orphans", async || {

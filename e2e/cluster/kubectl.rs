@@ -4,8 +4,9 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::observe::{Limits, Observer, node_of};
+use crate::observe::{Limits, Observer};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE};
+use crate::world::pod::node_of;
 use crate::world::{World, deadline, eventually};
 
 const NAME: &str = "fluentd-elasticsearch";
@@ -96,16 +97,13 @@ async fn describe_tells_the_story(world: &World) -> Result<()> {
 }
 
 async fn roll(world: &World) -> Result<()> {
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let selected = "name";
     let observer = Observer::start_by_label(world, selected, NAME, limits).await?;
     let image = format!("{NAME}={NEXT_IMAGE}");
     world.kubectl(&["set", "image", &format!("ds/{NAME}"), &image]).await?;
     rolled_out(world).await?;
-    let images =
-        world.kubectl(&["get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}"]);
-    let images = images.await?;
-    ensure!(images.split_whitespace().all(|image| image == NEXT_IMAGE), "{images}");
+    pods_have_image(world, NEXT_IMAGE).await?;
     let report = observer.finish().await?;
     ensure!(!report.created.is_empty(), "nothing was rolled out");
     Ok(())
@@ -128,6 +126,16 @@ async fn undo(world: &World) -> Result<()> {
     ]);
     let image = image.await?;
     ensure!(image == IMAGE, "undo restored {image}");
+    pods_have_image(world, IMAGE).await
+}
+
+async fn pods_have_image(world: &World, expected: &str) -> Result<()> {
+    let images =
+        world.kubectl(&["get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}"]);
+    let images = images.await?;
+    let mut images = images.split_whitespace().peekable();
+    ensure!(images.peek().is_some(), "there are no pods");
+    ensure!(images.all(|image| image == expected), "a pod has another image than {expected}");
     Ok(())
 }
 

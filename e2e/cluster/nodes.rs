@@ -4,8 +4,9 @@ use anyhow::{Context, Result, ensure};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::observe::{Limits, Observer, node_of, same_pods, uids};
+use crate::observe::{Limits, Observer, same_pods, uids};
 use crate::world::manifest::{daemon_set, with};
+use crate::world::pod::node_of;
 use crate::world::{World, eventually};
 
 /// C13, C16, C34: a node whose taint flaps never has two pods, and has one at the end
@@ -15,7 +16,7 @@ async fn a_flapping_taint_never_causes_two_pods() -> Result<()> {
     world.roll_out(&daemon_set("a")).await?;
     let node = a_node(&world, "a").await?;
     let key = format!("everynode.dev/{}", world.namespace);
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     let mut flapped = Ok(());
     for _ in 0..8 {
@@ -26,7 +27,8 @@ async fn a_flapping_taint_never_causes_two_pods() -> Result<()> {
     }
     flapped?;
     world.settled("a").await?;
-    observer.finish().await?;
+    let report = observer.finish().await?;
+    ensure!(!report.created.is_empty(), "the taint never removed the pod");
     Ok(())
 }
 

@@ -5,8 +5,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::observe::{name_of, node_of, uid, uids};
+use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{IMAGE, daemon_set, with};
+use crate::world::pod::{name_of, node_of, uid};
 use crate::world::{World, eventually};
 
 /// C21, C23: a pod whose labels are edited is released and replaced; if the labels are restored,
@@ -95,7 +96,7 @@ async fn succeeded_pods_are_replaced() -> Result<()> {
     .await
 }
 
-/// C28, S11: the deletion of a namespace removes its DaemonSets and pods without conflicts
+/// C28, S11: the deletion of a namespace removes its DaemonSets and pods
 #[tokio::test]
 async fn a_namespace_can_be_deleted_with_its_daemon_sets() -> Result<()> {
     let world = World::cluster(3).await?;
@@ -103,6 +104,8 @@ async fn a_namespace_can_be_deleted_with_its_daemon_sets() -> Result<()> {
     world.kubectl(&["delete", "namespace", &world.namespace, "--timeout=60s"]).await?;
     let left = world.pods().list(&Default::default()).await?.items;
     ensure!(left.is_empty(), "pods are left: {left:?}");
+    let left = world.daemon_sets().list(&Default::default()).await?.items;
+    ensure!(left.is_empty(), "DaemonSets are left: {left:?}");
     Ok(())
 }
 
@@ -117,6 +120,8 @@ async fn a_malformed_daemon_set_does_not_affect_others() -> Result<()> {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
     let bad =
         with(daemon_set("bad"), json!({"spec": {"template": {"spec": {"affinity": affinity}}}}));
+    let of_bad = Observer::start(&world, "bad", Limits::without_surge(0)).await?;
+    let of_good = Observer::start(&world, "good", Limits::without_surge(0)).await?;
     world.create_daemon_set(&bad).await?;
     world.roll_out(&daemon_set("good")).await?;
     eventually("an event names the field", async || {
@@ -130,9 +135,11 @@ async fn a_malformed_daemon_set_does_not_affect_others() -> Result<()> {
         Ok(())
     })
     .await?;
-    let pods = world.pods_of("bad").await?;
-    let on: Vec<_> = pods.iter().map(node_of).collect();
-    ensure!(pods.is_empty(), "the term matches nothing, but pods are on {on:?}");
+    let pods = of_bad.finish().await?.created;
+    ensure!(pods.is_empty(), "the term matches nothing, but there are {pods:?}");
+    let report = of_good.finish().await?;
+    let count = world.pods_of("good").await?.len();
+    ensure!(report.created.len() == count && report.deleted.is_empty(), "{report:?}");
     Ok(())
 }
 

@@ -53,7 +53,7 @@ async fn an_edited_history_is_repaired() -> Result<()> {
     eventually("the label is back", async || {
         let revision = world.revisions().get(&name).await?;
         let labels = revision.metadata.labels.unwrap_or_default();
-        ensure!(labels.contains_key(label), "labels are {labels:?}");
+        ensure!(labels.get(label) == Some(&name), "labels are {labels:?}");
         Ok(())
     })
     .await?;
@@ -70,7 +70,7 @@ async fn an_edited_history_is_repaired() -> Result<()> {
     Ok(())
 }
 
-/// C44: the history is limited, and revisions of existing pods are never deleted
+/// C44: the history is limited
 #[tokio::test]
 async fn history_is_limited() -> Result<()> {
     let world = World::cluster(1).await?;
@@ -87,6 +87,30 @@ async fn history_is_limited() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// C44: the revision of existing pods is kept, whatever the limit
+#[tokio::test]
+async fn the_revision_of_existing_pods_is_never_deleted() -> Result<()> {
+    let world = World::cluster(1).await?;
+    let spec = json!({"revisionHistoryLimit": 0, "updateStrategy": {"type": "OnDelete"}});
+    world.roll_out(&with(daemon_set("a"), json!({"spec": spec}))).await?;
+    let first = only_revision(&world).await?;
+    for round in 1..4 {
+        let annotations = json!({"round": format!("{round}")});
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        world.patch_daemon_set("a", patch).await?;
+        eventually("the first and the current revision are left", async || {
+            let revisions = world.revisions().list(&ListParams::default()).await?.items;
+            let numbers: Vec<i64> = revisions.iter().map(|found| found.revision).collect();
+            ensure!(numbers.len() == 2 && numbers.contains(&(round + 1)), "{numbers:?}");
+            let mut names = revisions.into_iter().filter_map(|found| found.metadata.name);
+            ensure!(names.any(|name| name == first), "the revision of the pods is gone");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn only_revision(world: &World) -> Result<String> {

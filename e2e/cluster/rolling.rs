@@ -3,11 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::observe::{Limits, Observer, is_available, uid, uids};
+use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_ready_patch, with};
+use crate::world::pod::{is_available, uid};
 use crate::world::{World, eventually};
-
-const ONE_POD_PER_NODE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
 
 /// C51, C52: with maxUnavailable 2, at most two nodes have no available pod
 #[tokio::test]
@@ -15,7 +14,7 @@ async fn a_rollout_keeps_to_max_unavailable() -> Result<()> {
     let world = World::cluster(6).await?;
     let strategy = json!({"rollingUpdate": {"maxUnavailable": 2}});
     world.roll_out(&with(daemon_set("a"), json!({"spec": {"updateStrategy": strategy}}))).await?;
-    let limits = Limits { nodes_down_max: 2, ..ONE_POD_PER_NODE };
+    let limits = Limits::without_surge(2);
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     world.settled("a").await?;
@@ -24,20 +23,37 @@ async fn a_rollout_keeps_to_max_unavailable() -> Result<()> {
     Ok(())
 }
 
-/// C51: a percentage is rounded up, and 100% replaces all pods at once
+/// C51: 100% replaces all pods at once
 #[tokio::test]
 async fn all_may_be_unavailable_at_once() -> Result<()> {
     let world = World::cluster(6).await?;
     let strategy = json!({"rollingUpdate": {"maxUnavailable": "100%"}});
     world.roll_out(&with(daemon_set("a"), json!({"spec": {"updateStrategy": strategy}}))).await?;
     let before = uids(&world, "a").await?;
-    let limits = Limits { nodes_down_max: before.len(), ..ONE_POD_PER_NODE };
-    let observer = Observer::start(&world, "a", limits).await?;
+    let observer = Observer::start(&world, "a", Limits::without_surge(before.len())).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     world.settled("a").await?;
     let report = observer.finish().await?;
     ensure!(report.nodes_down_most == before.len(), "only {} were", report.nodes_down_most);
     ensure!(uids(&world, "a").await?.is_disjoint(&before), "an old pod is left");
+    Ok(())
+}
+
+/// C51: a percentage that is a little more than one pod allows two to be unavailable
+#[tokio::test]
+async fn a_percentage_is_rounded_up() -> Result<()> {
+    let world = World::cluster(6).await?;
+    let pods = world.roll_out(&daemon_set("a")).await?.status.unwrap_or_default();
+    let pods = usize::try_from(pods.desired_number_scheduled)?;
+    let percentage = format!("{}%", (100 / pods + 1).min(100));
+    let strategy = json!({"rollingUpdate": {"maxUnavailable": percentage}});
+    world.patch_daemon_set("a", json!({"spec": {"updateStrategy": strategy}})).await?;
+    let observer = Observer::start(&world, "a", Limits::without_surge(2)).await?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    world.settled("a").await?;
+    let report = observer.finish().await?;
+    let down = report.nodes_down_most;
+    ensure!(down == pods.min(2), "with {percentage} of {pods} pods, {down} were unavailable");
     Ok(())
 }
 
@@ -48,11 +64,11 @@ async fn a_bad_rollout_stops_at_its_budget_and_undo_repairs_it() -> Result<()> {
     let ds = world.roll_out(&daemon_set("a")).await?;
     let desired = ds.status.map_or(0, |status| status.desired_number_scheduled);
     let before = uids(&world, "a").await?;
-    let observer = Observer::start(&world, "a", ONE_POD_PER_NODE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     world.patch_daemon_set("a", never_ready_patch()).await?;
     eventually("one pod is replaced by one that is not ready", async || {
         let pods = world.pods_of("a").await?;
-        let ready = pods.iter().filter(|pod| is_available(pod)).count();
+        let ready = pods.iter().filter(|pod| is_available(pod, 0)).count();
         ensure!(i32::try_from(ready)? == desired - 1, "{ready} of {desired} are ready");
         let new: Vec<_> = pods.iter().filter(|pod| !before.contains(&uid(pod))).collect();
         ensure!(
@@ -82,7 +98,7 @@ async fn a_surge_with_pods_that_are_never_ready_keeps_the_old_ones() -> Result<(
     let desired = usize::try_from(ds.status.map_or(0, |status| status.desired_number_scheduled))?;
     let before = uids(&world, "a").await?;
     world.pods_have_aged("a").await?;
-    let limits = Limits { pods_per_node_max: 2, nodes_down_max: 0 };
+    let limits = Limits::with_surge(0);
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", never_ready_patch()).await?;
     let surge = desired.div_ceil(2);
@@ -112,7 +128,7 @@ async fn a_surge_with_pods_that_are_never_ready_keeps_the_old_ones() -> Result<(
 async fn a_template_changed_during_a_rollout_ends_as_last_set() -> Result<()> {
     let world = World::cluster(6).await?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_POD_PER_NODE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     for image in [NEXT_IMAGE, IMAGE, NEXT_IMAGE, IMAGE, NEXT_IMAGE] {
         let generation = world.patch_daemon_set("a", image_patch(image)).await?.metadata.generation;
         eventually("the change is seen", async || {
@@ -141,7 +157,7 @@ async fn undo_keeps_the_pods_that_still_have_the_template() -> Result<()> {
     let strategy = json!({"type": "OnDelete"});
     world.roll_out(&with(daemon_set("a"), json!({"spec": {"updateStrategy": strategy}}))).await?;
     let before = uids(&world, "a").await?;
-    let observer = Observer::start(&world, "a", ONE_POD_PER_NODE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     eventually("the new revision is there", async || {
         let count = world.revisions().list(&Default::default()).await?.items.len();
@@ -189,11 +205,13 @@ async fn on_delete_waits_for_the_operator() -> Result<()> {
     Ok(())
 }
 
-/// C54: with minReadySeconds a new pod counts only after it has been ready for that time
+/// C54: with minReadySeconds a new pod counts only after it has been ready for that time, and a
+/// rollout waits for it
 #[tokio::test]
-async fn min_ready_seconds_delay_availability() -> Result<()> {
+async fn min_ready_seconds_delay_availability_and_rollouts() -> Result<()> {
+    const SECONDS: i32 = 3;
     let world = World::cluster(2).await?;
-    let manifest = with(daemon_set("a"), json!({"spec": {"minReadySeconds": 2}}));
+    let manifest = with(daemon_set("a"), json!({"spec": {"minReadySeconds": SECONDS}}));
     world.create_daemon_set(&manifest).await?;
     let mut ready_first = false;
     let ds = eventually("the pods become available", async || {
@@ -206,6 +224,12 @@ async fn min_ready_seconds_delay_availability() -> Result<()> {
     })
     .await?;
     ensure!(ready_first, "ready and available came together: {:?}", ds.status);
+    let limits = Limits::ONE_BY_ONE.with_min_ready_seconds(SECONDS);
+    let observer = Observer::start(&world, "a", limits).await?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
+    world.settled("a").await?;
+    let report = observer.finish().await?;
+    ensure!(report.nodes_down_most == 1, "nothing was rolled out");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -13,11 +14,8 @@ use serde_json::{Value, json};
 use crate::observe::{Limits, Observer, same_pods, uids};
 use crate::world::faults::FaultSetup;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
-use crate::world::process::Process;
-use crate::world::tcp_proxy::{Condition, TcpProxy};
+use crate::world::process::{Process, SHORT_PINGS};
 use crate::world::{World, eventually, within};
-
-const ONE_BY_ONE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
 
 /// Maximum time until a recovery, much shorter than any delay or back-off of a minute.
 const SOON: Duration = Duration::from_secs(20);
@@ -27,19 +25,8 @@ const NO_PROGRESS: &str = "a watch stream was requested by the client but the re
                            feature RequestWatchProgress is disabled";
 
 async fn rolls_out_soon(world: &World, name: &str, controller: &Process) -> Result<()> {
-    within(SOON, "the DaemonSet rolls out", async || {
-        let ds = world.daemon_sets().get(name).await?;
-        let status = ds.status.unwrap_or_default();
-        let desired = status.desired_number_scheduled;
-        let is_done = status.observed_generation >= ds.metadata.generation
-            && desired > 0
-            && status.updated_number_scheduled == Some(desired)
-            && status.number_available == Some(desired);
-        ensure!(is_done, "its status is {status:?}");
-        Ok(())
-    })
-    .await
-    .with_context(|| controller.output())
+    world.settled_within(SOON, name).await.with_context(|| controller.output())?;
+    Ok(())
 }
 
 /// The number of pods with the next image.
@@ -55,7 +42,7 @@ async fn updated(world: &World) -> Result<usize> {
 /// lists pages instead, and not continuously
 #[tokio::test]
 async fn the_controller_starts_where_every_streaming_list_fails() -> Result<()> {
-    let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+    let setup = FaultSetup::of(3).await?;
     let error = json!({"error": {"code": 500, "message": NO_PROGRESS}});
     setup.set(json!([{"match": {"verbs": ["watchlist"]}, "fault": {"watchError": error}}])).await?;
     let mut controller = setup.run(&[])?;
@@ -71,7 +58,7 @@ async fn the_controller_starts_where_every_streaming_list_fails() -> Result<()> 
 #[tokio::test]
 async fn bytes_that_are_not_utf8_affect_nothing_else() -> Result<()> {
     for comes_later in [false, true] {
-        let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+        let setup = FaultSetup::of(3).await?;
         let world = &setup.world;
         let spoilt = json!({"namespace": "elsewhere", "name": "spoilt", "text": "sunrise"});
         setup
@@ -108,29 +95,6 @@ async fn put_revision_elsewhere(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Starts the controller behind a TCP proxy, and stalls its watch of pods for this long, so that it
-/// is behind.
-async fn with_pods_behind(
-    setup: &FaultSetup,
-    lasts: &str,
-    faults: &[Value],
-    before: impl AsyncFnOnce() -> Result<()>,
-) -> Result<(Process, TcpProxy)> {
-    let proxy = TcpProxy::to(&setup.kubeconfig).await?;
-    let controller = setup.run_with(&proxy.kubeconfig(&setup.kubeconfig)?, &[])?;
-    before().await?;
-    let mut rules = vec![json!({
-        "match": {"verbs": ["watch"], "resources": ["pods"]},
-        "when": {"times": 1},
-        "fault": {"stall": {"lasts": lasts}},
-    })];
-    rules.extend(faults.iter().cloned());
-    setup.set(rules.into()).await?;
-    proxy.break_existing(Condition::Reset);
-    setup.has_fired(0, 1).await.with_context(|| controller.output())?;
-    Ok((controller, proxy))
-}
-
 /// C52, C61: deletions that take effect but are answered with 500, or not at all, while the watch
 /// of pods is behind, never exceed maxUnavailable
 #[tokio::test]
@@ -138,16 +102,18 @@ async fn a_deletion_of_unknown_outcome_deletes_no_second_pod() -> Result<()> {
     let error = json!({"error": {"code": 500, "afterCommit": true}});
     let lost = json!({"loseAnswer": {"afterCommit": true}});
     for fault in [error, lost] {
-        let Some(setup) = FaultSetup::of(4).await? else { return Ok(()) };
+        let setup = FaultSetup::of(4).await?;
         let world = &setup.world;
         let deletion = json!({
             "match": {"verbs": ["delete"], "resources": ["pods"]},
             "when": {"times": 1},
             "fault": fault,
         });
-        let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
-        let (mut controller, _cable) = with_pods_behind(&setup, "3s", &[deletion], settled).await?;
-        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let (mut controller, proxy) = setup.run_behind_proxy(&[]).await?;
+        world.roll_out(&daemon_set("a")).await?;
+        let behind = Duration::from_secs(3);
+        setup.stall_pods(&proxy, behind, &[deletion]).await.with_context(|| controller.output())?;
+        let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
         setup.has_fired(1, 1).await.with_context(|| controller.output())?;
         rolls_out_soon(world, "a", &controller).await?;
@@ -168,7 +134,7 @@ async fn a_creation_of_unknown_outcome_creates_no_second_pod() -> Result<()> {
         json!({"loseAnswer": {"afterCommit": true}}),
     ];
     for fault in faults {
-        let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+        let setup = FaultSetup::of(3).await?;
         let world = &setup.world;
         let creation = json!({
             "match": {"verbs": ["create"], "resources": ["pods"]},
@@ -181,10 +147,11 @@ async fn a_creation_of_unknown_outcome_creates_no_second_pod() -> Result<()> {
             "when": {"times": 2},
             "fault": {"error": {"code": 503}},
         });
-        let settled = async || world.roll_out(&daemon_set("a")).await.map(|_| ());
-        let (mut controller, _cable) =
-            with_pods_behind(&setup, "5s", &[creation, read], settled).await?;
-        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let (mut controller, proxy) = setup.run_behind_proxy(&[]).await?;
+        world.roll_out(&daemon_set("a")).await?;
+        let (behind, faults) = (Duration::from_secs(5), [creation, read]);
+        setup.stall_pods(&proxy, behind, &faults).await.with_context(|| controller.output())?;
+        let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         join(world, &["late-1", "late-2"]).await?;
         setup.has_fired(1, 2).await.with_context(|| controller.output())?;
         available_soon(world, 5, &controller).await?;
@@ -205,10 +172,8 @@ async fn join(world: &World, names: &[&str]) -> Result<()> {
 
 async fn available_soon(world: &World, pods: i32, controller: &Process) -> Result<()> {
     within(SOON, "each node has an available pod", async || {
-        let status = world.daemon_sets().get("a").await?.status.unwrap_or_default();
-        let is_done =
-            status.desired_number_scheduled == pods && status.number_available == Some(pods);
-        ensure!(is_done, "the status is {status:?}");
+        let status = world.check_rollout("a").await?.status.unwrap_or_default();
+        ensure!(status.desired_number_scheduled == pods, "the status is {status:?}");
         Ok(())
     })
     .await
@@ -221,7 +186,7 @@ async fn available_soon(world: &World, pods: i32, controller: &Process) -> Resul
 async fn a_delayed_creation_creates_no_second_pod() -> Result<()> {
     let faults = [json!({"after": "1s", "error": {"code": 504}}), json!({"after": "1s"})];
     for late in faults {
-        let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+        let setup = FaultSetup::of(3).await?;
         let world = &setup.world;
         setup
             .set(json!([{
@@ -230,7 +195,7 @@ async fn a_delayed_creation_creates_no_second_pod() -> Result<()> {
                 "fault": {"commitLate": late},
             }]))
             .await?;
-        let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+        let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
         let mut controller = setup.run(&[])?;
         world.create_daemon_set(&daemon_set("a")).await?;
         setup.has_fired(0, 2).await.with_context(|| controller.output())?;
@@ -247,7 +212,7 @@ async fn a_delayed_creation_creates_no_second_pod() -> Result<()> {
 /// C28, C61: creations rejected with 429 are repeated after the time of Retry-After, and none twice
 #[tokio::test]
 async fn requests_rejected_with_429_are_repeated_later() -> Result<()> {
-    let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+    let setup = FaultSetup::of(3).await?;
     let world = &setup.world;
     setup
         .set(json!([{
@@ -256,22 +221,26 @@ async fn requests_rejected_with_429_are_repeated_later() -> Result<()> {
             "fault": {"error": {"code": 429, "retryAfterSeconds": 1}},
         }]))
         .await?;
-    let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
     let mut controller = setup.run(&[])?;
-    let started = Instant::now();
     world.create_daemon_set(&daemon_set("a")).await?;
     rolls_out_soon(world, "a", &controller).await?;
-    ensure!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
     let report = observer.finish().await?;
     ensure!(report.created.len() == 3, "{:?} were created for 3 nodes", report.created);
     ensure!(setup.fired(0).await? == 2, "it was not rejected twice");
+    // The first creation is a batch of its own, so the first three requests are for the same pod.
+    let requests = setup.requests("create", "pods")?;
+    for pair in requests[..3].windows(2) {
+        let gap = pair[1].at.duration_since(pair[0].at);
+        ensure!(gap >= SignedDuration::from_secs(1), "it was repeated after {gap:?}");
+    }
     controller.check_running()
 }
 
 /// C1, C60: a list that ends prematurely, as a stream or as a page, is not treated as complete
 #[tokio::test]
 async fn an_incomplete_list_is_not_used() -> Result<()> {
-    let Some(setup) = FaultSetup::of(4).await? else { return Ok(()) };
+    let setup = FaultSetup::of(4).await?;
     let world = &setup.world;
     let mut first = setup.run(&[])?;
     world.roll_out(&daemon_set("a")).await?;
@@ -292,7 +261,7 @@ async fn an_incomplete_list_is_not_used() -> Result<()> {
         [stream, rule("watchlist", resource, refused), page]
     });
     setup.set(rules.collect::<Vec<_>>().into()).await?;
-    let observer = Observer::start(world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(world, "a", Limits::ONE_BY_ONE).await?;
     let mut second = setup.run(&[])?;
     world.create_daemon_set(&daemon_set("b")).await?;
     within(Duration::from_secs(40), "a DaemonSet is served", async || {
@@ -314,7 +283,7 @@ async fn an_incomplete_list_is_not_used() -> Result<()> {
 /// another one
 #[tokio::test]
 async fn a_deletion_during_a_streaming_list_is_observed() -> Result<()> {
-    let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+    let setup = FaultSetup::of(3).await?;
     let world = &setup.world;
     let mut first = setup.run(&[])?;
     world.roll_out(&daemon_set("a")).await?;
@@ -343,7 +312,7 @@ async fn a_deletion_during_a_streaming_list_is_observed() -> Result<()> {
 /// C1, C46: a watch that ends with an ERROR event of any code is restarted, and no change is lost
 #[tokio::test]
 async fn a_watch_that_ends_with_an_error_is_restarted() -> Result<()> {
-    let Some(setup) = FaultSetup::of(3).await? else { return Ok(()) };
+    let setup = FaultSetup::of(3).await?;
     let world = &setup.world;
     let rules = [410, 500, 429].map(|code| {
         json!({
@@ -391,7 +360,7 @@ async fn restarted(setup: &FaultSetup, controller: &Process) -> Result<Instant> 
 /// C64: after an outage of 3 s, and 403 for 1 s, a rollout continues within 5 s
 #[tokio::test]
 async fn a_rollout_continues_within_five_seconds_of_an_outage() -> Result<()> {
-    let Some(setup) = FaultSetup::of(8).await? else { return Ok(()) };
+    let setup = FaultSetup::of(8).await?;
     let world = &setup.world;
     let mut controller = setup.run(&[])?;
     let back = restarted(&setup, &controller).await?;
@@ -412,7 +381,7 @@ async fn a_rollout_continues_within_five_seconds_of_an_outage() -> Result<()> {
 #[tokio::test]
 async fn an_outage_causes_few_log_lines() -> Result<()> {
     const LINES_MAX: usize = 12;
-    let Some(setup) = FaultSetup::of(5).await? else { return Ok(()) };
+    let setup = FaultSetup::of(5).await?;
     let mut controller = setup.run(&[])?;
     restarted(&setup, &controller).await?;
     setup.world.settled("a").await.with_context(|| controller.output())?;
@@ -433,14 +402,14 @@ async fn an_outage_causes_few_log_lines() -> Result<()> {
 /// C63, C64: a connection that stalls while the lease is renewed costs one attempt, not the lease
 #[tokio::test]
 async fn a_frozen_connection_does_not_cost_the_lease() -> Result<()> {
-    let Some(setup) = FaultSetup::of(2).await? else { return Ok(()) };
+    let setup = FaultSetup::of(2).await?;
     let world = &setup.world;
     let flags = [
         "--leader-elect-lease-duration=9s",
         "--leader-elect-renew-deadline=6s",
         "--leader-elect-retry-period=500ms",
     ];
-    let mut controller = setup.run(&flags)?;
+    let mut controller = setup.run(&[&flags[..], &SHORT_PINGS].concat())?;
     let leader = super::leader::holder(world).await?;
     setup
         .set(json!([{

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::leader::{another_leads, holder};
 use crate::observe::{Limits, Observer};
+use crate::world::account::LOG_REQUESTS;
 use crate::world::manifest::daemon_set;
 use crate::world::process::Process;
 use crate::world::{Setup, World, eventually};
@@ -24,16 +25,15 @@ const SLOW: [&str; 2] = ["--kube-api-qps=5", "--kube-api-burst=1"];
 /// resumes, although it has writes to send, and ends with an error that names the lease
 #[tokio::test]
 async fn a_leader_that_was_stopped_does_not_act_when_it_resumes() -> Result<()> {
-    let arguments = ["--log-level=debug", "--log-format=json"];
-    let setup = Setup { nodes: 40, controller: false, arguments: &arguments };
-    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let setup = Setup { nodes: 40, controller: false, arguments: &LOG_REQUESTS };
+    let world = World::sandbox(setup).await?;
     let (one, other) = (world.administrator("first").await?, world.administrator("second").await?);
     let start = |flags: &[&str], kubeconfig: &Path| {
         Process::everynode_with(world.directory.path(), "run", flags, Some(kubeconfig))
     };
     let mut first = start(&[&FLAGS[..], &SLOW].concat(), &one)?;
     let leader = holder(&world).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
+    let limits = Limits::without_surge(0);
     let observer = Observer::start(&world, "a", limits).await?;
     world.create_daemon_set(&daemon_set("a")).await?;
     eventually("the first replica is writing", async || {

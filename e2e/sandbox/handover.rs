@@ -11,6 +11,7 @@ use super::separate_process::{bare, run};
 use crate::cluster::revisions::only_revision;
 use crate::observe::{Limits, Observer, uids};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::pod::is_available;
 use crate::world::{World, eventually};
 
 /// A hash computed by upstream's FNV, which differs from ours.
@@ -24,7 +25,7 @@ async fn a_daemon_set_is_taken_over_without_a_restart() -> Result<()> {
         ("with creationTimestamp: null", json!({"metadata": {"creationTimestamp": null}})),
         ("with empty resources", json!({"resources": {}})),
     ] {
-        let Some(world) = bare(3).await? else { return Ok(()) };
+        let world = bare(3).await?;
         take_over(&world, &change).await.map_err(|error| error.context(what))?;
     }
     Ok(())
@@ -39,12 +40,12 @@ async fn take_over(world: &World, change: &Value) -> Result<()> {
     }
     eventually("their pods run", async || {
         let pods = world.pods_of("a").await?;
-        ensure!(pods.iter().all(crate::observe::is_available), "not yet");
+        ensure!(pods.iter().all(|pod| is_available(pod, 0)), "not yet");
         Ok(())
     })
     .await?;
     let before = uids(world, "a").await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 0 };
+    let limits = Limits::without_surge(0);
     let observer = Observer::start(world, "a", limits).await?;
     let controller = run(world, &["--leader-elect=false"])?;
     world.settled("a").await?;

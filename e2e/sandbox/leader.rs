@@ -1,6 +1,7 @@
 //! Several controllers, of which one acts: election, release on SIGTERM, health and metrics.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,9 +12,10 @@ use tokio::net::TcpStream;
 
 use super::separate_process::{bare, run};
 use crate::observe::{Limits, Observer};
+use crate::world::account::{LOG_REQUESTS, LoggedRequest};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 use crate::world::process::Process;
-use crate::world::{World, eventually, within};
+use crate::world::{Setup, World, eventually, within};
 
 /// Long enough to distinguish a released lease from an expired one; see the deadline below.
 const FLAGS: [&str; 3] = [
@@ -26,12 +28,27 @@ const FLAGS: [&str; 3] = [
 /// continues
 #[tokio::test]
 async fn the_second_replica_takes_over_when_the_first_stops() -> Result<()> {
-    let Some(world) = bare(4).await? else { return Ok(()) };
-    let mut first = run(&world, &FLAGS)?;
+    let setup = Setup { nodes: 4, controller: false, arguments: &LOG_REQUESTS };
+    let world = World::sandbox(setup).await?;
+    let (one, other) = (world.administrator("first").await?, world.administrator("second").await?);
+    let start = |kubeconfig: &Path| {
+        let arguments = [&["run"], &FLAGS[..]].concat();
+        Process::everynode_with(world.directory.path(), "run", &arguments, Some(kubeconfig))
+    };
+    let mut first = start(&one)?;
     let leader = holder(&world).await?;
-    let mut second = run(&world, &FLAGS)?;
+    let mut second = start(&other)?;
+    eventually("the second replica has read the lease", async || {
+        let requests = world.requests_of(&world.namespace, "second")?;
+        ensure!(requests.iter().any(|request| request.verb == "get"), "{requests:?}");
+        Ok(())
+    })
+    .await?;
     world.roll_out(&daemon_set("a")).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let mut writes = world.requests_of(&world.namespace, "second")?;
+    writes.retain(LoggedRequest::is_write);
+    ensure!(writes.is_empty(), "the standby writes: {writes:?}");
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let (status, time) = first.terminate().await?;
@@ -53,7 +70,7 @@ async fn the_second_replica_takes_over_when_the_first_stops() -> Result<()> {
 /// without duplicate pods
 #[tokio::test]
 async fn a_standby_takes_over_when_the_lease_of_a_killed_leader_expires() -> Result<()> {
-    let Some(world) = bare(4).await? else { return Ok(()) };
+    let world = bare(4).await?;
     let flags = [
         "--leader-elect-lease-duration=2s",
         "--leader-elect-renew-deadline=1500ms",
@@ -62,7 +79,7 @@ async fn a_standby_takes_over_when_the_lease_of_a_killed_leader_expires() -> Res
     let mut first = run(&world, &flags)?;
     let leader = holder(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     let _second = run(&world, &flags)?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
@@ -74,35 +91,78 @@ async fn a_standby_takes_over_when_the_lease_of_a_killed_leader_expires() -> Res
     Ok(())
 }
 
-/// C1, C60, C63, C70: /livez, /readyz and /metrics report the state of a leader and of a standby
+/// C1, C60, C63, C70: /livez, /readyz and /metrics report the state of a leader and of a standby,
+/// also after the standby has taken over
 #[tokio::test]
 async fn health_and_metrics_report_the_state_of_each_replica() -> Result<()> {
-    let Some(world) = bare(2).await? else { return Ok(()) };
-    let (leader, leader_address) = serving(&world).await?;
+    let world = bare(2).await?;
+    let (mut leader, leader_address) = serving(&world).await?;
     holder(&world).await?;
+    let (mut standby, standby_address) = serving(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
-    eventually("the leader is ready", async || {
-        let (code, body) = get(&leader_address, "/readyz").await?;
-        ensure!(code == 200, "{code} {body}\n{}", leader.output());
-        Ok(())
-    })
-    .await?;
-    ensure!(get(&leader_address, "/livez").await?.0 == 200);
-    ensure!(get(&leader_address, "/nothing").await?.0 == 404);
-    let (_, metrics) = get(&leader_address, "/metrics").await?;
-    for family in ["workqueue_depth", "workqueue_adds_total", "workqueue_queue_duration_seconds"] {
-        ensure!(metrics.contains(family), "no {family} in\n{metrics}");
+    for address in [&leader_address, &standby_address] {
+        eventually("the replica lives", async || {
+            ensure!(get(address, "/livez").await?.0 == 200);
+            Ok(())
+        })
+        .await?;
+        ensure!(get(address, "/nothing").await?.0 == 404);
     }
-    let desired = metrics.lines().find(|line| {
-        line.contains("desired") && line.contains(&world.namespace) && line.ends_with(" 2")
-    });
-    ensure!(desired.is_some(), "no desired count of 2 in\n{metrics}");
-    let (standby, standby_address) = serving(&world).await?;
-    eventually("the standby lives", async || {
-        ensure!(get(&standby_address, "/livez").await?.0 == 200, "{}", standby.output());
+    leads(&world, &leader_address).await.with_context(|| leader.output())?;
+    stands_by(&standby_address).await.with_context(|| standby.output())?;
+    leader.terminate().await?;
+    leads(&world, &standby_address).await.with_context(|| standby.output())?;
+    standby.check_running()
+}
+
+/// Waits until the replica reports that it leads, and the state of the DaemonSet.
+async fn leads(world: &World, address: &str) -> Result<()> {
+    eventually("the replica reports that it leads", async || {
+        let (code, body) = get(address, "/readyz").await?;
+        ensure!(code == 200 && body.ends_with("[+] caches complete\n[+] leading\n"), "{body}");
+        let (_, metrics) = get(address, "/metrics").await?;
+        let labels = format!("{{namespace=\"{}\",daemonset=\"a\"}}", world.namespace);
+        for (name, value) in
+            [("desired", 2), ("ready", 2), ("available", 2), ("updated", 2), ("misscheduled", 0)]
+        {
+            has_line(&metrics, &format!("everynode_daemonset_{name}{labels} {value}"))?;
+        }
+        for line in [
+            "everynode_leader 1",
+            "everynode_expectations_lapsed_total 0",
+            "workqueue_depth{name=\"daemonset\"} 0",
+        ] {
+            has_line(&metrics, line)?;
+        }
+        for counter in [
+            "everynode_syncs_total{result=\"success\"} ",
+            "workqueue_adds_total{name=\"daemonset\"} ",
+            "workqueue_queue_duration_seconds_count{name=\"daemonset\"} ",
+        ] {
+            let count = metrics.lines().find_map(|line| line.strip_prefix(counter));
+            ensure!(count.is_some_and(|count| count != "0"), "{counter}{count:?}");
+        }
         Ok(())
     })
     .await
+}
+
+/// Waits until the replica reports that another one leads.
+async fn stands_by(address: &str) -> Result<()> {
+    eventually("the replica reports that it is a standby", async || {
+        let (code, body) = get(address, "/readyz").await?;
+        ensure!(code == 200 && body.ends_with("[+] standby: another replica leads\n"), "{body}");
+        let (_, metrics) = get(address, "/metrics").await?;
+        has_line(&metrics, "everynode_leader 0")?;
+        ensure!(!metrics.contains("everynode_daemonset_desired{"), "{metrics}");
+        Ok(())
+    })
+    .await
+}
+
+fn has_line(metrics: &str, line: &str) -> Result<()> {
+    ensure!(metrics.lines().any(|found| found == line), "{line:?} is not in\n{metrics}");
+    Ok(())
 }
 
 /// A controller that serves HTTP, and its address.

@@ -13,12 +13,12 @@ const DAEMON_SETS: usize = 100;
 const NODES: usize = 100;
 const GROUPS: usize = 10;
 
-/// C10, C12, C25, C29, C80: a hundred DaemonSets with ten different selectors on a hundred nodes
+/// C10, C12, C23: a hundred DaemonSets with ten different selectors on a hundred nodes
 /// each have their pods on the right nodes
 #[tokio::test]
 async fn a_hundred_daemon_sets_each_cover_their_nodes() -> Result<()> {
     let setup = Setup { nodes: NODES, ..Setup::default() };
-    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let world = World::sandbox(setup).await?;
     for (index, name) in World::node_names(&world.list_nodes().await?).iter().enumerate() {
         let labels = json!({"metadata": {"labels": {"group": format!("g{}", index % GROUPS)}}});
         world.nodes().patch(name, &PatchParams::default(), &Patch::Merge(labels)).await?;

@@ -6,8 +6,9 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::nodes::{a_node, patch_node};
-use crate::observe::{Limits, Observer, node_of, same_pods, uids};
+use crate::observe::{Limits, Observer, same_pods, uids};
 use crate::world::manifest::daemon_set;
+use crate::world::pod::node_of;
 use crate::world::{Setup, World, eventually};
 
 /// C16, C20, C27, S23: a node that is deleted and recreated with the same name gets a new pod
@@ -24,11 +25,9 @@ async fn a_node_recreated_at_once_has_one_pod() -> Result<()> {
 }
 
 async fn recreate_a_node(wait: bool) -> Result<()> {
-    let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
-        return Ok(());
-    };
+    let world = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await?;
     world.roll_out(&daemon_set("a")).await?;
-    let limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
+    let limits = Limits::ONE_BY_ONE;
     let observer = Observer::start(&world, "a", limits).await?;
     let name = a_node(&world, "a").await?;
     world.nodes().delete(&name, &DeleteParams::default()).await?;
@@ -63,9 +62,7 @@ async fn recreate_a_node(wait: bool) -> Result<()> {
 /// available again
 #[tokio::test]
 async fn a_node_that_goes_down_comes_back_with_its_pod() -> Result<()> {
-    let Some(world) = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await? else {
-        return Ok(());
-    };
+    let world = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await?;
     world.roll_out(&daemon_set("a")).await?;
     let before = uids(&world, "a").await?;
     let node = a_node(&world, "a").await?;

@@ -8,26 +8,25 @@ use serde_json::{Value, json};
 
 use super::leader::{another_leads, holder};
 use super::separate_process::run;
-use crate::observe::{Limits, Observer, node_of};
+use crate::observe::{Limits, Observer};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
-use crate::world::process::Process;
+use crate::world::pod::node_of;
+use crate::world::process::{Process, SHORT_PINGS};
 use crate::world::tcp_proxy::{Condition, TcpProxy};
 use crate::world::{Setup, World, eventually};
 
-const ONE_BY_ONE: Limits = Limits { pods_per_node_max: 1, nodes_down_max: 1 };
-
 /// A cluster without a controller, and a TCP proxy to it.
-async fn wired(nodes: usize, arguments: &[&str]) -> Result<Option<(World, TcpProxy)>> {
+async fn wired(nodes: usize, arguments: &[&str]) -> Result<(World, TcpProxy)> {
     let setup = Setup { nodes, controller: false, arguments };
-    let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
+    let world = World::sandbox(setup).await?;
     let proxy = TcpProxy::to(&world.kubeconfig).await?;
-    Ok(Some((world, proxy)))
+    Ok((world, proxy))
 }
 
 /// A controller behind the proxy.
 fn run_over(proxy: &TcpProxy, world: &World, arguments: &[&str]) -> Result<Process> {
     let kubeconfig = proxy.kubeconfig(&world.kubeconfig)?;
-    let arguments: Vec<&str> = ["run"].into_iter().chain(arguments.iter().copied()).collect();
+    let arguments = [&["run"], &SHORT_PINGS[..], arguments].concat();
     Process::everynode_with(world.directory.path(), "run", &arguments, Some(&kubeconfig))
 }
 
@@ -40,10 +39,10 @@ async fn updated(world: &World) -> Result<i32> {
 /// neither missing nor duplicate pods
 #[tokio::test]
 async fn a_rollout_survives_connections_that_break_repeatedly() -> Result<()> {
-    let Some((world, proxy)) = wired(8, &[]).await? else { return Ok(()) };
+    let (world, proxy) = wired(8, &[]).await?;
     let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     for (index, condition) in
         [Condition::Reset, Condition::HalfClosed].into_iter().cycle().take(6).enumerate()
@@ -70,7 +69,7 @@ async fn a_rollout_survives_connections_that_break_repeatedly() -> Result<()> {
 async fn changes_during_an_outage_are_caught_up() -> Result<()> {
     let window = ["--watch-window=30"];
     for (arguments, forgets) in [(&[][..], false), (&window[..], true)] {
-        let Some((world, proxy)) = wired(5, arguments).await? else { return Ok(()) };
+        let (world, proxy) = wired(5, arguments).await?;
         let flags = ["--leader-elect=false", "--log-level=debug"];
         let mut controller = run_over(&proxy, &world, &flags)?;
         world.roll_out(&daemon_set("a")).await?;
@@ -131,7 +130,7 @@ async fn one_pod_on_each_node(world: &World, name: &str) -> Result<()> {
 /// nothing
 #[tokio::test]
 async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
-    let Some((world, proxy)) = wired(8, &[]).await? else { return Ok(()) };
+    let (world, proxy) = wired(8, &[]).await?;
     let flags = [
         "--leader-elect-lease-duration=3s",
         "--leader-elect-renew-deadline=2s",
@@ -140,7 +139,7 @@ async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
     let mut first = run_over(&proxy, &world, &flags)?;
     let leader = holder(&world).await?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     let mut second = run(&world, &flags)?;
     proxy.break_all(Condition::Stalled);
@@ -155,10 +154,10 @@ async fn a_leader_whose_connections_hang_gives_up() -> Result<()> {
 /// C1, C62: connections that hang are replaced by new ones
 #[tokio::test]
 async fn connections_that_hang_are_replaced() -> Result<()> {
-    let Some((world, proxy)) = wired(3, &[]).await? else { return Ok(()) };
+    let (world, proxy) = wired(3, &[]).await?;
     let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
-    let observer = Observer::start(&world, "a", ONE_BY_ONE).await?;
+    let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
     proxy.break_existing(Condition::Stalled);
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     world.settled("a").await.with_context(|| controller.output())?;

@@ -9,22 +9,22 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::separate_process::{bare, run};
-use crate::observe::node_of;
 use crate::world::manifest::{daemon_set, with};
+use crate::world::pod::node_of;
 use crate::world::{Setup, World, eventually};
 
 /// A sandbox of four nodes with the label `rank` from 1 to 4.
-async fn ranked() -> Result<Option<World>> {
+async fn ranked() -> Result<World> {
     ranked_with(Setup::default()).await
 }
 
-async fn ranked_with(setup: Setup<'_>) -> Result<Option<World>> {
-    let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
+async fn ranked_with(setup: Setup<'_>) -> Result<World> {
+    let world = World::sandbox(setup).await?;
     for (index, name) in World::node_names(&world.list_nodes().await?).iter().enumerate() {
         let labels = json!({"metadata": {"labels": {"rank": (index + 1).to_string()}}});
         world.nodes().patch(name, &PatchParams::default(), &Patch::Merge(labels)).await?;
     }
-    Ok(Some(world))
+    Ok(world)
 }
 
 /// The ranks of the nodes that have a pod of the DaemonSet at the end.
@@ -59,7 +59,7 @@ fn with_terms(name: &str, terms: Value) -> Value {
 /// C10, C11, C12: selectors, affinity terms and a node name, each in a separate DaemonSet
 #[tokio::test]
 async fn each_kind_of_affinity_leads_to_its_nodes() -> Result<()> {
-    let Some(world) = ranked().await? else { return Ok(()) };
+    let world = ranked().await?;
     let expression = |key: &str, operator: &str, values: Value| {
         let expression = json!({"key": key, "operator": operator, "values": values});
         json!([{"matchExpressions": [expression]}])
@@ -100,7 +100,7 @@ async fn each_kind_of_affinity_leads_to_its_nodes() -> Result<()> {
 /// C13, C14: numeric tolerations select nodes by the value of their taint
 #[tokio::test]
 async fn tolerations_compare_numbers() -> Result<()> {
-    let Some(world) = ranked().await? else { return Ok(()) };
+    let world = ranked().await?;
     for name in World::node_names(&world.list_nodes().await?) {
         let rank = world
             .nodes()
@@ -137,7 +137,7 @@ async fn tolerations_compare_numbers() -> Result<()> {
 async fn a_namespaces_node_selector_is_ignored_by_default() -> Result<()> {
     for controller in [true, false] {
         let setup = Setup { controller, ..Setup::default() };
-        let Some(world) = ranked_with(setup).await? else { return Ok(()) };
+        let world = ranked_with(setup).await?;
         let _run = (!controller).then(|| run(&world, &["--leader-elect=false"])).transpose()?;
         select_nodes(&world, json!("rank=2")).await?;
         world.create_daemon_set(&daemon_set("a")).await?;
@@ -151,7 +151,7 @@ async fn a_namespaces_node_selector_is_ignored_by_default() -> Result<()> {
 #[tokio::test]
 async fn a_namespaces_node_selector_applies_with_the_option() -> Result<()> {
     let setup = Setup { controller: false, ..Setup::default() };
-    let Some(world) = ranked_with(setup).await? else { return Ok(()) };
+    let world = ranked_with(setup).await?;
     let _controller = run(&world, &["--leader-elect=false", "--namespace-node-selectors"])?;
     select_nodes(&world, json!("rank=2")).await?;
     world.create_daemon_set(&daemon_set("a")).await?;
@@ -187,7 +187,7 @@ async fn select_nodes(world: &World, selector: Value) -> Result<()> {
 /// C30, C31: with --schedule-by=controller pods are created on their node, and need no scheduler
 #[tokio::test]
 async fn the_controller_can_schedule_pods() -> Result<()> {
-    let Some(world) = bare(2).await? else { return Ok(()) };
+    let world = bare(2).await?;
     let _controller = run(&world, &["--leader-elect=false", "--schedule-by=controller"])?;
     // The scheduler with this name does not exist, so only the controller can bind the pod.
     let manifest = with_template_spec("a", json!({"schedulerName": "nobody"}));

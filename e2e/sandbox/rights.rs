@@ -13,6 +13,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::world::account::LOG_REQUESTS;
 use crate::world::http_proxy::{HttpProxy, RequestOutcome};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::process::Process;
@@ -34,9 +35,8 @@ const ASKED_BY_ADMISSION: [&str; 1] = ["update daemonsets/finalizers.apps"];
 /// every granted permission is used
 #[tokio::test]
 async fn the_controller_uses_exactly_the_permissions_that_it_is_granted() -> Result<()> {
-    let arguments = ["--log-level=debug", "--log-format=json"];
-    let setup = Setup { nodes: 3, controller: false, arguments: &arguments };
-    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let setup = Setup { nodes: 3, controller: false, arguments: &LOG_REQUESTS };
+    let world = World::sandbox(setup).await?;
     let documents = rights_in(Path::new(MANIFEST))?;
     apply(&world, &documents).await?;
     let account = client(&world.kubeconfig_of(NAMESPACE, ACCOUNT).await?).await?;
@@ -69,9 +69,8 @@ async fn the_controller_uses_exactly_the_permissions_that_it_is_granted() -> Res
 /// and logs the missing permission; the component grants exactly that permission
 #[tokio::test]
 async fn a_controller_that_may_not_read_namespaces_logs_that_and_waits() -> Result<()> {
-    let arguments = ["--log-level=debug", "--log-format=json"];
-    let setup = Setup { nodes: 2, controller: false, arguments: &arguments };
-    let Some(world) = World::sandbox(setup).await? else { return Ok(()) };
+    let setup = Setup { nodes: 2, controller: false, arguments: &LOG_REQUESTS };
+    let world = World::sandbox(setup).await?;
     apply(&world, &rights_in(Path::new(MANIFEST))?).await?;
     let kubeconfig = world.kubeconfig_of(NAMESPACE, ACCOUNT).await?;
     let options = ["run", "--namespace-node-selectors", "--log-format=json"];

@@ -11,7 +11,7 @@ use crate::world::{Setup, World, eventually};
 
 const SIZE: (u16, u16) = (90, 28);
 
-async fn world() -> Result<Option<World>> {
+async fn world() -> Result<World> {
     World::sandbox(Setup { nodes: 6, arguments: &["--zones", "3"], ..Setup::default() }).await
 }
 
@@ -19,7 +19,7 @@ async fn world() -> Result<Option<World>> {
 /// connection
 #[tokio::test]
 async fn the_view_follows_the_cluster_and_the_keys() -> Result<()> {
-    let Some(mut world) = world().await? else { return Ok(()) };
+    let mut world = world().await?;
     world.roll_out(&daemon_set("agent")).await?;
     let mut terminal = Terminal::start(&world, &["watch", "ds/agent"], SIZE)?;
     for expected in
@@ -62,7 +62,7 @@ async fn the_view_follows_the_cluster_and_the_keys() -> Result<()> {
 /// of status
 #[tokio::test]
 async fn a_stuck_rollout_is_shown_and_ends_with_the_exit_code_of_status() -> Result<()> {
-    let Some(world) = world().await? else { return Ok(()) };
+    let world = world().await?;
     let annotations = json!({"sandbox.everynode.dev/lifecycle": "pull-failure"});
     let containers = json!([{"name": "main", "image": IMAGE}]);
     let template =
@@ -93,7 +93,7 @@ async fn a_stuck_rollout_is_shown_and_ends_with_the_exit_code_of_status() -> Res
 /// terminal
 #[tokio::test]
 async fn watch_until_done_ends_with_the_rollout() -> Result<()> {
-    let Some(world) = world().await? else { return Ok(()) };
+    let world = world().await?;
     world.roll_out(&daemon_set("agent")).await?;
     let mut terminal = Terminal::start(&world, &["watch", "ds/agent", "--until-done"], SIZE)?;
     let status = terminal.ended().await?;

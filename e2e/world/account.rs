@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use super::World;
 
-/// One request in the sandbox's log (`--log-level=debug --log-format=json`).
+/// The arguments of a sandbox whose log has every request.
+pub(crate) const LOG_REQUESTS: [&str; 2] = ["--log-level=debug", "--log-format=json"];
+
+/// One request in the log of a sandbox with [`LOG_REQUESTS`].
 #[derive(Clone, Debug)]
 pub(crate) struct LoggedRequest {
     pub verb: String,
@@ -18,6 +22,8 @@ pub(crate) struct LoggedRequest {
     pub allowed: bool,
     /// The position in the sequence of all requests.
     pub number: usize,
+    /// When the sandbox received it, before any fault rule applies.
+    pub at: Timestamp,
 }
 
 impl World {
@@ -53,24 +59,25 @@ impl World {
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let requests = lines.filter(|line| line.get("resource").is_some()).enumerate();
         let requests = requests.filter(|(_, line)| line["user"] == user);
-        Ok(requests.map(|(number, line)| LoggedRequest::of(number, &line)).collect())
+        requests.map(|(number, line)| LoggedRequest::of(number, &line)).collect()
     }
 }
 
 impl LoggedRequest {
-    fn of(number: usize, line: &Value) -> LoggedRequest {
+    fn of(number: usize, line: &Value) -> Result<LoggedRequest> {
         let text = |field: &str| line[field].as_str().unwrap_or_default();
         let part = |sign: &str, field: &str| match text(field) {
             "" => String::new(),
             text => format!("{sign}{text}"),
         };
         let (subresource, group) = (part("/", "subresource"), part(".", "group"));
-        LoggedRequest {
+        Ok(LoggedRequest {
             verb: text("verb").to_owned(),
             resource: format!("{}{subresource}{group}", text("resource")),
             allowed: line["allowed"] == true,
             number,
-        }
+            at: text("timestamp").parse().context("no time")?,
+        })
     }
 
     pub(crate) fn is_write(&self) -> bool {

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use http::Request;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::account::{LOG_REQUESTS, LoggedRequest};
 use super::process::Process;
+use super::tcp_proxy::{Condition, TcpProxy};
 use super::{Setup, World, within};
 
 const RULES: &str = "/debug/faults";
@@ -22,12 +25,12 @@ pub(crate) struct FaultSetup {
 }
 
 impl FaultSetup {
-    /// `None` if an external cluster is tested.
-    pub(crate) async fn of(nodes: usize) -> Result<Option<FaultSetup>> {
-        let setup = Setup { nodes, controller: false, arguments: &[] };
-        let Some(world) = World::sandbox(setup).await? else { return Ok(None) };
+    /// A cluster of this number of nodes, and the account.
+    pub(crate) async fn of(nodes: usize) -> Result<FaultSetup> {
+        let setup = Setup { nodes, controller: false, arguments: &LOG_REQUESTS };
+        let world = World::sandbox(setup).await?;
         let kubeconfig = world.administrator(ACCOUNT).await?;
-        Ok(Some(FaultSetup { world, kubeconfig }))
+        Ok(FaultSetup { world, kubeconfig })
     }
 
     /// Starts a controller, without leader election unless the arguments enable it.
@@ -43,6 +46,41 @@ impl FaultSetup {
         }
         all.extend(arguments);
         Process::everynode_with(self.world.directory.path(), "run", &all, Some(kubeconfig))
+    }
+
+    /// Starts a controller behind a TCP proxy.
+    pub(crate) async fn run_behind_proxy(&self, arguments: &[&str]) -> Result<(Process, TcpProxy)> {
+        let proxy = TcpProxy::to(&self.kubeconfig).await?;
+        let controller = self.run_with(&proxy.kubeconfig(&self.kubeconfig)?, arguments)?;
+        Ok((controller, proxy))
+    }
+
+    /// Makes the controller behind the proxy reconnect, stalls its watch of pods for this long, and
+    /// sets more fault rules. Returns the time until which it certainly observes no pods.
+    pub(crate) async fn stall_pods(
+        &self,
+        proxy: &TcpProxy,
+        lasts: Duration,
+        faults: &[Value],
+    ) -> Result<Timestamp> {
+        let mut rules = vec![json!({
+            "match": {"verbs": ["watch"], "resources": ["pods"]},
+            "when": {"times": 1},
+            "fault": {"stall": {"lasts": format!("{}ms", lasts.as_millis())}},
+        })];
+        rules.extend(faults.iter().cloned());
+        self.set(rules.into()).await?;
+        let until = Timestamp::now() + lasts;
+        proxy.break_existing(Condition::Reset);
+        self.has_fired(0, 1).await?;
+        Ok(until)
+    }
+
+    /// The controller's requests for this resource with this verb, in order.
+    pub(crate) fn requests(&self, verb: &str, resource: &str) -> Result<Vec<LoggedRequest>> {
+        let mut requests = self.world.requests_of(&self.world.namespace, ACCOUNT)?;
+        requests.retain(|request| request.verb == verb && request.resource == resource);
+        Ok(requests)
     }
 
     /// Sets fault rules that apply to the controller's requests only.

@@ -16,6 +16,9 @@ const SANDBOXES_MAX: usize = 3;
 /// The program under test.
 pub(crate) const EVERYNODE: &str = env!("CARGO_BIN_EXE_everynode");
 
+/// Options of `everynode run` that soon replace a connection that transfers nothing any more.
+pub(crate) const SHORT_PINGS: [&str; 2] = ["--http2-ping-interval=1s", "--http2-ping-timeout=1s"];
+
 pub(crate) struct Process {
     child: Child,
     output: PathBuf,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use everynode_core::api::DaemonSetKey;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -160,6 +161,13 @@ pub struct Api {
 
 /// The API server as the executor uses it. The simulation implements it without a network.
 pub trait Server: Clone + Send + Sync + 'static {
+    /// The server for the requests of one plan. The simulation compares them with what was known
+    /// when the plan was made.
+    #[must_use]
+    fn for_plan(&self, _daemon_set: &DaemonSetKey) -> Self {
+        self.clone()
+    }
+
     /// Reads an object or a list.
     ///
     /// # Errors

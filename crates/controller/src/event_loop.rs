@@ -6,5 +6,5 @@
 mod driver;
 mod state;
 
-pub use driver::EventLoop;
+pub use driver::{Decisions, EventLoop};
 pub use state::{ListedResource, LoopState, Task};

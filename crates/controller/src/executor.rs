@@ -55,8 +55,9 @@ pub struct Executor<S = Api> {
 
 impl<S: Server> Executor<S> {
     /// Executes a plan. Sends an [`Event::Written`] for each write, then [`Event::Executed`].
-    pub async fn execute(self, plan: Plan, raw: Arc<RawDaemonSet>) {
+    pub async fn execute(mut self, plan: Plan, raw: Arc<RawDaemonSet>) {
         let key = raw.key.clone();
+        self.api = self.api.for_plan(&key);
         let was_waiting = plan.waiting.is_some();
         let execution = Execution { executor: &self, raw: &raw, adoption: OnceCell::new() };
         let (creations, others): (Vec<Write>, Vec<Write>) =

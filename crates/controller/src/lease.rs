@@ -4,7 +4,6 @@
 //! `election` decides who may lead; this module reads and writes the Lease. No other part of the
 //! controller knows of leases: writers ask the [`Fence`], the loop watches a flag.
 
-mod clock;
 mod election;
 
 use std::sync::{Arc, Mutex};
@@ -18,9 +17,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::Pings;
+use crate::environment::{Environment, Moment};
 use crate::outage_log::{self, FailureKind, OutageLog};
-use crate::wall_clock;
-pub use clock::Clock;
 pub use election::Timing;
 use election::{Decision, Election, LeaseRecord};
 
@@ -83,9 +81,22 @@ pub struct Lost {
     pub renew_deadline: Duration,
 }
 
+impl From<&Config> for Lost {
+    fn from(config: &Config) -> Self {
+        Self {
+            namespace: config.namespace.clone(),
+            name: config.name.clone(),
+            renew_deadline: config.timing.renew_deadline,
+        }
+    }
+}
+
 /// Decides whether a write may be sent. Cheap to clone and to ask.
 #[derive(Clone, Debug)]
-pub struct Fence(Arc<Mutex<FenceState>>);
+pub struct Fence {
+    state: Arc<Mutex<FenceState>>,
+    environment: Environment,
+}
 
 #[derive(Clone, Copy, Debug)]
 enum FenceState {
@@ -94,7 +105,7 @@ enum FenceState {
     Closed,
     /// Open for the time `lasts` after the last successful renewal was sent.
     Until {
-        sent: Clock,
+        sent: Moment,
         lasts: Duration,
     },
 }
@@ -102,23 +113,28 @@ enum FenceState {
 impl Fence {
     /// A fence for a process without leader election.
     pub fn open() -> Self {
-        Self(Arc::new(Mutex::new(FenceState::Open)))
+        Self::new(FenceState::Open, Environment::default())
     }
 
-    /// A fence for a replica that is not elected yet.
-    pub fn closed() -> Self {
-        Self(Arc::new(Mutex::new(FenceState::Closed)))
+    /// A fence for a replica that is not elected yet. Its leadership is measured with the clocks
+    /// of `environment`.
+    pub fn closed(environment: Environment) -> Self {
+        Self::new(FenceState::Closed, environment)
+    }
+
+    fn new(state: FenceState, environment: Environment) -> Self {
+        Self { state: Arc::new(Mutex::new(state)), environment }
     }
 
     /// Whether a write may be sent now. Another replica can take over no sooner than the lease
     /// duration after our last renewal was sent. We stop at the renew deadline, which leaves the
     /// difference for writes in flight.
     pub fn permits_writes(&self) -> bool {
-        self.permits_at(Clock::now())
+        self.permits_at(self.environment.moment())
     }
 
-    fn permits_at(&self, now: Clock) -> bool {
-        match *self.state() {
+    fn permits_at(&self, now: Moment) -> bool {
+        match *self.lock() {
             FenceState::Open => true,
             FenceState::Closed => false,
             FenceState::Until { sent, lasts } => now.since(sent) < lasts,
@@ -131,11 +147,11 @@ impl Fence {
     }
 
     fn set(&self, state: FenceState) {
-        *self.state() = state;
+        *self.lock() = state;
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, FenceState> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, FenceState> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -183,9 +199,9 @@ impl Candidate {
     /// Competes until leadership was won and lost.
     async fn lead(&mut self, role: &watch::Sender<Leadership>) -> Lost {
         let renew_deadline = self.config.timing.renew_deadline;
-        let mut renewed: Option<Clock> = None;
+        let mut renewed: Option<Moment> = None;
         loop {
-            let sent = Clock::now();
+            let sent = self.now();
             let mut failing_since = Some(Instant::now());
             match timeout(self.attempt_timeout(renewed), self.try_acquire_or_renew()).await {
                 Ok(Ok(true)) => {
@@ -210,11 +226,15 @@ impl Candidate {
                     self.config.outages.failed(&self.subject(), FailureKind::Unreachable, cause);
                 }
             }
-            if renewed.is_some_and(|at| Clock::now().since(at) >= renew_deadline) {
+            if renewed.is_some_and(|at| self.now().since(at) >= renew_deadline) {
                 return self.lost();
             }
             sleep(self.pause(renewed, failing_since)).await;
         }
+    }
+
+    fn now(&self) -> Moment {
+        self.fence.environment.moment()
     }
 
     fn set_role(&self, role: &watch::Sender<Leadership>, new: Leadership) {
@@ -238,22 +258,22 @@ impl Candidate {
 
     /// How long an attempt may take, so that another one on a new connection fits in before the
     /// renew deadline.
-    fn attempt_timeout(&self, renewed: Option<Clock>) -> Duration {
+    fn attempt_timeout(&self, renewed: Option<Moment>) -> Duration {
         let renew_deadline = self.config.timing.renew_deadline;
-        let left = renewed.map(|at| renew_deadline.saturating_sub(Clock::now().since(at)));
+        let left = renewed.map(|at| renew_deadline.saturating_sub(self.now().since(at)));
         (renew_deadline / 2).min(left.unwrap_or(renew_deadline))
     }
 
     /// The pause until the next attempt: the retry period, less the time that a failed attempt
     /// took, but not beyond the renew deadline. Candidates add up to a fifth at random, so that
     /// they don't all ask at once.
-    fn pause(&self, renewed: Option<Clock>, failing_since: Option<Instant>) -> Duration {
+    fn pause(&self, renewed: Option<Moment>, failing_since: Option<Instant>) -> Duration {
         let Timing { renew_deadline, retry_period, .. } = self.config.timing;
         let Some(at) = renewed else {
-            return retry_period.mul_f64(1.0 + 0.2 * rand::random::<f64>());
+            return retry_period.mul_f64(1.0 + 0.2 * self.fence.environment.random_fraction());
         };
         let spent = failing_since.map(|since| since.elapsed()).unwrap_or_default();
-        let left = renew_deadline.saturating_sub(Clock::now().since(at));
+        let left = renew_deadline.saturating_sub(self.now().since(at));
         retry_period.saturating_sub(spent).min(left)
     }
 
@@ -263,7 +283,8 @@ impl Candidate {
             let lease = self.with_our_identity(Lease::default(), true);
             return was_written(self.leases.create(&PostParams::default(), &lease).await);
         };
-        let decision = self.election.evaluate(record(&lease), Clock::now());
+        let now = self.now();
+        let decision = self.election.evaluate(record(&lease), now);
         let lease = match decision {
             Decision::Wait => return Ok(false),
             Decision::Renew => self.with_our_identity(lease, false),
@@ -274,7 +295,8 @@ impl Candidate {
             // Another client wrote in between. Decide again from what it wrote.
             Ok(false) if decision == Decision::Renew => {
                 let lease = self.leases.get(&self.config.name).await?;
-                Ok(self.election.evaluate(record(&lease), Clock::now()) == Decision::Renew)
+                let now = self.now();
+                Ok(self.election.evaluate(record(&lease), now) == Decision::Renew)
             }
             outcome => outcome,
         }
@@ -282,7 +304,7 @@ impl Candidate {
 
     /// The Lease with this replica as its holder, to be written.
     fn with_our_identity(&self, mut lease: Lease, acquired: bool) -> Lease {
-        let now = MicroTime(wall_clock::now());
+        let now = MicroTime(self.fence.environment.now());
         lease.metadata.name = Some(self.config.name.clone());
         lease.metadata.namespace = Some(self.config.namespace.clone());
         let old = lease.spec.take().unwrap_or_default();
@@ -325,18 +347,14 @@ impl Candidate {
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(wall_clock::now()));
+        spec.renew_time = Some(MicroTime(self.fence.environment.now()));
         self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?;
         tracing::info!("{}: released", self.subject());
         Ok(())
     }
 
     fn lost(&self) -> Lost {
-        Lost {
-            namespace: self.config.namespace.clone(),
-            name: self.config.name.clone(),
-            renew_deadline: self.config.timing.renew_deadline,
-        }
+        Lost::from(&self.config)
     }
 
     /// The subject of the lease's requests in the log.

@@ -14,8 +14,8 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::environment::Environment;
 use crate::outage_log::{self, OutageLog};
-use crate::wall_clock;
 use aggregate::{Aggregator, EventWrite};
 pub use aggregate::{Occurrence, Regarding, Severity};
 
@@ -52,10 +52,12 @@ pub fn recorder(
     client: kube::Client,
     instance: String,
     outages: OutageLog,
+    environment: Environment,
     shutdown: CancellationToken,
 ) -> (Recorder, impl Future<Output = ()> + Send) {
     let (recorder, receiver) = Recorder::channel();
-    let writer = Writer { client, instance, outages, aggregator: Aggregator::default() };
+    let writer =
+        Writer { client, instance, outages, environment, aggregator: Aggregator::default() };
     (recorder, writer.run(receiver, shutdown))
 }
 
@@ -63,6 +65,7 @@ struct Writer {
     client: kube::Client,
     instance: String,
     outages: OutageLog,
+    environment: Environment,
     aggregator: Aggregator,
 }
 
@@ -73,7 +76,7 @@ impl Writer {
             let wait = self
                 .aggregator
                 .deadline()
-                .map_or(Duration::MAX, |at| at.since(wall_clock::timestamp()));
+                .map_or(Duration::MAX, |at| at.since(self.environment.timestamp()));
             tokio::select! {
                 received = receiver.recv_many(&mut batch, QUEUE_CAPACITY) => {
                     if received == 0 { break; }
@@ -92,7 +95,7 @@ impl Writer {
     }
 
     async fn write(&mut self, batch: &mut Vec<Occurrence>) {
-        let now = wall_clock::timestamp();
+        let now = self.environment.timestamp();
         for occurrence in batch.drain(..) {
             self.aggregator.record(occurrence, now);
         }

@@ -20,6 +20,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::environment::Environment;
 use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use crate::outage_log::{FailureKind, OutageLog};
 use backoff::Backoff;
@@ -109,6 +110,8 @@ pub struct Watch<D: Decode, E> {
     pub wrap_connection: fn(ConnectionState) -> Option<E>,
     /// For the log.
     pub outages: OutageLog,
+    /// Spreads the requests of several watches.
+    pub environment: Environment,
     /// The controller's metrics.
     pub metrics: Arc<Metrics>,
 }
@@ -170,7 +173,9 @@ impl<D: Decode, E> Watch<D, E> {
         let end = error.end();
         let is_failure = is_failure(error, end, &progress.machine.request());
         progress.machine.ended(end);
-        let pause = progress.backoff.failed(progress.machine.is_listing(), rand::random());
+        let pause = progress
+            .backoff
+            .failed(progress.machine.is_listing(), self.environment.random_fraction());
         let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
         // Count restarts of the watch itself, not outages of the server.
         if !matches!(end, End::RetryLater | End::NoAnswer) {
@@ -231,7 +236,7 @@ impl<D: Decode, E> Watch<D, E> {
 
     /// Reads a watch to its end, which is always an error of some kind.
     async fn stream(&mut self, query: &str, progress: &mut Progress<D::Item>) -> Result<(), Error> {
-        let timeout_after = WATCH_TIMEOUT.mul_f64(1.0 + rand::random::<f64>());
+        let timeout_after = WATCH_TIMEOUT.mul_f64(1.0 + self.environment.random_fraction());
         let uri = format!(
             "{}watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{query}",
             self.resource.query(),

@@ -54,6 +54,28 @@ fn an_event_costs_the_slot_that_it_changes() {
     assert_eq!(cost_of(&mut world, |world| world.delete_node("node-00002")), 1);
 }
 
+/// C54: a clock that is set back makes pods unavailable that are available only by the later time.
+#[test]
+fn a_clock_that_is_set_back_makes_no_pod_available_too_early() {
+    let mut world = World::new(daemon_set());
+    world.apply_node(node("node"));
+    world.change(|ds| ds.min_ready_seconds = 60);
+    world.settle();
+    let mut pod = world.server.pods.values().next().expect("a pod").clone();
+    pod.readiness = Readiness::ReadySince(world.now);
+    world.put_pod(pod);
+    let available_at = |world: &mut World, seconds: u64| {
+        world.now = world.now + Duration::from_secs(seconds);
+        world.settle();
+        world.state.counts().available
+    };
+    let start = world.now;
+    assert_eq!(available_at(&mut world, 60), 1);
+    world.now = start;
+    assert_eq!(available_at(&mut world, 1), 0, "59 s are left");
+    assert_eq!(available_at(&mut world, 59), 1);
+}
+
 /// C80, C81: a rollout of one node at a time costs one pass at its start, and then a few slots per
 /// pod.
 #[test]

@@ -2,6 +2,7 @@
 //! the store decide everything else.
 
 pub(crate) mod access;
+pub(crate) mod api_server;
 pub(crate) mod authentication;
 pub(crate) mod body;
 pub(crate) mod call;

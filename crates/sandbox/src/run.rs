@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::api_server::ApiServers;
 use crate::api::faults::Faults;
 use crate::api::handler::handle;
 use crate::api::serve::{Limits, serve};
@@ -61,6 +62,9 @@ pub struct Options {
     pub seed: u64,
     /// The number of changes that are kept for the watches of each kind (S7).
     pub watch_window: usize,
+    /// The delays with which the watch caches of API servers follow the store: one server for each.
+    /// They serve connections in turn. By default there is one server, whose cache is never behind.
+    pub api_server_lags: Vec<Duration>,
     /// A YAML file with lifecycles, which take precedence over the built-in ones (S22).
     pub lifecycles: Option<PathBuf>,
     /// The limits of the server.
@@ -77,6 +81,7 @@ impl Default for Options {
             kubeconfig_out: None,
             seed: 0,
             watch_window: store::Options::default().window,
+            api_server_lags: Vec::new(),
             lifecycles: None,
             limits: Limits::default(),
             faults: Vec::new(),
@@ -180,19 +185,21 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let faults = Faults::new(options.faults, options.seed)?;
     let outages = faults.outages();
     let address = address.to_string();
-    let server = Server::new(Arc::clone(&shared), options.limits, faults, token, address);
+    let (api_servers, mut tasks) = ApiServers::start(&options.api_server_lags, &shared);
+    let limits = options.limits;
+    let server = Server::new(Arc::clone(&shared), limits, faults, api_servers, token, address);
     let server = Arc::new(server);
-    let tasks = vec![
+    tasks.extend([
         tokio::spawn(run_components(Arc::clone(&shared))),
         tokio::spawn(serve(
             listener,
             TlsAcceptor::from(identity.server_config),
-            options.limits,
+            limits,
             move |request| handle(Arc::clone(&server), request),
             outages,
             stop.clone(),
         )),
-    ];
+    ]);
     Ok(Sandbox { kubeconfig_path, is_default_kubeconfig, server_url, shared, stop, tasks })
 }
 

@@ -11,6 +11,7 @@ mod log;
 mod options;
 mod table;
 mod watch;
+mod watch_cache;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use options::{
 pub(crate) use table::TREE_CHANGES;
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
+pub use watch_cache::WatchCache;
 
 /// The objects of a cluster.
 #[derive(Debug)]
@@ -132,15 +134,15 @@ impl Store {
         self.find(kind, namespace, name).map(Object::with_tree)
     }
 
-    /// A list, or a page of it (S6). The namespace is in the selector.
+    /// A list, or a page of it, from a cache that is not behind (S6). The namespace is in the
+    /// selector.
     ///
     /// # Errors
     ///
     /// 400 for an unsupported field selector or an invalid token, 410 if the state is too old, 504
     /// for a resourceVersion that does not exist yet.
     pub fn list(&self, kind: &'static Kind, options: &ListOptions) -> Result<List, Status> {
-        options.selector.fields.check(kind)?;
-        list::list(kind, self.table(kind), options, self.resource_version)
+        WatchCache::at(self.resource_version).list(self, kind, options)
     }
 
     /// The objects of a kind in their stored form, ordered by key; `None` selects all namespaces.

@@ -1,15 +1,16 @@
 //! Faults between replicas and the API server, and their rates.
 
-use everynode_controller::api::Error;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
+
+use crate::answer::{Failure, Refusal};
 
 /// Maximum delay of an answered request. A replica's last writes are thus served before its
 /// successor leads (C63).
 pub const DELAY_MAX_MS: i64 = 4_000;
 /// Delay of a request that takes effect without an answer. It is served at the latest when the
-/// sender's successor starts to lead.
+/// sender's successor takes the lease.
 const LATE_ARRIVAL_MS: std::ops::Range<i64> = 500..8_000;
 
 /// Rates of faults, per thousand.
@@ -57,13 +58,13 @@ pub enum RequestOutcome {
     /// It takes effect and is answered.
     Served,
     /// It has no effect and is answered with this error.
-    Refused(Error),
+    Refused(Refusal),
     /// It does not arrive.
-    Lost,
+    Lost(Failure),
     /// It takes effect, and the answer is lost.
-    AnswerLost,
+    AnswerLost(Failure),
     /// It takes effect, and the answer is a 5xx.
-    Committed5xx(Error),
+    Committed5xx(Refusal),
     /// It gets no answer and takes effect after this number of milliseconds.
     Delayed(i64),
 }
@@ -97,11 +98,15 @@ impl Faults {
             let (code, reason) =
                 [(409, "Conflict"), (429, "TooManyRequests"), (500, "InternalError")]
                     [rng.random_range(0..3usize)];
-            return RequestOutcome::Refused(refused(code, reason, &format!("simulated {reason}")));
+            let mut refusal = Refusal::new(code, reason, format!("simulated {reason}"));
+            if code == 429 && rng.random_ratio(1, 2) {
+                refusal.retry_after = Some(rng.random_range(1..4));
+            }
+            return RequestOutcome::Refused(refusal);
         }
         match () {
-            () if happens(self.lose, rng) => RequestOutcome::Lost,
-            () if happens(self.lose_answer, rng) => RequestOutcome::AnswerLost,
+            () if happens(self.lose, rng) => RequestOutcome::Lost(loss(rng)),
+            () if happens(self.lose_answer, rng) => RequestOutcome::AnswerLost(loss(rng)),
             () if happens(self.fail_after, rng) => RequestOutcome::Committed5xx(server_error(rng)),
             () if happens(self.land_late, rng) => {
                 RequestOutcome::Delayed(rng.random_range(LATE_ARRIVAL_MS))
@@ -110,13 +115,13 @@ impl Faults {
         }
     }
 
-    /// Draws the error of a GET, if it fails.
-    pub fn draw_read_failure(&self, rng: &mut Pcg64Mcg) -> Option<Error> {
+    /// Draws the failure of a GET, if it fails.
+    pub fn draw_read_failure(&self, rng: &mut Pcg64Mcg) -> Option<Failure> {
         happens(self.fail_get, rng).then(|| match rng.random_range(0..3) {
-            0 => Error::Transport("no answer".to_owned()),
+            0 => loss(rng),
             // An API server that has just started has not loaded any roles.
-            1 => refused(403, "Forbidden", "simulated Forbidden"),
-            _ => server_error(rng),
+            1 => Failure::Refused(Refusal::new(403, "Forbidden", "simulated Forbidden")),
+            _ => Failure::Refused(server_error(rng)),
         })
     }
 
@@ -130,19 +135,19 @@ impl Faults {
 }
 
 /// Draws an answer of an API server or a proxy that does not know whether a request took effect.
-pub fn server_error(rng: &mut Pcg64Mcg) -> Error {
+pub fn server_error(rng: &mut Pcg64Mcg) -> Refusal {
     let (code, reason, message) = [
         (500, "", "etcdserver: request timed out"),
         (502, "", "502 Bad Gateway"),
         (503, "ServiceUnavailable", "simulated ServiceUnavailable"),
         (504, "Timeout", "simulated Timeout"),
     ][rng.random_range(0..4usize)];
-    refused(code, reason, message)
+    Refusal::new(code, reason, message)
 }
 
-fn refused(code: u16, reason: &str, message: &str) -> Error {
-    let (reason, message) = (reason.to_owned(), message.to_owned());
-    Error::Refused { code, reason, message, causes: Vec::new() }
+/// Draws how an answer is lost.
+pub fn loss(rng: &mut Pcg64Mcg) -> Failure {
+    if rng.random_ratio(1, 4) { Failure::Silence } else { Failure::ConnectionLost }
 }
 
 fn rate(max: u32, rng: &mut Pcg64Mcg) -> u32 {

@@ -18,19 +18,26 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
+mod api_servers;
 pub mod checker;
 mod cluster_state;
+mod decisions;
 pub mod failure;
 pub mod fault;
-mod leader_run;
-mod list_watch;
+mod journal;
+mod machine;
 pub mod mutation;
 mod network;
+mod open_watch;
+mod replica;
 pub mod runner;
 pub mod scenario;
 pub mod schedule;
 mod serve;
+pub mod setting;
 pub mod shrink;
+mod view;
 mod watch_fault;
 mod wire;
 pub mod workload;

@@ -13,7 +13,7 @@ use everynode_sandbox::store::{Action, Change, Store};
 use serde_json::{Value, json};
 
 use crate::checker::Property;
-use crate::network::{Answer, Request};
+use crate::network::Request;
 use crate::serve::Target;
 
 /// A deliberate bug.
@@ -197,9 +197,9 @@ impl Mutation {
         }
     }
 
-    /// Returns when the replica's next timer is due.
-    pub fn next_turn_at(self, at: Option<Timestamp>) -> Option<Timestamp> {
-        at.filter(|_| self != Self::ForgetTimers)
+    /// Whether timers start no sync.
+    pub fn forgets_timers(self) -> bool {
+        self == Self::ForgetTimers
     }
 
     /// Changes a plan before it is executed.
@@ -241,7 +241,7 @@ impl Mutation {
     }
 
     /// Changes a request before it is sent. Returns an answer if the request is not sent at all.
-    pub fn request(self, store: &Store, request: &mut Request) -> Option<Answer> {
+    pub fn request(self, store: &Store, request: &mut Request) -> Option<Bytes> {
         let is_pod = request.path.contains("/pods/");
         match (self, request.method.as_str()) {
             (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => empty_answer(),
@@ -290,8 +290,8 @@ impl Mutation {
     }
 }
 
-fn empty_answer() -> Option<Answer> {
-    Some(Ok("{\"metadata\":{}}".into()))
+fn empty_answer() -> Option<Bytes> {
+    Some("{\"metadata\":{}}".into())
 }
 
 fn revisions(store: &Store) -> impl Iterator<Item = &Object> {

@@ -1,21 +1,36 @@
-//! The API server as a replica sees it. Requests wait in an outbox until the world takes them.
+//! The network between replicas and API servers. Requests wait in a queue until the world takes
+//! them; the controller's own HTTP client sends them and reads the answers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use everynode_controller::api::{Content, Error, Server};
-use http::Method;
+use everynode_controller::api::{Api, Content, Error, Server};
+use everynode_controller::lease::Fence;
+use everynode_core::api::DaemonSetKey;
+use http::{Method, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::answer::AnswerBody;
+use crate::view::View;
 
 /// A request in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     pub method: Method,
     pub path: String,
     pub content: Content,
     pub body: Bytes,
+    /// What the plan of this request was made from. `None` for requests of no plan.
+    pub view: Option<Arc<View>>,
 }
 
 impl Request {
@@ -32,52 +47,120 @@ impl Request {
     }
 }
 
-pub(crate) type Answer = Result<Bytes, Error>;
+/// An answer, or the failure of the connection.
+pub(crate) type Answer = io::Result<http::Response<AnswerBody>>;
+/// Takes the answer. If it is dropped, the request is never answered.
 pub(crate) type Reply = oneshot::Sender<Answer>;
 
-/// The connection of one replica.
-#[derive(Clone, Default)]
-pub(crate) struct Network {
-    outbox: Arc<Mutex<Vec<(Request, Reply)>>>,
-    fenced: Arc<AtomicBool>,
+/// What a replica tells the world.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A replica sends a request.
+    Request { replica: u64, request: Request, reply: Reply },
+    /// The process of a replica ended.
+    Ended { replica: u64, result: String },
 }
 
-impl Network {
-    /// Takes the requests that were sent since the last call.
-    pub(crate) fn take_requests(&self) -> Vec<(Request, Reply)> {
-        std::mem::take(&mut *self.outbox())
-    }
+/// Takes the messages of all replicas.
+pub(crate) type Outbox = mpsc::UnboundedSender<Message>;
 
-    /// Refuses every further write on the replica's side (C63).
-    pub(crate) fn fence(&self) {
-        self.fenced.store(true, Ordering::Relaxed);
-    }
+/// A connection of a replica.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    replica: u64,
+    outbox: Outbox,
+    view: Option<Arc<View>>,
+}
 
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::Relaxed)
-    }
-
-    async fn send(&self, request: Request) -> Answer {
-        let (reply, answer) = oneshot::channel();
-        self.outbox().push((request, reply));
-        answer.await.unwrap_or_else(|_| Err(Error::Transport("the connection was cut".to_owned())))
-    }
-
-    fn outbox(&self) -> MutexGuard<'_, Vec<(Request, Reply)>> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+impl Connection {
+    /// A client of a replica for requests that belong to no plan.
+    pub(crate) fn client(replica: u64, outbox: Outbox) -> Client {
+        Client::new(Self { replica, outbox, view: None }, "default")
     }
 }
 
-impl Server for Network {
-    async fn get(&self, path: &str) -> Answer {
-        let (path, body) = (path.to_owned(), Bytes::new());
-        self.send(Request { method: Method::GET, path, content: Content::Json, body }).await
+impl tower::Service<http::Request<Body>> for Connection {
+    type Response = http::Response<AnswerBody>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
-    async fn write(&self, method: Method, path: &str, content: Content, body: Bytes) -> Answer {
-        if self.is_fenced() {
-            return Err(Error::Fenced);
-        }
-        self.send(Request { method, path: path.to_owned(), content, body }).await
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let Self { replica, outbox, view } = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+            let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+            let content = content(&parts);
+            let request = Request { method: parts.method, path, content, body, view };
+            let (reply, answer) = oneshot::channel();
+            // The world outlives all replicas except at its end, when no answer matters.
+            let _ = outbox.send(Message::Request { replica, request, reply });
+            match answer.await {
+                Ok(answer) => answer,
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+}
+
+fn content(parts: &http::request::Parts) -> Content {
+    match parts.headers.get(header::CONTENT_TYPE).map(header::HeaderValue::as_bytes) {
+        Some(b"application/merge-patch+json") => Content::MergePatch,
+        Some(b"application/strategic-merge-patch+json") => Content::StrategicMergePatch,
+        _ => Content::Json,
+    }
+}
+
+/// The views of the plans in execution. There is at most one plan for each DaemonSet.
+pub(crate) type Views = Arc<Mutex<BTreeMap<DaemonSetKey, Arc<View>>>>;
+
+/// The API server as the executor of a replica uses it: each plan has its own connection, whose
+/// requests carry the plan's view.
+#[derive(Clone)]
+pub(crate) struct PlanServer {
+    replica: u64,
+    outbox: Outbox,
+    fence: Fence,
+    views: Views,
+    api: Api,
+}
+
+impl PlanServer {
+    pub(crate) fn new(replica: u64, outbox: Outbox, fence: Fence, views: Views) -> Self {
+        let client = Connection::client(replica, outbox.clone());
+        let api = Api::new(client, fence.clone(), None);
+        Self { replica, outbox, fence, views, api }
+    }
+}
+
+/// Locks a mutex of a single-threaded simulation.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server for PlanServer {
+    fn for_plan(&self, daemon_set: &DaemonSetKey) -> Self {
+        let view = lock(&self.views).get(daemon_set).cloned();
+        let connection = Connection { replica: self.replica, outbox: self.outbox.clone(), view };
+        let client = Client::new(connection, "default");
+        Self { api: Api::new(client, self.fence.clone(), None), ..self.clone() }
+    }
+
+    async fn get(&self, path: &str) -> Result<Bytes, Error> {
+        self.api.get(path).await
+    }
+
+    async fn write(
+        &self,
+        method: Method,
+        path: &str,
+        content: Content,
+        body: Bytes,
+    ) -> Result<Bytes, Error> {
+        self.api.write(method, path, content, body).await
     }
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::workload::{NAMESPACE, manifest};
-use crate::world::{InjectedFault, LEASE_NEVER_MS, Setting, World};
+use crate::world::{InjectedFault, Setting, World};
 
 /// An action of a user.
 type Step = fn(&mut World);
@@ -23,7 +23,7 @@ pub struct Scenario {
 }
 
 const SETTING: Setting =
-    Setting { seed: 7, nodes: 3, nodes_max: 4, lease_ms: LEASE_NEVER_MS, burst_replicas: 250 };
+    Setting { seed: 7, nodes: 3, nodes_max: 4, replicas: 2, ..Setting::DEFAULT };
 const STEP_MS: i64 = 12_000;
 
 /// All scenarios.
@@ -66,7 +66,7 @@ impl Scenario {
         injected_fault: Option<(u64, InjectedFault)>,
         mutation: Option<Mutation>,
     ) -> World {
-        self.run(injected_fault, mutation, None)
+        self.run(injected_fault, mutation, false)
     }
 
     /// Plays the scenario with these faults from the start.
@@ -81,17 +81,19 @@ impl Scenario {
         &self,
         injected_fault: Option<(u64, InjectedFault)>,
         mutation: Option<Mutation>,
-        transcript: Option<Vec<String>>,
+        is_recorded: bool,
     ) -> World {
         let mut world = World::new(SETTING);
-        (world.injected_fault, world.mutation, world.transcript) =
-            (injected_fault, mutation, transcript);
+        if is_recorded {
+            world.record();
+        }
+        (world.injected_fault, world.mutation) = (injected_fault, mutation);
         self.play_in(&mut world);
         world
     }
 
     fn play_in(&self, world: &mut World) {
-        world.elect();
+        world.start_replicas();
         for step in self.steps {
             step(world);
             world.settle();
@@ -121,7 +123,7 @@ impl Scenario {
     }
 
     fn failure(&self, injected_fault: Option<(u64, InjectedFault)>) -> Box<Failure> {
-        let world = self.run(injected_fault, None, Some(Vec::new()));
+        let world = self.run(injected_fault, None, true);
         let violation = world.violation.expect("the same schedule fails the same way");
         let replay = match injected_fault {
             Some((write, injected_fault)) => {

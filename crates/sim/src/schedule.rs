@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
+use crate::replica;
 use crate::workload::{self, NAMESPACE, Step};
-use crate::world::{LEASE_NEVER_MS, Setting, World};
+use crate::world::{ElectionTiming, LEASE_NEVER_MS, Setting, World};
 
 /// All inputs of a run: the cluster, the faults and the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,7 @@ impl Schedule {
     /// fast.
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
+        let fork = &mut Pcg64Mcg::seed_from_u64(!seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
         let setting = Setting {
             seed,
@@ -38,6 +40,14 @@ impl Schedule {
             // In some schedules the failure of a node is detected early.
             lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
             burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
+            replicas: rng.random_range(1..=3),
+            election: match rng.random_range(0..4) {
+                0 => ElectionTiming::Fast,
+                1 => ElectionTiming::Slow,
+                _ => ElectionTiming::Rare,
+            },
+            // A separate generator keeps the other draws as they were before these were added.
+            api_servers: fork.random_range(1..=3),
         };
         let faults = Faults::random(rng);
         let count = rng.random_range(steps_max / 4..=steps_max);
@@ -47,14 +57,14 @@ impl Schedule {
     /// Plays the schedule to its end. A panic ends it with a violation.
     pub fn play(&self, mutation: Option<Mutation>, transcript: bool) -> World {
         let mut world = World::new(self.setting);
-        world.transcript = transcript.then(Vec::new);
+        if transcript {
+            world.record();
+        }
         world.mutation = mutation;
         world.faults = self.faults;
         let unwound = panic::catch_unwind(AssertUnwindSafe(|| self.play_in(&mut world)));
         if let Err(payload) = unwound {
-            let message = payload.downcast_ref::<&str>().map(|message| (*message).to_owned());
-            let message = message.or_else(|| payload.downcast_ref::<String>().cloned());
-            let message = message.unwrap_or_else(|| "without a message".to_owned());
+            let message = replica::panic_message(payload.as_ref());
             world.violation = Some(Violation { property: Property::Panic, message });
         }
         world
@@ -65,7 +75,7 @@ impl Schedule {
         let created =
             world.registry().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
         debug_assert!(created.is_ok(), "{created:?}");
-        world.elect();
+        world.start_replicas();
         for step in &self.steps {
             step.run(world);
             if world.violation.is_some() {

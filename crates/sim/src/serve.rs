@@ -1,22 +1,22 @@
 //! The controller's requests as calls of the registry, as the sandbox's HTTP server makes them.
 
 use bytes::Bytes;
-use everynode_controller::api::{Content, Error};
+use everynode_controller::api::Content;
 use everynode_core::api::Timestamp;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, POD};
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Patch, Registry};
-use everynode_sandbox::selector::{LabelSelector, Selector};
 use everynode_sandbox::status::Status;
-use everynode_sandbox::store::{DeleteOptions, ListOptions, Store, WriteOptions};
-use serde_json::{Value, json};
+use everynode_sandbox::store::{DeleteOptions, WatchCache, WriteOptions};
+use serde_json::Value;
 
-use crate::network::{Answer, Request};
+use crate::network::Request;
 
 /// The resource that a path identifies.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub kind: &'static Kind,
+    /// Empty for all namespaces, and for objects without one.
     pub namespace: String,
     /// Empty for a collection.
     pub name: String,
@@ -27,13 +27,21 @@ impl Target {
     /// Returns `None` if the controller should not use the path.
     pub fn parse(path: &str) -> Option<Self> {
         let path = path.split('?').next()?;
-        let rest = path.strip_prefix("/api/v1/").or_else(|| path.strip_prefix("/apis/apps/v1/"))?;
-        let mut parts = rest.strip_prefix("namespaces/")?.split('/');
-        let namespace = parts.next()?.to_owned();
+        let groups = ["/api/v1/", "/apis/apps/v1/", "/apis/coordination.k8s.io/v1/"];
+        let rest = groups.iter().find_map(|group| path.strip_prefix(group))?;
+        let (namespace, rest) = match rest.strip_prefix("namespaces/") {
+            Some(rest) => rest.split_once('/')?,
+            None => ("", rest),
+        };
+        let mut parts = rest.split('/');
+        let namespace = namespace.to_owned();
         let kind = match parts.next()? {
             "pods" => &POD,
             "controllerrevisions" => &CONTROLLER_REVISION,
             "daemonsets" => &DAEMON_SET,
+            "leases" => &LEASE,
+            "nodes" => &NODE,
+            "namespaces" => &NAMESPACE,
             _ => return None,
         };
         let name = parts.next().unwrap_or_default().to_owned();
@@ -41,22 +49,56 @@ impl Target {
     }
 }
 
-/// Answers a request.
+/// The parameters of a request for a list or a watch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query {
+    pub watches: bool,
+    pub limit: Option<u32>,
+    pub continue_token: Option<String>,
+    pub resource_version: Option<u64>,
+    pub label_selector: Option<String>,
+    pub sends_initial_events: bool,
+    pub timeout_seconds: Option<i64>,
+}
+
+impl Query {
+    pub(crate) fn parse(path: &str) -> Self {
+        let query = path.split_once('?').map_or("", |(_, query)| query);
+        let mut parsed = Self::default();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "watch" => parsed.watches = value == "true",
+                "limit" => parsed.limit = value.parse().ok(),
+                "continue" => parsed.continue_token = Some(value.into_owned()),
+                "resourceVersion" => parsed.resource_version = value.parse().ok(),
+                "labelSelector" => parsed.label_selector = Some(value.into_owned()),
+                "sendInitialEvents" => parsed.sends_initial_events = value == "true",
+                "timeoutSeconds" => parsed.timeout_seconds = value.parse().ok(),
+                _ => {}
+            }
+        }
+        parsed
+    }
+}
+
+/// Answers a request for an object. `cache` is that of the API server.
 pub(crate) fn serve(
     registry: &mut Registry,
+    cache: WatchCache,
     request: &Request,
     target: Option<&Target>,
     body: Value,
     now: Timestamp,
-) -> Answer {
-    let Some(target) = target else {
-        return Err(to_error(&Status::bad_request(format!("no such path: {}", request.path))));
-    };
-    answer(registry, request, target, body, now).map_err(|status| to_error(&status))
+) -> Result<Bytes, Status> {
+    match target {
+        Some(target) => answer(registry, cache, request, target, body, now),
+        None => Err(Status::bad_request(format!("no such path: {}", request.path))),
+    }
 }
 
 fn answer(
     registry: &mut Registry,
+    cache: WatchCache,
     request: &Request,
     target: &Target,
     body: Value,
@@ -65,9 +107,12 @@ fn answer(
     let Target { kind, namespace, name, is_status } = target;
     let options = WriteOptions::at(now);
     match request.method.as_str() {
-        "GET" if name.is_empty() => list(registry.store(), request, target),
-        "GET" => Ok(registry.store().get(kind, namespace, name)?.json()),
+        "GET" => {
+            let version = Query::parse(&request.path).resource_version;
+            Ok(cache.get(registry.store(), kind, namespace, name, version)?.json())
+        }
         "POST" => Ok(registry.create(kind, namespace, body, &options)?.json()),
+        "PUT" => Ok(registry.update(kind, namespace, name, body, &options)?.json()),
         "PATCH" => {
             let patch_type = match request.content {
                 Content::Json => PatchType::Json,
@@ -82,31 +127,5 @@ fn answer(
             let deleted = registry.delete(kind, namespace, name, &delete, &options)?;
             Ok(deleted.response(kind).to_string().into())
         }
-    }
-}
-
-fn list(store: &Store, request: &Request, target: &Target) -> Result<Bytes, Status> {
-    let query = request.path.split_once('?').map_or("", |(_, query)| query);
-    let labels = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "labelSelector");
-    let labels = labels.map(|(_, text)| LabelSelector::parse(&text)).transpose();
-    let labels = labels.map_err(|error| Status::bad_request(error.to_string()))?;
-    let selector = Selector {
-        namespace: Some(target.namespace.clone()),
-        labels: labels.unwrap_or_default(),
-        ..Selector::default()
-    };
-    let list = store.list(target.kind, &ListOptions { selector, ..ListOptions::default() })?;
-    let items: Vec<&Value> = list.items.iter().map(|object| object.value()).collect();
-    let version = list.resource_version.to_string();
-    Ok(json!({"metadata": {"resourceVersion": version}, "items": items}).to_string().into())
-}
-
-fn to_error(status: &Status) -> Error {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    Error::Refused {
-        code: status.code(),
-        reason: status.reason.name().to_owned(),
-        message: status.message.clone(),
-        causes: causes.map(|cause| cause.reason.clone()).collect(),
     }
 }

@@ -5,7 +5,7 @@ use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::schedule::Schedule;
 use crate::workload::Step;
-use crate::world::LEASE_NEVER_MS;
+use crate::world::{ElectionTiming, LEASE_NEVER_MS};
 
 /// Maximum number of schedules that are played.
 const PLAYS_MAX: u32 = 3_000;
@@ -115,6 +115,9 @@ impl Shrinking {
     fn simplify(&mut self) {
         self.try_with(|schedule| schedule.setting.lease_ms = LEASE_NEVER_MS);
         self.try_with(|schedule| schedule.setting.burst_replicas = BURST_DEFAULT);
+        self.try_with(|schedule| schedule.setting.replicas = 1);
+        self.try_with(|schedule| schedule.setting.api_servers = 1);
+        self.try_with(|schedule| schedule.setting.election = ElectionTiming::Rare);
         while self.best.setting.nodes > 1 && self.try_with(|schedule| schedule.setting.nodes -= 1) {
         }
         let nodes = self.best.setting.nodes;

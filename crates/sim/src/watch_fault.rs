@@ -1,7 +1,6 @@
 //! Faults of lists and watches, in the types of the sandbox's faults. They are drawn here and
 //! applied in `list_watch.rs` and `world.rs`.
 
-use everynode_controller::api::Error;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::{
     Delay, Duration, Fault, InjectedError, InvalidUtf8, LateBookmark, Point, Restart, WatchError,
@@ -10,7 +9,8 @@ use everynode_sandbox::object::Object;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::fault::{Faults, happens};
+use crate::answer::{Failure, Refusal};
+use crate::fault::{Faults, happens, loss};
 use crate::wire;
 
 /// Maximum stall of a watch. Two stalls in a row and the delays they cause are shorter than the 30
@@ -68,6 +68,18 @@ impl Faults {
         })
     }
 
+    /// Draws the failure of a request for a list or a watch.
+    pub fn draw_list_failure(&self, rng: &mut Pcg64Mcg) -> Option<Failure> {
+        happens(self.watch_error, rng).then(|| {
+            let error = error(rng);
+            let refusal = Refusal::new(error.code, error.reason(), error.message());
+            match rng.random_range(0..3) {
+                0 => loss(rng),
+                _ => Failure::Refused(refusal),
+            }
+        })
+    }
+
     /// Draws the stall of a watch before a delivery.
     pub fn draw_delivery_delay(&self, rng: &mut Pcg64Mcg) -> Option<Delay> {
         happens(self.stall, rng)
@@ -102,19 +114,14 @@ impl Outage {
         Self { down_until, forbidden_until: Timestamp(down_until.0 + restart.forbidden.0) }
     }
 
-    /// Returns the error of a request that arrives now, or `None` if the server is up.
-    pub(crate) fn refuse(&self, now: Timestamp) -> Option<Error> {
+    /// Returns the failure of a request that arrives now, or `None` if the server is up.
+    pub(crate) fn refuse(&self, now: Timestamp) -> Option<Failure> {
         if now < self.down_until {
-            return Some(Error::Transport("connection refused".to_owned()));
+            return Some(Failure::ConnectionRefused);
         }
         (now < self.forbidden_until).then(|| {
             let refusal = InjectedError::of(403);
-            Error::Refused {
-                code: refusal.code,
-                reason: refusal.reason().to_owned(),
-                message: refusal.message().to_owned(),
-                causes: Vec::new(),
-            }
+            Failure::Refused(Refusal::new(403, refusal.reason(), refusal.message()))
         })
     }
 }

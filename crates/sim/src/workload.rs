@@ -41,7 +41,7 @@ pub enum StepKind {
     /// The leader crashes.
     #[serde(rename = "crash")]
     CrashLeader,
-    /// The leader cannot renew its lease.
+    /// The leader is cut off, stopped, or its clock is set.
     #[serde(rename = "depose")]
     FenceLeader,
     /// Nothing happens.
@@ -79,7 +79,11 @@ impl Step {
             StepKind::Node => node::change(world, rng),
             StepKind::Pod => pod::change(world, rng),
             StepKind::CrashLeader => world.crash_leader(),
-            StepKind::FenceLeader => world.fence_leader(),
+            StepKind::FenceLeader => match rng.random_range(0..4) {
+                0 => world.terminate_leader(),
+                1 => world.set_clock_of_leader(),
+                _ => world.fence_leader(),
+            },
             StepKind::Nothing => {}
         }
         world.settle();

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::time::Duration;
 
-use everynode_controller::api::Error;
-use everynode_controller::observation::Observation;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
@@ -15,24 +14,30 @@ use everynode_sandbox::registry::Registry;
 use everynode_sandbox::store::{Options, WriteOptions};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 
+use crate::api_servers::ApiServers;
 use crate::checker::{Checks, Property, Violation};
 use crate::fault::Faults;
+use crate::journal;
 use crate::mutation::Mutation;
-use crate::network::{Answer, Reply, Request};
+use crate::network::{Answer, Message, Outbox, Reply, Request};
+use crate::open_watch::OpenWatch;
+use crate::replica::Replica;
 
-use crate::leader_run::LeaderRun;
+pub use crate::setting::{ElectionTiming, LEASE_NEVER_MS, Setting};
 
 mod foreign_object;
-mod leader;
 mod outage;
+mod read;
+mod replicas;
 mod request;
+mod watches;
 mod write;
 
 pub(crate) use write::name_and_namespace;
-
-pub use crate::list_watch::ReadReport;
 
 /// Namespace of all namespaced objects.
 pub const NAMESPACE: &str = "default";
@@ -40,50 +45,28 @@ pub const NAMESPACE: &str = "default";
 /// The time at which every world starts.
 pub const START: Timestamp = Timestamp(1_767_225_600_000);
 
-/// Time without a leader after a leader has stopped: the difference between the renew deadline and
-/// the lease duration (C63).
-const NO_LEADER_MS: i64 = 5_000;
-
-/// A renewal interval that exceeds every schedule. Without renewals virtual time costs little, and
-/// no lease starts a sync that the controller did not schedule.
-pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
-
 const BOOKMARK_MS: i64 = 60_000;
 
 /// An event that happens at a certain time.
 enum ScheduledEvent {
-    /// A watch of a replica delivers changes or sends a request.
-    DeliverWatch {
-        run: u64,
-        watch: usize,
-    },
-    RequestArrives {
-        run: u64,
-        request: Request,
-        reply: Reply,
-    },
-    AnswerArrives {
-        run: u64,
-        reply: Reply,
-        answer: Answer,
-    },
-    /// A write takes effect although its sender has stopped waiting for it.
-    LateRequestArrives {
-        request: Request,
-    },
-    Turn {
-        run: u64,
-    },
+    /// The process of a replica starts.
+    StartReplica,
+    /// An open watch sends changes.
+    DeliverWatch { watch: u64 },
+    /// The server ends a watch.
+    EndWatch { watch: u64 },
     /// Idle watches get a bookmark, as API servers send them every minute.
-    Bookmark {
-        run: u64,
-    },
-    /// A replica becomes the leader.
-    Elect,
-    /// A fenced leader stops.
-    EndRun {
-        run: u64,
-    },
+    SendBookmarks,
+    /// A request of a replica reaches the API server.
+    RequestArrives { replica: u64, request: Request, reply: Reply },
+    /// An answer reaches the replica.
+    AnswerArrives { replica: u64, reply: Reply, answer: Answer },
+    /// A write takes effect although its sender has stopped waiting for it.
+    LateRequestArrives { replica: u64, request: Request },
+    /// A replica whose process was frozen or whose network was cut continues.
+    Reconnect { replica: u64 },
+    /// The watch caches of API servers see what was written some time ago.
+    AdvanceCaches,
     /// The watches that an exhaustive test stalled continue.
     ResumeWatches,
 }
@@ -93,7 +76,8 @@ enum ScheduledEvent {
 pub enum InjectedFault {
     /// The leader crashes after the write, and the answer is lost.
     CrashLeader,
-    /// The leader is fenced after the write and continues to decide while another one leads.
+    /// The process of the leader is frozen after the write, or its network is cut, until another
+    /// replica may lead.
     FenceLeader,
     /// Watches are stalled for 20 s after the write.
     StallWatches,
@@ -106,21 +90,6 @@ pub enum InjectedFault {
     /// Just before the write, a foreign object takes the name of the object that it changes or
     /// creates.
     TakeName,
-}
-
-/// The parameters of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
-    /// Seed of all random choices except those of the workload.
-    pub seed: u64,
-    /// Number of nodes at the start.
-    pub nodes: u32,
-    /// Maximum number of nodes that the workload may create.
-    pub nodes_max: u32,
-    /// Interval at which kubelets renew their leases.
-    pub lease_ms: i64,
-    /// The controller's limit of creations and deletions in one sync.
-    pub burst_replicas: u32,
 }
 
 /// A cluster and its controller in virtual time.
@@ -153,16 +122,39 @@ pub struct World {
     pub invalid_objects: Vec<InvalidUtf8>,
     /// Objects with invalid bytes and the reports about them, of all replicas.
     pub read_report: ReadReport,
-    leader_runs: Vec<LeaderRun>,
-    leader_run_number: u64,
+    /// Runs the replicas in virtual time.
+    runtime: Runtime,
+    /// The runtime's time at [`START`].
+    started: Instant,
+    outbox: Outbox,
+    messages: mpsc::UnboundedReceiver<Message>,
+    replicas: Vec<Replica>,
+    replica_number: u64,
+    watches: Vec<OpenWatch>,
+    watch_number: u64,
     event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
     event_number: u64,
+    api_servers: ApiServers,
+    /// The identity of the replica that holds the lease.
+    leader: String,
     cluster_due_at: Option<Timestamp>,
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
     watches_stalled: bool,
-    /// Whether a fault has stalled a watch: then watches may be further behind.
+    /// Whether a fault has stalled a watch, or an API server is behind: then watches may be further
+    /// behind.
     has_stalled: bool,
+    /// Whether the workload is over: then replicas that end are not started again.
+    is_at_rest: bool,
+}
+
+/// Objects with invalid bytes, and what the controller reported when it read lists and watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Number of objects that were served with bytes that are not UTF-8.
+    pub invalid_objects: usize,
+    /// The controller's reports about single objects.
+    pub problems: Vec<String>,
 }
 
 /// The lifecycles of pods on nodes with the label `life`.
@@ -184,6 +176,14 @@ choose:
 impl World {
     /// Returns a cluster without a replica.
     pub fn new(setting: Setting) -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime without I/O needs no resources");
+        let started = runtime.block_on(async { Instant::now() });
+        let (outbox, messages) = mpsc::unbounded_channel();
+        journal::start(false);
         let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,
@@ -196,6 +196,8 @@ impl World {
         let mut cluster = Cluster::new(registry, settings, (*LIFECYCLES).clone(), START);
         let made = nodes::generate(setting.nodes, 1).expect("the number is in range");
         cluster.add_nodes(made, START).expect("the nodes are valid");
+        let api_servers = ApiServers::new(setting.api_servers, setting.seed);
+        let has_stalled = api_servers.may_be_behind();
         let mut world = Self {
             now: START,
             setting,
@@ -211,15 +213,25 @@ impl World {
             mutation: None,
             invalid_objects: Vec::new(),
             read_report: ReadReport::default(),
-            leader_runs: Vec::new(),
-            leader_run_number: 0,
+            runtime,
+            started,
+            outbox,
+            messages,
+            replicas: Vec::new(),
+            replica_number: 0,
+            watches: Vec::new(),
+            watch_number: 0,
             event_queue: BTreeMap::new(),
             event_number: 0,
+            api_servers,
+            leader: String::new(),
             cluster_due_at: Some(START),
             settled_version: 0,
             watches_stalled: false,
-            has_stalled: false,
+            has_stalled,
+            is_at_rest: false,
         };
+        world.schedule(BOOKMARK_MS, ScheduledEvent::SendBookmarks);
         world.settle();
         world
     }
@@ -241,28 +253,78 @@ impl World {
         }
     }
 
+    /// Records a transcript from now on.
+    pub fn record(&mut self) {
+        self.transcript = Some(Vec::new());
+        journal::start(true);
+    }
+
     /// Processes events up to this time or to the first violation.
     pub fn run_until(&mut self, end: Timestamp) {
         while self.violation.is_none() {
             let next = self.event_queue.first_key_value().map(|((at, _), _)| *at);
-            let Some(at) =
-                next.into_iter().chain(self.cluster_due_at).min().filter(|at| *at <= end)
-            else {
-                break;
-            };
-            self.now = self.now.max(at);
+            let next = next.into_iter().chain(self.cluster_due_at).min().unwrap_or(end).min(end);
+            self.run_replicas(next);
+            if self.now < next {
+                continue;
+            }
             if self.cluster_due_at.is_some_and(|due| due <= self.now) {
                 self.settle();
             }
+            let mut has_handled = false;
             while let Some(entry) = self.event_queue.first_entry()
                 && entry.key().0 <= self.now
             {
+                has_handled = true;
                 let event = entry.remove();
                 self.handle(event);
                 self.settle();
             }
+            if !has_handled && self.now >= end {
+                break;
+            }
         }
-        self.now = self.now.max(end);
+    }
+
+    /// Lets the replicas run until one of them sends a message, or until this time.
+    fn run_replicas(&mut self, until: Timestamp) {
+        let wait = u64::try_from(until.0 - START.0).unwrap_or_default();
+        let at = self.started + Duration::from_millis(wait);
+        let messages = &mut self.messages;
+        let (now, message) = self.runtime.block_on(async {
+            let message = tokio::select! {
+                biased;
+                message = messages.recv() => message,
+                () = sleep_until(at) => None,
+            };
+            (Instant::now(), message)
+        });
+        let elapsed = now.duration_since(self.started).as_millis();
+        self.now = Timestamp(START.0 + i64::try_from(elapsed).unwrap_or(i64::MAX));
+        self.read_journal();
+        if let Some(message) = message {
+            self.receive(message);
+        }
+        while let Ok(message) = self.messages.try_recv() {
+            self.receive(message);
+        }
+    }
+
+    /// Takes what replicas have logged and reported.
+    fn read_journal(&mut self) {
+        let journal = journal::take();
+        for line in journal.lines {
+            self.log(|| line);
+        }
+        for error in journal.errors {
+            // Watches report the resource first.
+            if let Some((_, problem)) = error.split_once(": ")
+                && error.contains("not UTF-8")
+            {
+                self.read_report.problems.push(problem.to_owned());
+            }
+        }
+        self.report_violation(journal.violation);
     }
 
     /// Processes the events of this number of milliseconds.
@@ -278,25 +340,14 @@ impl World {
             self.cluster_due_at = self.cluster.settle(self.now);
             self.settled_version = self.cluster.store().resource_version();
         }
+        for delay in self.api_servers.note_version(self.now, self.settled_version) {
+            self.schedule(delay, ScheduledEvent::AdvanceCaches);
+        }
         self.checks.update(self.cluster.store(), self.now);
         if self.watches_stalled {
             return;
         }
-        let mut deliveries = Vec::new();
-        for run in &mut self.leader_runs {
-            for (index, watch) in run.watches.iter().enumerate() {
-                if !run.delivery_scheduled[index] && watch.has_changes(self.cluster.store()) {
-                    run.delivery_scheduled[index] = true;
-                    deliveries.push((run.number, index));
-                }
-            }
-        }
-        for (run, watch) in deliveries {
-            let stall = self.faults.draw_delivery_delay(&mut self.rng).map(|delay| delay.lasts.0);
-            self.has_stalled |= stall.is_some();
-            let delay = stall.unwrap_or_else(|| self.faults.delay_ms(&mut self.rng));
-            self.schedule(delay, ScheduledEvent::DeliverWatch { run, watch });
-        }
+        self.schedule_deliveries();
     }
 
     fn schedule(&mut self, delay_ms: i64, event: ScheduledEvent) {
@@ -307,121 +358,22 @@ impl World {
 
     fn handle(&mut self, event: ScheduledEvent) {
         match event {
-            ScheduledEvent::DeliverWatch { run, watch } => self.deliver_watch(run, watch),
-            ScheduledEvent::Turn { run } => self.turn(run, Vec::new()),
-            ScheduledEvent::Bookmark { run } => self.bookmark(run),
-            ScheduledEvent::RequestArrives { run, request, reply } => {
-                self.receive_request(run, request, reply)
+            ScheduledEvent::StartReplica => self.start_replica(),
+            ScheduledEvent::DeliverWatch { watch } => self.deliver_watch(watch),
+            ScheduledEvent::EndWatch { watch } => self.watches.retain(|open| open.number != watch),
+            ScheduledEvent::SendBookmarks => self.send_bookmarks(),
+            ScheduledEvent::RequestArrives { replica, request, reply } => {
+                self.receive_request(replica, request, reply);
             }
-            ScheduledEvent::AnswerArrives { run, reply, answer } => {
-                let fenced = self.leader_run(run).is_some_and(|run| run.network.is_fenced());
-                // The receiver no longer exists if its replica has stopped.
-                let _ = reply.send(if fenced { Err(Error::Fenced) } else { answer });
-                self.turn(run, Vec::new());
+            ScheduledEvent::AnswerArrives { replica, reply, answer } => {
+                self.deliver_answer(replica, reply, answer);
             }
-            ScheduledEvent::LateRequestArrives { request } => self.serve_late(&request),
-            ScheduledEvent::Elect if self.leader_runs.iter().all(|run| run.network.is_fenced()) => {
-                self.elect()
+            ScheduledEvent::LateRequestArrives { replica, request } => {
+                self.serve_late(replica, &request);
             }
-            ScheduledEvent::Elect => {}
-            ScheduledEvent::EndRun { run } => self.leader_runs.retain(|other| other.number != run),
+            ScheduledEvent::Reconnect { replica } => self.reconnect(replica),
+            ScheduledEvent::AdvanceCaches => self.api_servers.advance(self.now),
             ScheduledEvent::ResumeWatches => self.watches_stalled = false,
-        }
-    }
-
-    fn bookmark(&mut self, number: u64) {
-        let store = self.cluster.store();
-        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
-            return;
-        };
-        let mut observations = Vec::new();
-        if !self.watches_stalled {
-            let idle = run
-                .watches
-                .iter_mut()
-                .zip(&run.delivery_scheduled)
-                .filter(|(_, is_scheduled)| !**is_scheduled);
-            observations.extend(idle.filter_map(|(watch, _)| watch.bookmark(store)));
-        }
-        if !observations.is_empty() {
-            self.turn(number, observations);
-        }
-        self.schedule(BOOKMARK_MS, ScheduledEvent::Bookmark { run: number });
-    }
-
-    fn leader_run(&mut self, number: u64) -> Option<&mut LeaderRun> {
-        self.leader_runs.iter_mut().find(|run| run.number == number)
-    }
-
-    fn deliver_watch(&mut self, number: u64, watch: usize) {
-        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
-            return;
-        };
-        run.delivery_scheduled[watch] = false;
-        if self.watches_stalled {
-            return;
-        }
-        if self.server_refusal(number).is_some() {
-            return self.retry_watch(number, watch);
-        }
-        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
-            return;
-        };
-        let (faults, registry) = (self.faults, self.cluster.registry_mut());
-        let watch = &mut run.watches[watch];
-        watch.set_invalid_objects(&self.invalid_objects);
-        let observations = watch.deliver(registry.store_mut(), &faults, &mut self.rng);
-        let (kind, read_report) = (watch.kind().kind, watch.take_read_report());
-        self.add_read_report(number, read_report);
-        if !observations.is_empty() {
-            self.log(|| {
-                format!(
-                    "replica {number} sees {} of {kind}: {}",
-                    observations.len(),
-                    summary(&observations)
-                )
-            });
-            self.turn(number, observations);
-        }
-    }
-
-    fn add_read_report(&mut self, number: u64, read_report: ReadReport) {
-        self.read_report.invalid_objects += read_report.invalid_objects;
-        for problem in read_report.problems {
-            self.log(|| format!("replica {number} reports {problem}"));
-            self.read_report.problems.push(problem);
-        }
-    }
-
-    fn turn(&mut self, number: u64, observations: Vec<Observation>) {
-        let now = self.now;
-        let is_recorded = self.transcript.is_some();
-        let mut lines = Vec::new();
-        let Some(run) = self.leader_run(number) else { return };
-        let violation = run.turn(observations, now, &mut |line| {
-            if is_recorded {
-                lines.push(line);
-            }
-        });
-        let sent = run.network.take_requests();
-        let next_turn_at = run.next_turn_at.filter(|at| run.scheduled_turn_at != Some(*at));
-        run.scheduled_turn_at = next_turn_at.or(run.scheduled_turn_at);
-        for line in lines {
-            self.log(|| line);
-        }
-        self.report_violation(violation);
-        if let Some(at) = next_turn_at {
-            self.schedule(at.0 - now.0, ScheduledEvent::Turn { run: number });
-        }
-        for (mut request, reply) in sent {
-            let delay = self.faults.delay_ms(&mut self.rng);
-            let store = self.cluster.store();
-            let answer = self.mutation.and_then(|mutation| mutation.request(store, &mut request));
-            let event = match answer {
-                None => ScheduledEvent::RequestArrives { run: number, request, reply },
-                Some(answer) => ScheduledEvent::AnswerArrives { run: number, reply, answer },
-            };
-            self.schedule(delay, event);
         }
     }
 
@@ -436,29 +388,32 @@ impl World {
     }
 
     /// Removes all faults except invalid bytes, waits, and checks the properties that hold at rest.
+    ///
+    /// The wait ends as soon as nothing has been written for some time and all properties hold.
     pub fn run_to_quiescence(&mut self) {
-        const REST_MS: i64 = 45 * 60_000;
-        const QUIET_MS: i64 = 20 * 60_000;
+        const REST_MAX_MS: i64 = 45 * 60_000;
+        const CHECK_INTERVAL_MS: i64 = 3 * 60_000;
+        const QUIET_MS: i64 = 6 * 60_000;
         // Invalid bytes are stored, so they stay. The cluster must come to rest all the same.
         let invalid_utf8 = self.faults.invalid_utf8;
         self.faults = Faults { invalid_utf8, ..Faults::default() };
         self.log(|| "rest".to_owned());
-        self.run_for(REST_MS);
-        if self.violation.is_some() {
-            return;
+        self.rest_replicas();
+        let end = Timestamp(self.now.0 + REST_MAX_MS);
+        loop {
+            self.run_for(CHECK_INTERVAL_MS);
+            if self.violation.is_some() {
+                return;
+            }
+            let violation = if self.now.0 - self.last_write_at.0 < QUIET_MS {
+                let message = "the controller still writes although nothing changes".to_owned();
+                Some(Violation { property: Property::Quiescence, message })
+            } else {
+                crate::checker::check_quiescence(&self.checks.cluster_state, self.now)
+            };
+            if violation.is_none() || self.now >= end {
+                return self.report_violation(violation);
+            }
         }
-        if self.now.0 - self.last_write_at.0 < QUIET_MS {
-            let message = "the controller still writes although nothing changes".to_owned();
-            return self
-                .report_violation(Some(Violation { property: Property::Quiescence, message }));
-        }
-        let violation = crate::checker::check_quiescence(&self.checks.cluster_state, self.now);
-        self.report_violation(violation);
     }
-}
-
-fn summary(observations: &[Observation]) -> String {
-    let mut text = format!("{:?}", observations.first());
-    text.truncate(text.floor_char_boundary(120));
-    text
 }

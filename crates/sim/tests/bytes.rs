@@ -5,7 +5,7 @@ use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sim::fault::Faults;
 use everynode_sim::scenario::SCENARIOS;
 use everynode_sim::workload::{NAMESPACE, manifest};
-use everynode_sim::world::{LEASE_NEVER_MS, Setting, World};
+use everynode_sim::world::{Setting, World};
 use serde_json::json;
 
 const NODES: u32 = 3;
@@ -37,7 +37,7 @@ fn bytes_in_a_template_cost_no_other_daemon_set_its_pods() {
         world.invalid_objects.push(invalid("a", "image:1"));
         create(&mut world, "a");
         create(&mut world, "b");
-        world.elect();
+        world.start_replicas();
         world.run_for(ROLLOUT_MS);
         let nodes = NODES as usize;
         assert_eq!(pods(&world, "image:1"), nodes, "seed {seed}: pods of b");
@@ -72,7 +72,7 @@ fn bytes_in_the_data_of_a_revision_stop_no_rollout() {
         });
         world.registry().create(&CONTROLLER_REVISION, NAMESPACE, revision, &options).unwrap();
         create(&mut world, "a");
-        world.elect();
+        world.start_replicas();
         world.run_for(ROLLOUT_MS);
         assert_eq!(pods(&world, "image:1"), NODES as usize, "seed {seed}");
         let problem = "default/restored: bytes that are not UTF-8 are read as U+FFFD";
@@ -95,13 +95,7 @@ fn invalid(name: &str, text: &str) -> InvalidUtf8 {
 }
 
 fn world(seed: u64) -> World {
-    let setting = Setting {
-        seed,
-        nodes: NODES,
-        nodes_max: NODES,
-        lease_ms: LEASE_NEVER_MS,
-        burst_replicas: 250,
-    };
+    let setting = Setting { seed, nodes: NODES, nodes_max: NODES, ..Setting::default() };
     World::new(setting)
 }
 

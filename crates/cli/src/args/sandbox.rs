@@ -8,7 +8,7 @@ use clap::Args;
 use everynode_sandbox::nodes::{NODES_MAX, ZONES_MAX};
 
 use super::LogArguments;
-use super::value::{at_least_one, duration};
+use super::value::{at_least_one, duration, duration_or_zero};
 
 /// The arguments of `everynode sandbox`.
 #[derive(Debug, Args)]
@@ -50,6 +50,10 @@ pub(crate) struct SandboxArguments {
     /// 410 Gone and lists again
     #[arg(long, value_name = "N", default_value = "20000", value_parser = at_least_one)]
     pub watch_window: usize,
+    /// Run several API servers behind the address: one for each TIME, whose watch cache follows the
+    /// store with that delay. They serve connections in turn [default: one without delay]
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = duration_or_zero)]
+    pub api_server_lags: Vec<Duration>,
     /// File with pod lifecycles (YAML), which take precedence over the built-in ones
     #[arg(long, value_name = "FILE")]
     pub lifecycles: Option<PathBuf>,

@@ -4,16 +4,20 @@ use std::time::Duration;
 
 /// Parses a duration such as `500ms`, `30s` or `1m30s`; a number without a unit means seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    match duration_or_zero(text) {
+        Ok(Duration::ZERO) => Err("must be more than zero".into()),
+        read => read,
+    }
+}
+
+/// Parses a duration, which may be zero.
+pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u32>() {
-        return positive_duration(Duration::from_secs(seconds.into()));
+        return Ok(Duration::from_secs(seconds.into()));
     }
     let parsed = text.parse::<jiff::SignedDuration>();
     let parsed = parsed.map_err(|_| "not a duration such as 500ms, 30s or 1m30s".to_owned())?;
-    positive_duration(Duration::try_from(parsed).map_err(|_| "must be more than zero".to_owned())?)
-}
-
-fn positive_duration(duration: Duration) -> Result<Duration, String> {
-    if duration.is_zero() { Err("must be more than zero".into()) } else { Ok(duration) }
+    Duration::try_from(parsed).map_err(|_| "must not be negative".to_owned())
 }
 
 /// Parses a positive whole number.
@@ -49,5 +53,7 @@ mod tests {
             let read = duration(text).ok().map(|duration| duration.as_millis());
             assert_eq!(read, milliseconds, "{text}");
         }
+        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+        assert!(duration_or_zero("-1s").is_err());
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use everynode_controller::environment::Environment;
 use everynode_controller::metrics::Metrics;
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::watch::{self, Change, ConnectionState, Decode, RequestFailure, Watch};
@@ -61,6 +62,7 @@ impl Cluster {
     ) -> Watcher {
         let (sender, events) = mpsc::channel(BUFFER_SIZE);
         let (metrics, outages) = (Arc::new(Metrics::default()), OutageLog::default());
+        let environment = Environment::default();
         let mut watched = BTreeMap::new();
         for (kind, selection) in selections {
             let resource = Resource::from(kind);
@@ -75,6 +77,7 @@ impl Cluster {
                 wrap: wrap(kind),
                 wrap_connection: |state| Some(Event::Connection(state)),
                 outages: outages.clone(),
+                environment: environment.clone(),
                 metrics: metrics.clone(),
             };
             tokio::spawn(watch.run());

@@ -137,6 +137,7 @@ fn options(arguments: &SandboxArguments, nodes: Option<InputFile>) -> Options {
         kubeconfig_out: arguments.kubeconfig_out.clone(),
         seed: arguments.seed,
         watch_window: arguments.watch_window,
+        api_server_lags: arguments.api_server_lags.clone(),
         lifecycles: arguments.lifecycles.clone(),
         ..Options::default()
     }

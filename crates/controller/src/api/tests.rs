@@ -1,6 +1,7 @@
 //! Requests that the server refuses, and writes while the fence is closed.
 
 use super::*;
+use crate::environment::Environment;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -52,7 +53,7 @@ fn a_terminating_namespace_is_recognized() {
 #[tokio::test]
 async fn nothing_is_sent_while_the_fence_is_closed() {
     let (client, requests) = server(&[(200, None)]);
-    let result = write(client, Fence::closed()).await;
+    let result = write(client, Fence::closed(Environment::default())).await;
     assert!(matches!(result, Err(Error::Fenced)), "{result:?}");
     assert_eq!(requests.load(Ordering::SeqCst), 0);
 }

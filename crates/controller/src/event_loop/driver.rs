@@ -4,18 +4,21 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use everynode_core::api::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::{Api, Server};
+use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
 use crate::executor::Executor;
 use crate::observation::OrphanListRequest;
 use crate::orphans;
+use crate::outage_log::OutageLog;
 use crate::supervisor::Supervisor;
-use crate::wall_clock;
 
 /// Maximum number of events that are handled in one step.
 const EVENTS_MAX: usize = 512;
@@ -26,12 +29,35 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How much later than its deadline the alarm may be: deadlines have a resolution of 1 ms.
 const ALARM_LATE_MAX: Duration = Duration::from_millis(1);
 
+/// The decisions of the event loop. The simulation records those of [`LoopState`].
+pub trait Decisions: Send {
+    /// Handles the events and returns the tasks to start.
+    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task>;
+
+    /// When [`process`](Self::process) must be called next if no event arrives before.
+    fn next_deadline(&self) -> Option<Timestamp>;
+}
+
+impl Decisions for LoopState {
+    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task> {
+        self.process(events.drain(..), now)
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        self.next_deadline()
+    }
+}
+
 /// The event loop with what it needs to start tasks.
-pub struct EventLoop {
-    /// The state, which decides what to do.
-    pub state: LoopState,
+pub struct EventLoop<S = Api> {
+    /// Decides what to do.
+    pub decisions: Box<dyn Decisions>,
     /// Runs plans.
-    pub executor: Executor,
+    pub executor: Executor<S>,
+    /// For the log.
+    pub outages: OutageLog,
+    /// The clock that decisions use.
+    pub environment: Environment,
     /// Tracks the started tasks, so that a shutdown can wait for them.
     pub tasks: TaskTracker,
     /// Learns of tasks that panic.
@@ -40,7 +66,7 @@ pub struct EventLoop {
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl EventLoop {
+impl<S: Server> EventLoop<S> {
     /// Runs until `stop` is cancelled.
     pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
         let mut batch = Vec::new();
@@ -48,11 +74,12 @@ impl EventLoop {
         while !stop.is_cancelled() {
             self.set_alarm(alarm.as_mut());
             tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
                 _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
                 () = alarm.as_mut() => {}
-                () = stop.cancelled() => return,
             }
-            for task in self.state.process(batch.drain(..), wall_clock::timestamp()) {
+            for task in self.decisions.process(&mut batch, self.environment.timestamp()) {
                 self.start(task);
             }
         }
@@ -69,8 +96,8 @@ impl EventLoop {
 
     /// How long nothing is due, unless the clock is set.
     fn idle_time(&self) -> Duration {
-        let now = wall_clock::timestamp();
-        let wait = self.state.next_deadline().map(|deadline| deadline.since(now));
+        let now = self.environment.timestamp();
+        let wait = self.decisions.next_deadline().map(|deadline| deadline.since(now));
         wait.map_or(IDLE_MAX, |wait| wait.min(IDLE_MAX))
     }
 
@@ -91,7 +118,7 @@ impl EventLoop {
 
     fn list_orphans(&self, request: OrphanListRequest) {
         let Executor { api, events, stop, .. } = self.executor.clone();
-        let outages = self.state.outages.clone();
+        let outages = self.outages.clone();
         let listing = async move {
             stop.run_until_cancelled(orphans::list(api, request, events, outages)).await;
         };

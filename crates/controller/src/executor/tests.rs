@@ -12,6 +12,7 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::*;
+use crate::environment::Environment;
 use crate::lease::Fence;
 use crate::outage_log::OutageLog;
 use crate::recorder;
@@ -63,6 +64,7 @@ impl Server {
             client.clone(),
             "test".to_owned(),
             OutageLog::default(),
+            Environment::default(),
             stop.clone(),
         );
         let api = Api::new(client.clone(), Fence::open(), None);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::Clock;
+use crate::environment::Moment;
 
 /// How long a lease lasts and how often it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(super) struct Election {
     identity: String,
     timing: Timing,
     /// The last record that differed from its predecessor, and when it was seen.
-    seen: Option<(LeaseRecord, Clock)>,
+    seen: Option<(LeaseRecord, Moment)>,
 }
 
 impl Election {
@@ -94,7 +94,7 @@ impl Election {
     }
 
     /// Decides what to do about the record, which was read at `now`.
-    pub(super) fn evaluate(&mut self, record: LeaseRecord, now: Clock) -> Decision {
+    pub(super) fn evaluate(&mut self, record: LeaseRecord, now: Moment) -> Decision {
         if record.holder == self.identity {
             self.seen = Some((record, now));
             return Decision::Renew;
@@ -115,6 +115,7 @@ impl Election {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::Environment;
 
     fn record(holder: &str, version: &str) -> LeaseRecord {
         LeaseRecord {
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn a_lease_is_taken_over_only_when_released_or_seen_unchanged_for_its_duration() {
         let mut election = Election::new("us".to_owned(), Timing::default());
-        let start = Clock::start();
+        let start = Environment::default().moment();
         for (second, holder, version, expected) in [
             (0, "them", "1", Decision::Wait),
             (14, "them", "1", Decision::Wait),
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn a_longer_lease_of_the_holder_counts() {
         let mut election = Election::new("us".to_owned(), Timing::default());
-        let start = Clock::start();
+        let start = Environment::default().moment();
         let long =
             LeaseRecord { lease_duration: Some(Duration::from_secs(60)), ..record("them", "1") };
         assert_eq!(election.evaluate(long.clone(), start), Decision::Wait);

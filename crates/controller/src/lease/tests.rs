@@ -10,8 +10,9 @@ use super::*;
 #[test]
 fn the_fence_closes_before_the_lease_could_have_expired() {
     let Timing { lease_duration, renew_deadline, .. } = Timing::default();
-    let sent = Clock::start();
-    let fence = Fence::closed();
+    let environment = Environment::default();
+    let sent = environment.moment();
+    let fence = Fence::closed(environment);
     assert!(!fence.permits_at(sent));
     fence.set(FenceState::Until { sent, lasts: renew_deadline });
     assert!(fence.permits_at(sent));
@@ -94,7 +95,8 @@ async fn an_attempt_without_an_answer_leaves_time_for_another() {
     const SILENT: usize = 4;
     let server = Server::new((SILENT, Failure::Silence));
     let (role, release) = (watch::channel(Leadership::Unknown).0, CancellationToken::new());
-    let competing = compete(client(&server), config(), Fence::closed(), role, release);
+    let competing =
+        compete(client(&server), config(), Fence::closed(Environment::default()), role, release);
     // Too short for the renew deadline to pass since the renewal that fails.
     let ended = timeout(Duration::from_secs(9), competing).await;
     assert!(ended.is_err(), "{ended:?}");
@@ -111,17 +113,18 @@ async fn an_attempt_without_an_answer_leaves_time_for_another() {
 async fn the_fence_counts_from_the_sending_of_a_renewal() {
     const ANSWERED_AFTER: Duration = Duration::from_secs(1);
     let server = Server::new((usize::MAX, Failure::Silence));
-    let arrivals: Arc<Mutex<Vec<Clock>>> = Arc::default();
-    let log = arrivals.clone();
+    let environment = Environment::default();
+    let arrivals: Arc<Mutex<Vec<Moment>>> = Arc::default();
+    let (log, clock) = (arrivals.clone(), environment.clone());
     let service = tower::service_fn(move |request| {
-        log.lock().unwrap().push(Clock::now());
+        log.lock().unwrap().push(clock.moment());
         let server = server.clone();
         async move {
             assert!(timeout(ANSWERED_AFTER, std::future::pending::<()>()).await.is_err());
             Ok::<_, tower::BoxError>(answer(server, request).await)
         }
     });
-    let (fence, role) = (Fence::closed(), watch::channel(Leadership::Unknown).0);
+    let (fence, role) = (Fence::closed(environment), watch::channel(Leadership::Unknown).0);
     let client = kube::Client::new(service, "a");
     let competing = compete(client, config(), fence.clone(), role, CancellationToken::new());
     // Two requests of a second each acquire the lease; two more renew it after a pause.
@@ -129,7 +132,7 @@ async fn the_fence_counts_from_the_sending_of_a_renewal() {
     for (seconds, first_request) in [(3, 0), (4, 2)] {
         let ended = timeout(Duration::from_secs(seconds), competing.as_mut()).await;
         assert!(ended.is_err(), "{ended:?}");
-        let FenceState::Until { sent, .. } = *fence.state() else { panic!("{fence:?}") };
+        let FenceState::Until { sent, .. } = *fence.lock() else { panic!("{fence:?}") };
         let arrivals = arrivals.lock().unwrap();
         assert_eq!(sent.since(arrivals[first_request]), Duration::ZERO, "{first_request}");
         let before = arrivals[..first_request].iter();
@@ -152,7 +155,13 @@ async fn a_release_that_conflicts_with_a_renewal_is_repeated() {
     let server = Server::new((4, Failure::Conflict));
     let (role, mut is_role) = watch::channel(Leadership::Unknown);
     let release = CancellationToken::new();
-    let competing = compete(client(&server), config(), Fence::closed(), role, release.clone());
+    let competing = compete(
+        client(&server),
+        config(),
+        Fence::closed(Environment::default()),
+        role,
+        release.clone(),
+    );
     let released = async {
         is_role.wait_for(|role| *role == Leadership::Leading).await.unwrap();
         release.cancel();

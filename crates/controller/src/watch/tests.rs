@@ -140,6 +140,7 @@ impl TestWatch {
             wrap: |change| change,
             wrap_connection: |_| None,
             outages: OutageLog::default(),
+            environment: Environment::default(),
             metrics: metrics.clone(),
         };
         tokio::spawn(watch.run());

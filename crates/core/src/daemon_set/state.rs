@@ -72,6 +72,8 @@ pub struct DaemonSetState {
     status_written_at: Option<Timestamp>,
     /// Set while the namespace is terminating, when creations would be refused again (C28).
     no_creations_before: Option<Timestamp>,
+    /// The time of the last plan.
+    refreshed_at: Timestamp,
     slots_assessed: u64,
 }
 
@@ -99,6 +101,7 @@ impl DaemonSetState {
             status_in_flight: false,
             status_written_at: None,
             no_creations_before: None,
+            refreshed_at: Timestamp(0),
             slots_assessed: 0,
             daemon_set,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use super::api_server::ApiServer;
 use super::connection::Connection;
 use super::query::Parameters;
 use super::route::Route;
@@ -16,6 +17,7 @@ pub(crate) struct Call {
     pub headers: HeaderMap,
     pub parameters: Parameters,
     pub body: Bytes,
+    pub api_server: ApiServer,
     pub read_faults: ReadFaults,
 }
 

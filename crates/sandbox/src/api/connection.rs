@@ -15,22 +15,24 @@ pub(crate) enum ConnectionState {
 
 /// The connection on which a request arrived; it is in the request's extensions.
 #[derive(Clone, Debug)]
-pub(crate) struct Connection(Arc<watch::Sender<ConnectionState>>);
-
-impl Default for Connection {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(ConnectionState::Open)))
-    }
+pub(crate) struct Connection {
+    /// Determines which API server serves the connection.
+    pub number: usize,
+    state: Arc<watch::Sender<ConnectionState>>,
 }
 
 impl Connection {
+    pub(crate) fn new(number: usize) -> Self {
+        Self { number, state: Arc::new(watch::Sender::new(ConnectionState::Open)) }
+    }
+
     pub(crate) fn close(&self) {
-        self.0.send_replace(ConnectionState::Closed);
+        self.state.send_replace(ConnectionState::Closed);
     }
 
     /// Freezes the connection unless it is closed.
     pub(crate) fn freeze(&self) {
-        self.0.send_if_modified(|state| {
+        self.state.send_if_modified(|state| {
             let is_open = *state == ConnectionState::Open;
             if is_open {
                 *state = ConnectionState::Frozen;
@@ -50,7 +52,7 @@ impl Connection {
     }
 
     async fn reaches(&self, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
-        let mut states = self.0.subscribe();
+        let mut states = self.state.subscribe();
         let found = states.wait_for(|state| wanted(*state)).await;
         // `self` owns a sender, so this wait never ends because all senders are gone.
         found.map_or(ConnectionState::Closed, |state| *state)

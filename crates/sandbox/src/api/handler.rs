@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::access;
@@ -46,12 +46,26 @@ async fn authorize_and_serve(
     }
     let body = body::read(&parts.headers, body, &server.limits).await?;
     let Parts { method, headers, extensions, .. } = parts;
-    let call = Call { method, headers, parameters, body, read_faults: ReadFaults::default() };
-    let connection = extensions.get::<Connection>().cloned().unwrap_or_default();
+    let connection = extensions.get::<Connection>().cloned().unwrap_or_else(|| Connection::new(0));
+    let api_server = server.api_servers.of_connection(connection.number);
+    let read_faults = ReadFaults::default();
+    let call = Call { method, headers, parameters, body, api_server, read_faults };
+    wait_for_cache(&call).await;
     let request = AuthorizedCall { route, path, user, call, connection };
     match server.faults.decide(&request) {
         None => server.serve(&request),
         Some(fault) => inject::serve(server, request, fault).await,
+    }
+}
+
+/// Waits until the API server has seen the state that a get or list requires.
+async fn wait_for_cache(call: &Call) {
+    let parameters = &call.parameters;
+    if call.method == Method::GET
+        && !parameters.watch
+        && let Ok(required) = parameters.resource_version.parse()
+    {
+        call.api_server.wait_until(required).await;
     }
 }
 

@@ -7,7 +7,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::access;
-use super::call::AuthorizedCall;
+use super::call::{AuthorizedCall, Call};
 use super::connection::Connection;
 use super::faulty_body::{self, PointAction};
 use super::respond::{self, Body};
@@ -59,7 +59,12 @@ pub(crate) async fn serve(
             server.serve(&request)
         }
         Fault::StaleRead(stale) => {
-            request.call.read_faults.writes_behind = Some(stale.writes_behind);
+            let Call { parameters, read_faults, .. } = &mut request.call;
+            read_faults.writes_behind = Some(stale.writes_behind);
+            // Even a read that requires the newest state gets an older one.
+            if parameters.resource_version.is_empty() {
+                parameters.resource_version = "0".to_owned();
+            }
             server.serve(&request)
         }
         Fault::InvalidUtf8(object) => {

@@ -80,6 +80,7 @@ pub(crate) async fn serve<H, F>(
     let slots = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     let mut signals = StopSignals { shutdown, outage: CancellationToken::new() };
+    let mut numbers = 0_usize..;
     loop {
         let accepted = tokio::select! {
             () = signals.shutdown.cancelled() => break,
@@ -98,8 +99,9 @@ pub(crate) async fn serve<H, F>(
         };
         let Some((stream, slot)) = accepted else { continue };
         let (tls, handle, signals) = (tls.clone(), handle.clone(), signals.clone());
+        let client = Connection::new(numbers.next().unwrap_or_default());
         connections.spawn(async move {
-            if let Err(error) = connection(stream, tls, limits, handle, signals).await {
+            if let Err(error) = connection(stream, client, tls, limits, handle, signals).await {
                 tracing::debug!(error, "connection ended");
             }
             drop(slot);
@@ -166,6 +168,7 @@ async fn accept(
 
 async fn connection<H, F>(
     stream: TcpStream,
+    client: Connection,
     tls: TlsAcceptor,
     limits: Limits,
     handle: H,
@@ -186,7 +189,6 @@ where
         .map_err(|_| "TLS handshake timed out".to_owned())?
         .map_err(|error| format!("TLS handshake: {error}"))?;
     let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.request_head));
-    let client = Connection::default();
     let of_requests = client.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(of_requests.clone());

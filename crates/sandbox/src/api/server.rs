@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
 
+use super::api_server::ApiServers;
 use super::authentication::Authenticator;
 use super::call::{AuthorizedCall, Call};
 use super::discovery;
@@ -28,6 +29,7 @@ pub(crate) struct Server {
     pub shared: Arc<SharedCluster>,
     pub limits: Limits,
     pub faults: Faults,
+    pub api_servers: ApiServers,
     pub authenticator: Authenticator,
     /// `127.0.0.1:6443`, for discovery.
     address: String,
@@ -39,11 +41,13 @@ impl Server {
         shared: Arc<SharedCluster>,
         limits: Limits,
         faults: Faults,
+        api_servers: ApiServers,
         token: String,
         address: String,
     ) -> Self {
         let authenticator = Authenticator::new(token);
-        Self { shared, limits, faults, authenticator, address, openapi: OpenApi::default() }
+        let openapi = OpenApi::default();
+        Self { shared, limits, faults, api_servers, authenticator, address, openapi }
     }
 
     /// /// Handles an authorized request.

@@ -31,7 +31,7 @@ struct State {
     /// By the group and kind of the stored form.
     notifiers: BTreeMap<(&'static str, &'static str), KindNotifier>,
     /// The resourceVersion up to which watchers have been notified.
-    notified: u64,
+    notified: watch::Sender<u64>,
 }
 
 struct KindNotifier {
@@ -41,7 +41,7 @@ struct KindNotifier {
 
 impl SharedCluster {
     pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
-        let notified = cluster.store().resource_version();
+        let notified = watch::Sender::new(cluster.store().resource_version());
         let state = State { cluster, notifiers: BTreeMap::new(), notified };
         Self {
             state: FairMutex::new(state),
@@ -83,12 +83,17 @@ impl SharedCluster {
     pub(crate) fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
         let kind = kind.storage();
         let mut state = self.lock();
-        let notified = state.notified;
+        let notified = *state.notified.borrow();
         let notifier = state
             .notifiers
             .entry((kind.group, kind.kind))
             .or_insert_with(|| KindNotifier { kind, newest: watch::Sender::new(notified) });
         notifier.newest.subscribe()
+    }
+
+    /// A receiver of the store's resourceVersion after each write.
+    pub(crate) fn newest(&self) -> watch::Receiver<u64> {
+        self.lock().notified.subscribe()
     }
 
     fn lock(&self) -> FairMutexGuard<'_, State> {
@@ -102,16 +107,17 @@ impl State {
     fn notify_watchers(&mut self) -> bool {
         let store = self.cluster.store();
         let newest = store.resource_version();
-        if newest == self.notified {
+        let notified = *self.notified.borrow();
+        if newest == notified {
             return false;
         }
         for notifier in self.notifiers.values() {
             let has_news = |changes: Vec<_>| !changes.is_empty();
-            if store.changes_since(notifier.kind, self.notified, 1).map_or(true, has_news) {
+            if store.changes_since(notifier.kind, notified, 1).map_or(true, has_news) {
                 notifier.newest.send_replace(newest);
             }
         }
-        self.notified = newest;
+        self.notified.send_replace(newest);
         true
     }
 }

@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
 
+use super::api_server::ApiServer;
 use super::call::ReadFaults;
 use super::negotiate::Form;
 use super::query::{IncludeObject, Parameters};
@@ -25,7 +26,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::selector::Selector;
 use crate::status::{Details, Reason, Status, StatusCause};
-use crate::store::{Action, ListOptions, watch_event};
+use crate::store::{Action, ListOptions, Store, watch_event};
 
 /// The parameters of a watch.
 pub(crate) struct WatchRequest {
@@ -36,6 +37,7 @@ pub(crate) struct WatchRequest {
     pub start: WatchStart,
     pub bookmarks: bool,
     pub timeout_seconds: Option<u64>,
+    pub api_server: ApiServer,
     pub read_faults: ReadFaults,
 }
 
@@ -44,11 +46,20 @@ pub(crate) struct WatchRequest {
 pub(crate) enum WatchStart {
     /// After this resourceVersion.
     After(u64),
-    /// From the current objects, as ADDED events, and a bookmark after them if `with_bookmark` is
-    /// set.
-    InitialEvents { with_bookmark: bool },
+    /// From the objects in the API server's cache, as ADDED events; with `end` a bookmark ends
+    /// them.
+    InitialEvents { end: Option<InitialEnd> },
     /// From the next write.
     Now,
+}
+
+/// The state that the bookmark which ends the initial events must have reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InitialEnd {
+    /// That of the store when the watch starts.
+    Newest,
+    /// This resourceVersion.
+    NotOlderThan(u64),
 }
 
 /// Default duration of a watch. Upstream's is random, at least half an hour.
@@ -78,7 +89,7 @@ pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
              sendInitialEvents is provided",
         )),
         None => Ok(match requested {
-            None | Some(0) => WatchStart::InitialEvents { with_bookmark: false },
+            None | Some(0) => WatchStart::InitialEvents { end: None },
             Some(requested) => WatchStart::After(requested),
         }),
         Some(_) if matching.is_empty() => Err(invalid_options(
@@ -89,7 +100,10 @@ pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
              resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
-        Some(true) => Ok(WatchStart::InitialEvents { with_bookmark: true }),
+        Some(true) => {
+            let end = requested.map_or(InitialEnd::Newest, InitialEnd::NotOlderThan);
+            Ok(WatchStart::InitialEvents { end: Some(end) })
+        }
         Some(false) => Ok(requested
             .filter(|requested| *requested > 0)
             .map_or(WatchStart::Now, WatchStart::After)),
@@ -139,8 +153,8 @@ pub(crate) struct Watcher {
     updates: tokio::sync::watch::Receiver<u64>,
     /// Initial objects that have not been sent yet.
     initial: VecDeque<Arc<Object>>,
-    /// The time of the bookmark after the initial events, until it is sent.
-    initial_end_at: Option<Instant>,
+    /// The bookmark after the initial events, until it is sent.
+    initial_bookmark: Option<InitialBookmark>,
     /// The resourceVersion up to which all changes have been read.
     position: u64,
     headers: ColumnHeaders,
@@ -149,32 +163,58 @@ pub(crate) struct Watcher {
     finished: bool,
 }
 
+/// What the bookmark that ends the initial events waits for.
+struct InitialBookmark {
+    /// The time before which it is not sent, until that has passed.
+    not_before: Option<Instant>,
+    /// The resourceVersion up to which all changes must have been read.
+    not_older_than: u64,
+}
+
+/// The resourceVersion from which a watch reads changes, and the objects that it sends before.
+fn initial_state(
+    store: &Store,
+    request: &WatchRequest,
+) -> Result<(u64, VecDeque<Arc<Object>>), Status> {
+    match request.start {
+        WatchStart::After(position) => Ok((position, VecDeque::new())),
+        WatchStart::Now => Ok((store.resource_version(), VecDeque::new())),
+        WatchStart::InitialEvents { .. } => {
+            let cache = stale_read::cache(store, &request.api_server, request.read_faults, None);
+            let (selector, any) = (request.selector.clone(), Some(0));
+            let options = ListOptions { selector, resource_version: any, ..ListOptions::default() };
+            let list = cache.list(store, request.kind, &options)?;
+            Ok((list.resource_version, list.items.into()))
+        }
+    }
+}
+
 impl Watcher {
     pub(crate) fn new(shared: &Arc<SharedCluster>, request: WatchRequest) -> Result<Self, Status> {
         // Subscribe before reading the position, so that no write is missed.
-        let updates = shared.subscribe(request.kind);
-        let (position, initial) = match request.start {
-            WatchStart::After(position) => (position, VecDeque::new()),
-            WatchStart::Now => (shared.read(|store| store.resource_version()), VecDeque::new()),
-            WatchStart::InitialEvents { .. } => {
-                let options =
-                    ListOptions { selector: request.selector.clone(), ..ListOptions::default() };
-                let behind = request.read_faults.writes_behind;
-                let list =
-                    shared.read(|store| stale_read::list(store, request.kind, &options, behind))?;
-                (list.resource_version, list.items.into())
-            }
-        };
+        let updates = request.api_server.subscribe(shared, request.kind);
+        let (state, newest) =
+            shared.read(|store| (initial_state(store, &request), store.resource_version()));
+        let (position, initial) = state?;
         let seconds = request.timeout_seconds.filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or(TIMEOUT_SECONDS).min(TIMEOUT_SECONDS_MAX);
         let now = Instant::now();
+        let initial_bookmark = match request.start {
+            WatchStart::InitialEvents { end: Some(end) } if request.bookmarks => {
+                let not_older_than = match end {
+                    InitialEnd::Newest => newest,
+                    InitialEnd::NotOlderThan(requested) => requested,
+                };
+                let not_before = request.read_faults.bookmark_after.map(|delay| now + delay);
+                Some(InitialBookmark { not_before, not_older_than })
+            }
+            _ => None,
+        };
         Ok(Self {
             shared: Arc::clone(shared),
             updates,
             initial,
-            initial_end_at: (request.start == WatchStart::InitialEvents { with_bookmark: true }
-                && request.bookmarks)
-                .then(|| now + request.read_faults.bookmark_after.unwrap_or_default()),
+            initial_bookmark,
             position,
             headers: ColumnHeaders::Included,
             deadline: now + Duration::from_secs(seconds),
@@ -196,14 +236,14 @@ impl Watcher {
                 return Some(chunk.freeze());
             }
             let shared = Arc::clone(&self.shared);
-            let initial_end_at = self.initial_end_at;
+            let bookmark_at = self.initial_bookmark.as_ref().and_then(|end| end.not_before);
             tokio::select! {
                 // The sender lives as long as the server: an error means that the server stops.
                 changed = self.updates.changed() => changed.ok()?,
                 () = shared.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(initial_end_at.unwrap_or(self.deadline)),
-                    if initial_end_at.is_some() => {}
+                () = tokio::time::sleep_until(bookmark_at.unwrap_or(self.deadline)),
+                    if bookmark_at.is_some() => {}
                 () = tokio::time::sleep_until(self.next_bookmark), if self.request.bookmarks => {
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
                     self.bookmark(&mut chunk, false);
@@ -220,17 +260,16 @@ impl Watcher {
                 return true;
             }
         }
-        if self.initial_end_at.take_if(|at| *at <= Instant::now()).is_some() {
-            self.bookmark(chunk, true);
-        }
+        self.end_initial_events(chunk);
         loop {
+            let WatchRequest { kind, api_server, .. } = &self.request;
             let changes = self.shared.read(|store| {
-                let newest = store.resource_version();
-                store
-                    .changes_since(self.request.kind, self.position, CHANGES_PER_READ)
-                    .map(|changes| (changes, newest))
+                let cache = api_server.cache(store);
+                cache
+                    .changes_since(store, kind, self.position, CHANGES_PER_READ)
+                    .map(|changes| (changes, cache.reached(store, kind)))
             });
-            let (changes, newest) = match changes {
+            let (changes, reached) = match changes {
                 Ok(found) => found,
                 Err(expired) => {
                     self.finished = true;
@@ -240,7 +279,8 @@ impl Watcher {
                 }
             };
             if changes.is_empty() {
-                self.position = self.position.max(newest);
+                self.position = self.position.max(reached);
+                self.end_initial_events(chunk);
                 return false;
             }
             for change in &changes {
@@ -252,6 +292,16 @@ impl Watcher {
                     return true;
                 }
             }
+        }
+    }
+
+    /// Appends the bookmark that ends the initial events if it is due.
+    fn end_initial_events(&mut self, chunk: &mut BytesMut) {
+        let Some(bookmark) = &mut self.initial_bookmark else { return };
+        bookmark.not_before = bookmark.not_before.filter(|at| *at > Instant::now());
+        if bookmark.not_before.is_none() && bookmark.not_older_than <= self.position {
+            self.initial_bookmark = None;
+            self.bookmark(chunk, true);
         }
     }
 

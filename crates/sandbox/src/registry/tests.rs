@@ -4,6 +4,7 @@ mod crowd;
 mod hostile;
 mod model;
 mod read;
+mod watch_cache;
 mod write;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use crate::kind::{CONFIG_MAP, DAEMON_SET, EVENT, EVENTS_EVENT, LEASE, NAMESPACE,
 use crate::object::Object;
 use crate::patch::PatchType;
 use crate::selector::{FieldSelector, LabelSelector, Selector};
-use crate::status::Status;
+use crate::status::{Reason, Status};
 use crate::store::{
     Action, DeleteOptions, Deleted, List, ListOptions, Options, ResourceVersionMatch, Store,
     TREE_CHANGES, WriteOptions, watch_event,

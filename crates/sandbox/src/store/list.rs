@@ -24,7 +24,7 @@ pub struct ListOptions {
     pub limit: usize,
     /// The token of the previous page.
     pub continue_token: Option<String>,
-    /// /// `None` and 0 mean any state; the list then shows the newest.
+    /// `None` means the newest state, and 0 any state, so that of the cache.
     pub resource_version: Option<u64>,
     /// How `resource_version` is matched.
     pub resource_version_match: Option<ResourceVersionMatch>,
@@ -59,15 +59,24 @@ struct Position {
     after: Option<String>,
 }
 
-/// A page of `table`; `current` is the store's resourceVersion.
+/// The states that a list can show without a request for an exact one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct States {
+    /// The resourceVersion of the store.
+    pub newest: u64,
+    /// The resourceVersion that the API server's cache has reached; not above the newest.
+    pub cached: u64,
+}
+
+/// A page of `table`.
 pub(super) fn list(
     kind: &'static Kind,
     table: &Table,
     options: &ListOptions,
-    current: u64,
+    states: States,
 ) -> Result<List, Status> {
-    let position = position(options, current)?;
-    let past_states = past_states(table, &position, current)?;
+    let position = position(options, states)?;
+    let past_states = past_states(table, &position, states.newest)?;
     let mut page = Page::new(kind, options);
     let objects = merge(table, options, &position, &past_states);
     for (key, object) in objects {
@@ -78,26 +87,29 @@ pub(super) fn list(
     Ok(page.finish(position.resource_version))
 }
 
-fn position(options: &ListOptions, current: u64) -> Result<Position, Status> {
+fn position(options: &ListOptions, states: States) -> Result<Position, Status> {
     if let Some(token) = &options.continue_token {
         if options.resource_version.is_some_and(|requested| requested != 0) {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        return decode(token, current);
+        return decode(token, states.newest);
     }
-    let requested = options.resource_version.unwrap_or(0);
-    if requested > current {
-        return Err(Status::too_large_resource_version(requested, current));
-    }
-    let exact = match options.resource_version_match {
+    let Some(requested) = options.resource_version else {
+        return Ok(Position { resource_version: states.newest, after: None });
+    };
+    let is_exact = match options.resource_version_match {
         Some(ResourceVersionMatch::Exact) => true,
         Some(ResourceVersionMatch::NotOlderThan) => false,
         // As upstream: a page with a resourceVersion shows exactly that state.
         None => options.limit > 0 && requested > 0,
     };
-    Ok(Position { resource_version: if exact { requested } else { current }, after: None })
+    let known = if is_exact { states.newest } else { states.cached };
+    if requested > known {
+        return Err(Status::too_large_resource_version(requested, known));
+    }
+    Ok(Position { resource_version: if is_exact { requested } else { known }, after: None })
 }
 
 /// The former state of each object that has changed since the position; `None` if it did not exist.

@@ -71,6 +71,11 @@ impl ChangeLog {
         self.changes.push_back(change);
     }
 
+    /// The oldest resourceVersion from which the log can be read.
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
     /// The resourceVersion of the last change, even if it was dropped.
     pub(super) fn newest(&self) -> u64 {
         self.changes.back().map_or(self.oldest, |change| change.resource_version)

@@ -42,7 +42,11 @@ impl Server {
     }
 
     pub(crate) async fn start_with(limits: Limits) -> Self {
-        let sandbox = start(Options { limits, ..Options::default() }).await.expect("a sandbox");
+        Self::start_as(Options { limits, ..Options::default() }).await
+    }
+
+    pub(crate) async fn start_as(options: Options) -> Self {
+        let sandbox = start(options).await.expect("a sandbox");
         let text = std::fs::read_to_string(sandbox.kubeconfig_path()).expect("a kubeconfig");
         let document: Value = serde_json::from_str(&text).expect("a kubeconfig of ours is JSON");
         let authority = &document["clusters"][0]["cluster"]["certificate-authority-data"];

@@ -1,38 +1,42 @@
-//! Restarts of the API server that a replica is connected to.
+//! Restarts of API servers, and connections that break.
 
-use everynode_controller::api::Error;
-
-use super::{ScheduledEvent, World};
+use super::World;
+use crate::answer::Failure;
+use crate::open_watch::OpenWatch;
 use crate::watch_fault::Outage;
 
 impl World {
-    /// Returns the error of every request to the API server of a replica, or `None` if it is up. A
-    /// restart may start now.
-    pub(super) fn server_refusal(&mut self, number: u64) -> Option<Error> {
+    /// Returns the failure of every request that arrives now at an API server, or `None` if it is
+    /// up. A restart may start now.
+    pub(super) fn server_failure(&mut self, server: usize) -> Option<Failure> {
         let now = self.now;
-        let refusal = self.leader_run(number)?.outage.and_then(|outage| outage.refuse(now));
-        if refusal.is_some() {
-            return refusal;
+        let failure = self.api_servers.outage(server).and_then(|outage| outage.refuse(now));
+        if failure.is_some() {
+            return failure;
         }
         let restart = self.faults.draw_restart(&mut self.rng)?;
-        self.log(|| format!("the API server of replica {number} restarts: {restart:?}"));
+        self.log(|| format!("API server {server} restarts: {restart:?}"));
         let outage = Outage::new(&restart, now);
-        let run = self.leader_run(number)?;
-        run.outage = Some(outage);
-        for watch in &mut run.watches {
-            watch.fail();
-        }
+        *self.api_servers.outage(server) = Some(outage);
+        self.break_watches(|watch| watch.server == server);
         outage.refuse(now)
     }
 
-    /// Schedules a watch to send its request again after a pause.
-    pub(super) fn retry_watch(&mut self, number: u64, watch: usize) {
-        const PAUSE_MS: i64 = 250;
-        let Some(run) = self.leader_runs.iter_mut().find(|run| run.number == number) else {
-            return;
-        };
-        run.watches[watch].fail();
-        run.delivery_scheduled[watch] = true;
-        self.schedule(PAUSE_MS, ScheduledEvent::DeliverWatch { run: number, watch });
+    /// Breaks the connection of a replica, which connects to one of the servers again. Its other
+    /// watches end as well if there are several servers.
+    pub(super) fn break_connection(&mut self, replica: u64) {
+        self.api_servers.reconnect(replica, &mut self.rng);
+        if self.api_servers.are_several() {
+            self.break_watches(|watch| watch.replica == replica);
+        }
+    }
+
+    /// Breaks the connections of watches.
+    pub(super) fn break_watches(&mut self, breaks: impl Fn(&OpenWatch) -> bool) {
+        let broken = self.watches.extract_if(.., |watch| breaks(watch));
+        for watch in broken.collect::<Vec<_>>() {
+            self.api_servers.reconnect(watch.replica, &mut self.rng);
+            watch.break_connection();
+        }
     }
 }

@@ -1,110 +1,243 @@
 //! Requests of replicas: whether they arrive, what the server answers, and whether the answer
 //! arrives.
 
-use everynode_controller::api::Error;
+use bytes::Bytes;
+use everynode_sandbox::status::Status;
 use rand::RngExt;
 
 use super::{InjectedFault, ScheduledEvent, World};
+use crate::answer::{self, Failure};
 use crate::checker::PendingWrite;
-use crate::fault::{DELAY_MAX_MS, RequestOutcome, server_error};
-use crate::network::{Answer, Reply, Request};
-use crate::serve::{self, Target};
+use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss, server_error};
+use crate::network::{Answer, Message, Reply, Request};
+use crate::serve::{self, Query, Target};
+
+/// One in this number of requests is in the socket when its process is frozen: it is sent when the
+/// process continues, whatever the fence says by then.
+const IN_SOCKET: u32 = 4;
 
 impl World {
-    pub(super) fn receive_request(&mut self, run: u64, request: Request, reply: Reply) {
-        if let Some(error) = self.server_refusal(run) {
-            let delay = self.faults.delay_ms(&mut self.rng);
-            self.log(|| format!("{} {}: {error}", request.method, request.path));
-            return self
-                .schedule(delay, ScheduledEvent::AnswerArrives { run, reply, answer: Err(error) });
+    pub(super) fn receive(&mut self, message: Message) {
+        match message {
+            Message::Ended { replica, result } => self.replica_ended(replica, &result),
+            Message::Request { replica, request, reply } => {
+                self.send_request(replica, request, reply);
+            }
         }
+    }
+
+    /// A replica sends a request.
+    fn send_request(&mut self, number: u64, mut request: Request, reply: Reply) {
+        if self.replica(number).is_none() {
+            // The process has crashed: nobody waits for the answer.
+            return;
+        }
+        let delay = self.faults.delay_ms(&mut self.rng);
+        let store = self.cluster.store();
+        let answer = self.mutation.and_then(|mutation| mutation.request(store, &mut request));
+        let event = match answer {
+            None => ScheduledEvent::RequestArrives { replica: number, request, reply },
+            Some(body) => {
+                let answer = answer::of_result(Ok(body));
+                ScheduledEvent::AnswerArrives { replica: number, reply, answer }
+            }
+        };
+        self.schedule(delay, event);
+    }
+
+    pub(super) fn deliver_answer(&mut self, number: u64, reply: Reply, answer: Answer) {
+        if let Some(wait) = self.cut_off_for(number) {
+            let event = ScheduledEvent::AnswerArrives { replica: number, reply, answer };
+            return self.schedule(wait, event);
+        }
+        // The receiver no longer exists if its process has ended or it has stopped waiting.
+        let _ = reply.send(answer);
+    }
+
+    pub(super) fn receive_request(&mut self, number: u64, request: Request, reply: Reply) {
+        if let Some(wait) = self.cut_off_for(number) {
+            if !request.is_write() || self.rng.random_ratio(1, IN_SOCKET) {
+                let event = ScheduledEvent::RequestArrives { replica: number, request, reply };
+                self.schedule(wait, event);
+            }
+            return;
+        }
+        let server = self.api_servers.server_of(number, &mut self.rng);
+        if let Some(failure) = self.server_failure(server) {
+            self.api_servers.reconnect(number, &mut self.rng);
+            self.log(|| format!("{} {}: {failure:?}", request.method, request.path));
+            return self.fail(number, reply, &failure);
+        }
+        let target = Target::parse(&request.path);
+        let query = Query::parse(&request.path);
+        match target {
+            Some(target) if !request.is_write() && target.name.is_empty() => {
+                if query.watches {
+                    self.open_watch(number, target.kind, &query, reply);
+                } else {
+                    self.list(number, &request, &target, &query, reply);
+                }
+            }
+            target => self.receive_object_request(number, &request, target.as_ref(), reply),
+        }
+    }
+
+    /// Receives a request for a single object.
+    fn receive_object_request(
+        &mut self,
+        number: u64,
+        request: &Request,
+        target: Option<&Target>,
+        reply: Reply,
+    ) {
         let outcome = match request.is_write() {
             true => self.faults.draw_outcome(&mut self.rng),
-            false => self
-                .faults
-                .draw_read_failure(&mut self.rng)
-                .map_or(RequestOutcome::Served, RequestOutcome::Refused),
+            false => match self.faults.draw_read_failure(&mut self.rng) {
+                Some(failure) => return self.fail(number, reply, &failure),
+                None => RequestOutcome::Served,
+            },
         };
         let next = (self.writes + 1, InjectedFault::TakeName);
-        if request.is_write() && self.injected_fault.take_if(|fault| *fault == next).is_some() {
-            self.put_foreign_object(&request);
+        if is_counted(request, target)
+            && self.injected_fault.take_if(|fault| *fault == next).is_some()
+        {
+            self.put_foreign_object(request);
         }
-        let lost = || Err(Error::Transport("no answer".to_owned()));
-        let mut answer = match outcome {
-            RequestOutcome::Served
-            | RequestOutcome::AnswerLost
-            | RequestOutcome::Committed5xx(_) => self.serve(&request, false),
-            RequestOutcome::Refused(ref error) => Err(error.clone()),
-            RequestOutcome::Lost | RequestOutcome::Delayed(_) => lost(),
+        let failure = match outcome {
+            RequestOutcome::Served => None,
+            RequestOutcome::Refused(ref refusal) | RequestOutcome::Committed5xx(ref refusal) => {
+                Some(Failure::Refused(refusal.clone()))
+            }
+            RequestOutcome::Lost(ref failure) | RequestOutcome::AnswerLost(ref failure) => {
+                Some(failure.clone())
+            }
+            RequestOutcome::Delayed(_) => Some(loss(&mut self.rng)),
         };
-        let result = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.log(|| format!("{} {}: {result} ({outcome:?})", request.method, request.path));
-        let mut delay = self.faults.delay_ms(&mut self.rng);
-        let has_written = request.is_write() && answer.is_ok();
-        match outcome {
-            RequestOutcome::AnswerLost => {
-                answer = lost();
-                delay += self.rng.random_range(0..DELAY_MAX_MS / 2);
-            }
-            RequestOutcome::Committed5xx(error) => answer = answer.and(Err(error)),
-            RequestOutcome::Delayed(late) => {
-                self.schedule(late, ScheduledEvent::LateRequestArrives { request })
-            }
-            RequestOutcome::Served | RequestOutcome::Refused(_) | RequestOutcome::Lost => {}
+        let is_served = matches!(
+            outcome,
+            RequestOutcome::Served
+                | RequestOutcome::AnswerLost(_)
+                | RequestOutcome::Committed5xx(_)
+        );
+        let result = is_served.then(|| self.serve(number, request, target, false));
+        self.log(|| {
+            let result = match &result {
+                None => "not served".to_owned(),
+                Some(Ok(_)) => "done".to_owned(),
+                Some(Err(status)) => status.to_string(),
+            };
+            format!("replica {number}: {} {}: {result} ({outcome:?})", request.method, request.path)
+        });
+        if let RequestOutcome::Delayed(late) = outcome {
+            let event =
+                ScheduledEvent::LateRequestArrives { replica: number, request: request.clone() };
+            self.schedule(late, event);
         }
-        if has_written {
-            self.writes += 1;
-            self.last_write_at = self.now;
-            if let Some((_, injected_fault)) =
-                self.injected_fault.take_if(|(write, _)| *write == self.writes)
-            {
-                match injected_fault {
-                    InjectedFault::LoseAnswer => answer = lost(),
-                    InjectedFault::Committed5xx => answer = Err(server_error(&mut self.rng)),
-                    InjectedFault::CrashLeader
-                    | InjectedFault::FenceLeader
-                    | InjectedFault::StallWatches
-                    | InjectedFault::CompactLog
-                    | InjectedFault::TakeName => {}
-                }
-                self.inject(injected_fault);
-            }
+        let mut failure = match (failure, &result) {
+            // The server refuses the request by itself.
+            (Some(Failure::Refused(_)), Some(Err(_))) => None,
+            (failure, _) => failure,
+        };
+        if let Some(Ok(_)) = &result
+            && is_counted(request, target)
+        {
+            failure = self.count_write().or(failure);
         }
-        self.schedule(delay, ScheduledEvent::AnswerArrives { run, reply, answer });
-    }
-
-    pub(super) fn serve_late(&mut self, request: &Request) {
-        let answer = self.serve(request, true);
-        let result = answer.as_ref().map_or_else(|error| error.to_string(), |_| "done".to_owned());
-        self.log(|| format!("{} {} takes effect late: {result}", request.method, request.path));
-        if answer.is_ok() {
-            self.writes += 1;
-            self.last_write_at = self.now;
+        match (failure, result) {
+            (Some(failure), _) => self.fail(number, reply, &failure),
+            (None, Some(result)) => self.answer(number, reply, answer::of_result(result)),
+            (None, None) => unreachable!("a request that is not served fails"),
         }
     }
 
-    fn serve(&mut self, request: &Request, arrives_late: bool) -> Answer {
-        let (target, now) = (Target::parse(&request.path), self.now);
+    /// Counts a write that took effect. Returns the failure of its answer if a fault is injected.
+    fn count_write(&mut self) -> Option<Failure> {
+        self.writes += 1;
+        self.last_write_at = self.now;
+        let (_, injected_fault) =
+            self.injected_fault.take_if(|(write, _)| *write == self.writes)?;
+        self.inject(injected_fault);
+        match injected_fault {
+            InjectedFault::LoseAnswer => Some(Failure::ConnectionLost),
+            InjectedFault::Committed5xx => Some(Failure::Refused(server_error(&mut self.rng))),
+            InjectedFault::CrashLeader
+            | InjectedFault::FenceLeader
+            | InjectedFault::StallWatches
+            | InjectedFault::CompactLog
+            | InjectedFault::TakeName => None,
+        }
+    }
+
+    /// Schedules an answer.
+    pub(super) fn answer(&mut self, number: u64, reply: Reply, answer: Answer) {
+        let delay = self.faults.delay_ms(&mut self.rng);
+        self.schedule(delay, ScheduledEvent::AnswerArrives { replica: number, reply, answer });
+    }
+
+    /// Schedules the failure of a request.
+    pub(super) fn fail(&mut self, number: u64, reply: Reply, failure: &Failure) {
+        match failure.answer() {
+            Some(answer) => {
+                let delay = self.faults.delay_ms(&mut self.rng);
+                let delay = match failure {
+                    Failure::ConnectionLost => delay + self.rng.random_range(0..DELAY_MAX_MS / 2),
+                    _ => delay,
+                };
+                let event = ScheduledEvent::AnswerArrives { replica: number, reply, answer };
+                self.schedule(delay, event);
+            }
+            // Until the replica gives up.
+            None => std::mem::forget(reply),
+        }
+    }
+
+    pub(super) fn serve_late(&mut self, number: u64, request: &Request) {
+        let target = Target::parse(&request.path);
+        let result = self.serve(number, request, target.as_ref(), true);
+        self.log(|| {
+            let result = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+            format!("{} {} takes effect late: {result}", request.method, request.path)
+        });
+        if result.is_ok() && is_counted(request, target.as_ref()) {
+            self.writes += 1;
+            self.last_write_at = self.now;
+        }
+    }
+
+    fn serve(
+        &mut self,
+        number: u64,
+        request: &Request,
+        target: Option<&Target>,
+        arrives_late: bool,
+    ) -> Result<Bytes, Status> {
+        let now = self.now;
         let body = serde_json::from_slice(&request.body).unwrap_or_default();
-        if request.is_write()
-            && let Some(target) = &target
+        if is_counted(request, target)
+            && let Some(target) = target
         {
             let store = self.cluster.store();
             let watches_stall = self.has_stalled;
             let body = &body;
+            let arrives_late = arrives_late || self.leader != crate::replica::identity(number);
             let write =
                 PendingWrite { store, request, target, body, now, arrives_late, watches_stall };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
-        serve::serve(self.cluster.registry_mut(), request, target.as_ref(), body, now)
+        let cache = self.cache_of(number);
+        let result = serve::serve(self.cluster.registry_mut(), cache, request, target, body, now);
+        self.note_leader();
+        result
     }
 
     fn inject(&mut self, injected_fault: InjectedFault) {
+        /// Another replica leads before the process continues.
+        const CUT_OFF_MS: i64 = 25_000;
         self.log(|| format!("injected fault: {injected_fault:?}"));
         match injected_fault {
             InjectedFault::CrashLeader => self.crash_leader(),
-            InjectedFault::FenceLeader => self.fence_leader(),
+            InjectedFault::FenceLeader => self.cut_off_leader(CUT_OFF_MS),
             InjectedFault::LoseAnswer | InjectedFault::Committed5xx | InjectedFault::TakeName => {}
             InjectedFault::StallWatches => {
                 self.watches_stalled = true;
@@ -119,4 +252,9 @@ impl World {
             }
         }
     }
+}
+
+/// Whether this is a write of a plan. Renewals of the lease are no such writes.
+fn is_counted(request: &Request, target: Option<&Target>) -> bool {
+    request.is_write() && target.is_some_and(|target| target.kind.kind != "Lease")
 }

@@ -67,9 +67,9 @@ impl Case {
             nodes,
             nodes_max: nodes,
             lease_ms: LEASE_MS,
-            burst_replicas: 250,
+            ..Setting::default()
         });
-        world.elect();
+        world.start_replicas();
         let mut case = Self { seed, world };
         for node in case.objects(&NODE) {
             case.change_node(node);

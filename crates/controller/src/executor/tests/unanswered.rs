@@ -325,7 +325,7 @@ async fn a_conflict_about_anything_but_the_name_has_failed() {
 #[tokio::test]
 async fn a_write_that_the_fence_stopped_is_unknown() {
     let mut server = Server::new(|_, _| (201, object("u", "9")));
-    let api = Api::new(server.client.clone(), Fence::closed(), None);
+    let api = Api::new(server.client.clone(), Fence::closed(Environment::default()), None);
     server.executor.api = api;
     let outcomes = server.execute(vec![create("n1"), Write::DeletePod(pod())]).await;
     assert_eq!(outcomes.iter().map(class).collect::<Vec<_>>(), [Class::Unknown, Class::Unknown]);

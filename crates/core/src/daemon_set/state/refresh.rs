@@ -75,6 +75,10 @@ impl DaemonSetState {
         if self.refresh_current_revision(now) {
             self.mark_all();
         }
+        if now < self.refreshed_at {
+            self.forget_future();
+        }
+        self.refreshed_at = now;
         while let Some(&(at, id)) = self.timers.first()
             && at <= now
         {
@@ -88,6 +92,14 @@ impl DaemonSetState {
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
         );
+    }
+
+    /// Drops what was concluded from a later time, because the clock was set back: no pod is
+    /// available earlier than the corrected clock shows (C54), and no write waits for the time at
+    /// which the clock was wrong.
+    fn forget_future(&mut self) {
+        self.mark_all();
+        self.no_creations_before = None;
     }
 
     /// Determines which pods are up to date; returns whether that changed for any pod. While no

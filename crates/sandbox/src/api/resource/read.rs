@@ -23,9 +23,11 @@ pub(super) fn get(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
-    let behind = call.read_faults.writes_behind;
-    let object = shared
-        .read(|store| stale_read::get(store, target.kind, target.namespace(), name, behind))?;
+    let required = resource_version(&call.parameters.resource_version)?;
+    let object = shared.read(|store| {
+        let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
+        cache.get(store, target.kind, target.namespace(), name, required)
+    })?;
     let include = call.parameters.include_object;
     Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
 }
@@ -37,8 +39,11 @@ pub(super) fn list(
 ) -> Result<Response<Body>, Status> {
     let form = negotiate::form(&call.headers)?;
     let options = list_options(target, &call.parameters)?;
-    let behind = call.read_faults.writes_behind;
-    let list = shared.read(|store| stale_read::list(store, target.kind, &options, behind))?;
+    let required = options.resource_version;
+    let list = shared.read(|store| {
+        let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
+        cache.list(store, target.kind, &options)
+    })?;
     Ok(render::list(target.kind, &list, form, call.parameters.include_object))
 }
 
@@ -62,6 +67,7 @@ pub(super) fn watch(
             start,
             bookmarks: parameters.allow_watch_bookmarks,
             timeout_seconds: parameters.timeout_seconds,
+            api_server: call.api_server.clone(),
             read_faults: call.read_faults,
         },
     )

@@ -41,6 +41,7 @@ fn request(start: WatchStart, group: Option<usize>) -> WatchRequest {
         start,
         bookmarks: true,
         timeout_seconds: None,
+        api_server: ApiServer::default(),
         read_faults: ReadFaults::default(),
     }
 }
@@ -96,7 +97,7 @@ struct Client {
 
 impl Client {
     fn new(shared: &Arc<SharedCluster>, group: Option<usize>) -> Self {
-        let start = WatchStart::InitialEvents { with_bookmark: true };
+        let start = WatchStart::InitialEvents { end: Some(InitialEnd::Newest) };
         let watcher = Watcher::new(shared, request(start, group)).expect("a watch");
         let shared = Arc::clone(shared);
         Self { shared, group, watcher, known: BTreeMap::new(), seen: 0, lists: 1 }
@@ -204,6 +205,10 @@ async fn a_thousand_watchers_reach_the_current_state() {
     assert!(lists > WATCHERS, "slow watchers were cut off and listed again: {lists} lists");
 }
 
+fn version(shared: &SharedCluster) -> u64 {
+    shared.read(|store| store.resource_version())
+}
+
 async fn events(watcher: &mut Watcher) -> Vec<String> {
     let chunk = watcher.next().await.expect("a chunk");
     let line = |line: &[u8]| {
@@ -224,7 +229,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = WatchStart::InitialEvents { with_bookmark: true };
+    let start = WatchStart::InitialEvents { end: Some(InitialEnd::Newest) };
     let mut watcher = Watcher::new(&shared, request(start, None)).expect("a watch");
     assert_eq!(
         events(&mut watcher).await,
@@ -234,13 +239,68 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
     assert_eq!(events(&mut watcher).await, ["ADDED c3"]);
 }
 
+/// S7: a consistent streaming list from a cache that is behind begins with what the cache has; the
+/// bookmark comes once the cache has seen what the store had at the start, and names its version.
+#[tokio::test]
+async fn a_streaming_list_ends_when_the_cache_has_caught_up() {
+    let shared = shared();
+    write(&shared, 1);
+    let reached = tokio::sync::watch::Sender::new(version(&shared));
+    write(&shared, 2);
+    let newest = version(&shared);
+    let of = |end| WatchRequest {
+        api_server: ApiServer::with_cache(reached.subscribe()),
+        ..request(WatchStart::InitialEvents { end }, None)
+    };
+    let any = Some(InitialEnd::NotOlderThan(0));
+    let mut any = Watcher::new(&shared, of(any)).expect("a watch");
+    let mut legacy = Watcher::new(&shared, of(None)).expect("a watch");
+    let mut consistent = Watcher::new(&shared, of(Some(InitialEnd::Newest))).expect("a watch");
+    assert_eq!(events(&mut any).await, ["ADDED c1", "BOOKMARK - initial-events-end"]);
+    assert_eq!(events(&mut legacy).await, ["ADDED c1"]);
+    assert_eq!(events(&mut consistent).await, ["ADDED c1"]);
+    write(&shared, 3);
+    reached.send_replace(newest);
+    assert_eq!(events(&mut consistent).await, ["ADDED c2", "BOOKMARK - initial-events-end"]);
+    assert_eq!(consistent.position, newest);
+    reached.send_replace(version(&shared));
+    assert_eq!(events(&mut consistent).await, ["ADDED c3"]);
+    assert_eq!(events(&mut legacy).await, ["ADDED c2", "ADDED c3"]);
+}
+
+/// S7: a watch that comes from a server which knows more gets nothing twice and nothing early, and
+/// no bookmark with an older version than its own.
+#[tokio::test]
+async fn a_watch_waits_for_a_cache_that_is_behind() {
+    let shared = shared();
+    let reached = tokio::sync::watch::Sender::new(version(&shared));
+    write(&shared, 1);
+    let known = version(&shared);
+    let from_known = WatchRequest {
+        api_server: ApiServer::with_cache(reached.subscribe()),
+        ..request(WatchStart::After(known), None)
+    };
+    let mut watcher = Watcher::new(&shared, from_known).expect("a watch");
+    watcher.next_bookmark = Instant::now();
+    assert_eq!(events(&mut watcher).await, ["BOOKMARK -"]);
+    assert_eq!(watcher.position, known);
+    write(&shared, 2);
+    let early = tokio::time::timeout(Duration::from_millis(20), watcher.next()).await;
+    assert!(early.is_err(), "the cache has not seen it yet");
+    reached.send_replace(known);
+    let early = tokio::time::timeout(Duration::from_millis(20), watcher.next()).await;
+    assert!(early.is_err(), "the watcher knows that already");
+    reached.send_replace(version(&shared));
+    assert_eq!(events(&mut watcher).await, ["ADDED c2"]);
+}
+
 /// S4: a watch of table rows sends the column definitions once.
 #[tokio::test]
 async fn a_watch_sends_the_column_headers_once() {
     let shared = shared();
     write(&shared, 1);
     write(&shared, 2);
-    let start = WatchStart::InitialEvents { with_bookmark: false };
+    let start = WatchStart::InitialEvents { end: None };
     let form = Form::Table(MetaVersion::V1);
     let table = WatchRequest { form, ..request(start, None) };
     let mut watcher = Watcher::new(&shared, table).expect("a watch");
@@ -313,8 +373,8 @@ fn watch_start_parameters_are_validated_as_upstream() {
         start(&parameters).map_err(|status| status.code())
     };
     let cases = [
-        ("", Ok(WatchStart::InitialEvents { with_bookmark: false })),
-        ("resourceVersion=0", Ok(WatchStart::InitialEvents { with_bookmark: false })),
+        ("", Ok(WatchStart::InitialEvents { end: None })),
+        ("resourceVersion=0", Ok(WatchStart::InitialEvents { end: None })),
         ("resourceVersion=7", Ok(WatchStart::After(7))),
         ("resourceVersion=x", Err(422)),
         ("sendInitialEvents=true", Err(422)),
@@ -322,7 +382,11 @@ fn watch_start_parameters_are_validated_as_upstream() {
         ("sendInitialEvents=true&resourceVersionMatch=Exact", Err(422)),
         (
             "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-            Ok(WatchStart::InitialEvents { with_bookmark: true }),
+            Ok(WatchStart::InitialEvents { end: Some(InitialEnd::Newest) }),
+        ),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7",
+            Ok(WatchStart::InitialEvents { end: Some(InitialEnd::NotOlderThan(7)) }),
         ),
         ("sendInitialEvents=false&resourceVersionMatch=NotOlderThan", Ok(WatchStart::Now)),
     ];

@@ -3,14 +3,22 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::store::WatchCache;
+
+/// Number of API servers.
+const SERVERS: usize = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
     Create(usize),
     Label(usize, usize),
     Delete(usize),
-    /// The client reads at most this number of changes.
+    /// The clients read at most this number of changes.
     Read(usize),
+    /// The cache of an API server sees at most this number of further writes.
+    Advance(usize, u64),
+    /// The clients reconnect to this API server.
+    Reconnect(usize),
     Compact,
     /// The client reads one page with this number of items.
     Page(usize),
@@ -22,6 +30,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..12usize, 0..3usize).prop_map(|(name, label)| Step::Label(name, label)),
         2 => (0..12usize).prop_map(Step::Delete),
         3 => (1..6usize).prop_map(Step::Read),
+        3 => (0..SERVERS, 1..8u64).prop_map(|(server, writes)| Step::Advance(server, writes)),
+        2 => (0..SERVERS).prop_map(Step::Reconnect),
         1 => Just(Step::Compact),
         2 => (1..4usize).prop_map(Step::Page),
     ]
@@ -34,8 +44,8 @@ fn object_versions(list: &List) -> ObjectVersions {
     list.items.iter().map(|item| (item.name().to_string(), item.resource_version())).collect()
 }
 
-/// /// Follows one kind with a selector: lists, then reads changes; lists again when the log no
-/// longer contains its position.
+/// Follows one kind with a selector: lists, then reads changes; lists again, a state that is not
+/// older than what it knows, when the log no longer contains its position.
 struct Client {
     selector: Selector,
     versions: ObjectVersions,
@@ -43,19 +53,27 @@ struct Client {
 }
 
 impl Client {
-    fn list(&mut self, store: &Store) {
-        let selector = self.selector.clone();
-        let list = store.list(&CONFIG_MAP, &ListOptions { selector, ..ListOptions::default() });
-        let list = list.expect("it is valid");
+    /// Returns false if the server is behind what the client knows.
+    fn list(&mut self, cache: WatchCache, store: &Store) -> bool {
+        let (selector, resource_version) = (self.selector.clone(), Some(self.position));
+        let options = ListOptions { selector, resource_version, ..ListOptions::default() };
+        let list = match cache.list(store, &CONFIG_MAP, &options) {
+            Ok(list) => list,
+            Err(status) => {
+                assert_eq!(status.reason, Reason::Timeout);
+                return false;
+            }
+        };
+        assert!(list.resource_version >= self.position, "the client travels back");
         self.versions = object_versions(&list);
         self.position = list.resource_version;
+        true
     }
 
     /// Returns false once there is nothing to read.
-    fn read(&mut self, store: &Store, limit: usize) -> bool {
-        let Ok(changes) = store.changes_since(&CONFIG_MAP, self.position, limit) else {
-            self.list(store);
-            return true;
+    fn read(&mut self, cache: WatchCache, store: &Store, limit: usize) -> bool {
+        let Ok(changes) = cache.changes_since(store, &CONFIG_MAP, self.position, limit) else {
+            return self.list(cache, store);
         };
         for change in &changes {
             assert!(change.resource_version > self.position, "changes come in order");
@@ -124,8 +142,10 @@ fn run(steps: &[Step], window: usize) {
         })
         .collect();
     let mut pager = Pager::default();
+    let mut caches = [WatchCache::at(registry.store().resource_version()); SERVERS];
+    let mut server = 0;
     for client in &mut clients {
-        client.list(registry.store());
+        assert!(client.list(caches[server], registry.store()));
     }
     for step in steps {
         let name = |index: &usize| format!("object-{index}");
@@ -146,8 +166,17 @@ fn run(steps: &[Step], window: usize) {
             }
             Step::Read(limit) => {
                 clients.iter_mut().for_each(|client| {
-                    client.read(registry.store(), *limit);
+                    client.read(caches[server], registry.store(), *limit);
                 });
+                Ok(())
+            }
+            Step::Advance(server, writes) => {
+                let reached = caches[*server].reached(registry.store(), &CONFIG_MAP);
+                caches[*server].advance(registry.store().resource_version().min(reached + writes));
+                Ok(())
+            }
+            Step::Reconnect(to) => {
+                server = *to;
                 Ok(())
             }
             Step::Compact => {
@@ -161,10 +190,11 @@ fn run(steps: &[Step], window: usize) {
             }
         };
     }
+    let newest = WatchCache::at(registry.store().resource_version());
     for mut client in clients {
-        while client.read(registry.store(), 3) {}
+        while client.read(newest, registry.store(), 3) {}
         let followed = std::mem::take(&mut client.versions);
-        client.list(registry.store());
+        assert!(client.list(newest, registry.store()));
         assert_eq!(followed, client.versions, "{:?}", client.selector.labels);
     }
 }
@@ -172,8 +202,9 @@ fn run(steps: &[Step], window: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// S6, S7: with compaction, small windows and changing selections, each client that follows
-    /// lists and watches ends with the true state, and the pages of a list show one snapshot.
+    /// S6, S7: with compaction, small windows, changing selections and reconnects to API servers
+    /// that are behind, each client that follows lists and watches never goes back and ends with
+    /// the true state, and the pages of a list show one snapshot.
     #[test]
     fn clients_that_follow_the_protocol_have_the_current_state(
         steps in prop::collection::vec(step(), 0..80), window in 2..40usize,

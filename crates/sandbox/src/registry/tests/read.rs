@@ -1,7 +1,6 @@
 //! Lists and watches.
 
 use super::*;
-use crate::status::Reason;
 
 /// S2: Events are stored once and served in two forms; selectors and watches work in either.
 #[test]

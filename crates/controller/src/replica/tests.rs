@@ -1,45 +1,39 @@
 //! How a replica ends.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-
-/// A replica with this role, whose API server never answers, and the sender of its role.
-fn replica(leadership: Leadership) -> (watch::Sender<Leadership>, Replica) {
-    replica_with(leadership, Options::default(), &Asked::default())
-}
+use crate::api::Api;
 
 /// Paths that were asked for.
 type Asked = Arc<Mutex<BTreeSet<String>>>;
 
-fn replica_with(
-    leadership: Leadership,
-    options: Options,
-    asked: &Asked,
-) -> (watch::Sender<Leadership>, Replica) {
+/// A replica with this role, whose API server records the paths and never answers.
+fn replica(leadership: Leadership, asked: &Asked) -> Replica<Api> {
     let asked = asked.clone();
     let silent = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         asked.lock().unwrap().insert(request.uri().path().to_owned());
         std::future::pending::<Result<http::Response<kube::client::Body>, tower::BoxError>>()
     });
-    let (role_sender, role) = watch::channel(leadership);
-    let replica = Replica {
-        options,
-        client: Client::new(silent, "default"),
-        metrics: Arc::new(Metrics::new()),
-        outages: OutageLog::default(),
-        fence: Fence::open(),
-        role,
-        synced: watch::channel(true).0,
-        recorder: recorder::Recorder::channel().0,
-        stop_helpers: CancellationToken::new(),
-        release: CancellationToken::new(),
-        lease_lost: watch::channel(false).1,
-        supervisor: Supervisor::default(),
+    let (client, fence) = (Client::new(silent, "default"), Fence::open());
+    Replica {
+        namespace: None,
+        namespace_node_selectors: false,
+        config: Config::default(),
+        server: Api::new(client.clone(), fence.clone(), None),
+        client,
+        fence,
+        environment: Environment::default(),
         election: None,
-        helpers: TaskTracker::new(),
-    };
-    (role_sender, replica)
+        role: watch::Sender::new(leadership),
+        synced: watch::Sender::new(true),
+        recorder: Recorder::channel().0,
+        outages: OutageLog::default(),
+        metrics: Arc::new(Metrics::new()),
+        supervisor: Supervisor::default(),
+        decisions: Box::new(|state| Box::new(state)),
+    }
 }
 
 /// C65: a task that ended unexpectedly ends the replica with an error that names it, whether it
@@ -47,14 +41,16 @@ fn replica_with(
 #[tokio::test]
 async fn a_part_that_ended_unexpectedly_ends_the_replica() {
     for leadership in [Leadership::Leading, Leadership::Standby] {
-        let (role, replica) = replica(leadership);
+        let replica = replica(leadership, &Asked::default());
+        let (fence, synced) = (replica.fence.clone(), replica.synced.subscribe());
         let dead = replica.supervisor.supervise("a part", async { panic!("in a test") });
         assert!(tokio::spawn(dead).await.is_err());
-        let work = timeout(Duration::from_secs(10), replica.run(&CancellationToken::new())).await;
+        let stop = CancellationToken::new();
+        let work = timeout(Duration::from_secs(10), replica.work(None, &stop)).await;
         let error = work.expect("it continues without a part").unwrap_err();
         assert_eq!(error.to_string(), "a part ended unexpectedly: a bug in everynode");
-        if *role.borrow() == Leadership::Leading {
-            assert!(!replica.fence.permits_writes() && !*replica.synced.borrow());
+        if leadership == Leadership::Leading {
+            assert!(!fence.permits_writes() && !*synced.borrow());
         }
     }
 }
@@ -63,10 +59,10 @@ async fn a_part_that_ended_unexpectedly_ends_the_replica() {
 #[tokio::test]
 async fn a_replica_that_is_stopped_shuts_down_cleanly() {
     for leadership in [Leadership::Leading, Leadership::Standby] {
-        let (_role, replica) = replica(leadership);
+        let replica = replica(leadership, &Asked::default());
         let stop = CancellationToken::new();
         stop.cancel();
-        assert_eq!(replica.run(&stop).await.unwrap(), Shutdown::Clean);
+        assert_eq!(replica.work(None, &stop).await.unwrap(), Shutdown::Clean);
     }
 }
 
@@ -93,14 +89,18 @@ async fn a_replica_with_a_write_in_flight_does_not_shut_down_cleanly() {
             Ok::<_, tower::BoxError>(http::Response::builder().status(code).body(body)?)
         }
     });
-    let (_role, mut replica) = replica(Leadership::Leading);
-    replica.client = Client::new(server, "default");
+    let client = Client::new(server, "default");
+    let replica = Replica {
+        server: Api::new(client.clone(), Fence::open(), None),
+        client,
+        ..replica(Leadership::Leading, &Asked::default())
+    };
     let stop = CancellationToken::new();
     let stopped = async {
         is_sent.cancelled().await;
         stop.cancel();
     };
-    let (ended, ()) = tokio::join!(replica.run(&stop), stopped);
+    let (ended, ()) = tokio::join!(replica.work(None, &stop), stopped);
     assert_eq!(ended.unwrap(), Shutdown::WritesInFlight);
 }
 
@@ -125,22 +125,21 @@ fn list(path: &str) -> String {
     format!(r#"{{ "metadata": {{ "resourceVersion": "1" }}, "items": [{item}] }}"#)
 }
 
-/// C63: the lease is released only if no write may still take effect; writes stop in any case.
+/// C63: the lease is released only if no write may still take effect.
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_released_only_if_no_write_is_in_flight() {
     for is_clean in [true, false] {
-        let (_role, mut replica) = replica(Leadership::Leading);
-        let (release, fence) = (replica.release.clone(), replica.fence.clone());
+        let release = CancellationToken::new();
         let is_released = Arc::new(Mutex::new(false));
         let (may_release, released) = (release.clone(), is_released.clone());
-        replica.election = Some(tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             may_release.cancelled().await;
             *released.lock().unwrap() = true;
             Ok(())
-        }));
-        replica.shut_down(is_clean).await;
+        });
+        let election = Election { task, lost: watch::channel(false).1, release: release.clone() };
+        election.end(is_clean).await;
         assert_eq!((release.is_cancelled(), *is_released.lock().unwrap()), (is_clean, is_clean));
-        assert!(!fence.permits_writes());
     }
 }
 
@@ -148,21 +147,19 @@ async fn the_lease_is_released_only_if_no_write_is_in_flight() {
 /// count.
 #[tokio::test(start_paused = true)]
 async fn namespaces_are_followed_only_where_their_node_selectors_count() {
-    let heeding = Options { namespace_node_selectors: true, ..Options::default() };
-    for (options, is_followed) in [(Options::default(), false), (heeding, true)] {
+    for is_followed in [false, true] {
         let asked = Asked::default();
-        let (_role, replica) = replica_with(Leadership::Leading, options, &asked);
+        let replica = Replica {
+            namespace_node_selectors: is_followed,
+            ..replica(Leadership::Leading, &asked)
+        };
         let stop = CancellationToken::new();
         // The clock moves on when every task waits: by then all lists have been asked for.
-        assert!(timeout(Duration::from_secs(1), replica.run(&stop)).await.is_err());
+        assert!(timeout(Duration::from_secs(1), replica.work(None, &stop)).await.is_err());
         let asked = asked.lock().unwrap().clone();
         assert!(asked.contains("/api/v1/nodes"), "{asked:?}");
         assert_eq!(asked.contains("/api/v1/namespaces"), is_followed, "{asked:?}");
-        let (events, _) = mpsc::channel(1);
-        let event_loop = replica.event_loop(events, &TaskTracker::new(), &stop);
-        assert_eq!(
-            event_loop.state.pending_lists.contains(&ListedResource::Namespace),
-            is_followed
-        );
+        let is_listed = replica.listed_resources().contains(&ListedResource::Namespace);
+        assert_eq!(is_listed, is_followed);
     }
 }

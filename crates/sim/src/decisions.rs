@@ -1,0 +1,115 @@
+//! The decisions of a replica: those of the controller's event loop, with checks and, in tests, a
+//! deliberate bug.
+
+use everynode_controller::event::Event;
+use everynode_controller::event_loop::{Decisions, LoopState, Task};
+use everynode_controller::recorder::Occurrence;
+use everynode_core::api::Timestamp;
+use tokio::sync::mpsc;
+
+use crate::checker::{Property, Violation};
+use crate::journal;
+use crate::mutation::Mutation;
+use crate::network::{Views, lock};
+use crate::view::View;
+
+/// The decisions of one replica.
+pub(crate) struct CheckedDecisions {
+    /// The number of the replica.
+    pub replica: u64,
+    /// Makes the decisions.
+    pub state: LoopState,
+    /// The deliberate bug.
+    pub mutation: Option<Mutation>,
+    /// What the replica has seen.
+    pub view: View,
+    /// Takes the view of each plan.
+    pub views: Views,
+    /// The Kubernetes Events that the replica records.
+    pub occurrences: mpsc::Receiver<Occurrence>,
+}
+
+impl Decisions for CheckedDecisions {
+    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task> {
+        if events.is_empty() && self.mutation.is_some_and(Mutation::forgets_timers) {
+            return Vec::new();
+        }
+        let believed_now = self.mutation.map_or(now, |mutation| mutation.now(now));
+        let mut late = events.pop_if(|event| match (self.mutation, event) {
+            (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
+            _ => false,
+        });
+        for event in &mut *events {
+            self.observe(event);
+        }
+        let mut tasks = self.state.process(events.drain(..), believed_now);
+        if let Some(Event::Observed(observation)) = late.take() {
+            self.view.observe(&observation);
+            self.state.index.observe(observation);
+        }
+        for task in &mut tasks {
+            if let Task::Execute { plan, raw } = task {
+                if let Some(mutation) = self.mutation {
+                    mutation.plan(plan);
+                }
+                for write in &plan.writes {
+                    journal::log(|| {
+                        format!("replica {}: {} plans: {write}", self.replica, raw.key)
+                    });
+                }
+                let view = self.view.of_plan(raw.uid.clone(), now);
+                lock(&self.views).insert(raw.key.clone(), view);
+            }
+        }
+        tasks.iter().filter_map(|task| self.recount_violation(task, now)).for_each(journal::report);
+        self.check_occurrences();
+        tasks
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        self.state.next_deadline()
+    }
+}
+
+impl CheckedDecisions {
+    fn observe(&mut self, event: &mut Event) {
+        match event {
+            Event::Observed(observation) => {
+                journal::log(|| {
+                    let mut text = format!("replica {} sees {observation:?}", self.replica);
+                    text.truncate(text.floor_char_boundary(160));
+                    text
+                });
+                self.view.observe(observation);
+            }
+            Event::Written { result, .. } => {
+                if let Some(mutation) = self.mutation {
+                    mutation.result(result);
+                }
+            }
+            Event::Executed { .. } | Event::Connected | Event::OrphansListed(_) => {}
+        }
+    }
+
+    /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).
+    fn recount_violation(&self, task: &Task, now: Timestamp) -> Option<Violation> {
+        let Task::Execute { raw, .. } = task else { return None };
+        let state = self.state.index.state(&raw.key)?;
+        if state.is_consistent(now, self.state.index.nodes()) {
+            return None;
+        }
+        let message = format!("{}: counts or work sets differ from recomputed ones", raw.key);
+        Some(Violation { property: Property::Recount, message })
+    }
+
+    /// Logs the Kubernetes Events. An expectation that lapses is a violation (C60).
+    fn check_occurrences(&mut self) {
+        while let Ok(occurrence) = self.occurrences.try_recv() {
+            journal::log(|| format!("event {}: {}", occurrence.reason, occurrence.note));
+            if occurrence.reason == "ExpectationLapsed" {
+                let message = format!("{}: {}", occurrence.regarding.name, occurrence.note);
+                journal::report(Violation { property: Property::ExpectationLapse, message });
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The parameters of a world.
+
+use serde::{Deserialize, Serialize};
+
+/// A renewal interval that exceeds every schedule. Without renewals virtual time costs little, and
+/// no lease starts a sync that the controller did not schedule.
+pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
+
+/// The parameters of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setting {
+    /// Seed of all random choices except those of the workload.
+    pub seed: u64,
+    /// Number of nodes at the start.
+    pub nodes: u32,
+    /// Maximum number of nodes that the workload may create.
+    pub nodes_max: u32,
+    /// Interval at which kubelets renew their leases.
+    pub lease_ms: i64,
+    /// The controller's limit of creations and deletions in one sync.
+    pub burst_replicas: u32,
+    /// Number of replicas that compete for the lease.
+    pub replicas: u32,
+    /// How often the lease is renewed.
+    pub election: ElectionTiming,
+    /// Number of API servers. Of several, each may be up to 5 s behind the store.
+    pub api_servers: u32,
+}
+
+impl Setting {
+    /// One replica, one API server and three nodes, and nothing that happens by itself.
+    pub const DEFAULT: Self = Self {
+        seed: 0,
+        nodes: 3,
+        nodes_max: 3,
+        lease_ms: LEASE_NEVER_MS,
+        burst_replicas: 250,
+        replicas: 1,
+        election: ElectionTiming::Fast,
+        api_servers: 1,
+    };
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The timing of the leader election.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ElectionTiming {
+    /// The default: a renewal every 2 s, another leader after 15 s.
+    #[default]
+    Fast,
+    /// A renewal every 9 s, another leader after 20 s. One renewal may fail.
+    Slow,
+    /// A renewal every 40 s, another leader after 60 s. Such schedules cost little.
+    Rare,
+}

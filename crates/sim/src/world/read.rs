@@ -1,0 +1,89 @@
+//! Lists, and objects as they are sent in lists and watches.
+
+use bytes::Bytes;
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::object::Object;
+use everynode_sandbox::selector::{LabelSelector, Selector};
+use everynode_sandbox::status::Status;
+use everynode_sandbox::store::{ListOptions, WatchCache};
+use rand::RngExt;
+
+use super::World;
+use crate::answer;
+use crate::fault::happens;
+use crate::network::{Reply, Request};
+use crate::serve::{Query, Target};
+use crate::wire;
+
+/// Number of objects on a page, whatever the replica asks for.
+const PAGE_SIZE: usize = 2;
+
+impl World {
+    /// Answers a list, or a page of it.
+    pub(super) fn list(
+        &mut self,
+        number: u64,
+        request: &Request,
+        target: &Target,
+        query: &Query,
+        reply: Reply,
+    ) {
+        if let Some(failure) = self.faults.draw_list_failure(&mut self.rng) {
+            self.log(|| format!("GET {}: {failure:?}", request.path));
+            return self.fail(number, reply, &failure);
+        }
+        let answer = match self.page(number, target, query) {
+            Ok(body) if happens(self.faults.half_list, &mut self.rng) => {
+                let length = self.rng.random_range(0..=body.len());
+                answer::of_half_list(&body, length)
+            }
+            Ok(body) => answer::of_list(body),
+            Err(status) => answer::of_result(Err(status)),
+        };
+        self.answer(number, reply, answer);
+    }
+
+    fn page(&mut self, number: u64, target: &Target, query: &Query) -> Result<Vec<u8>, Status> {
+        let labels = query.label_selector.as_deref().map(LabelSelector::parse).transpose();
+        let labels = labels.map_err(|error| Status::bad_request(error.to_string()))?;
+        let namespace = (!target.namespace.is_empty()).then(|| target.namespace.clone());
+        let options = ListOptions {
+            selector: Selector {
+                namespace,
+                labels: labels.unwrap_or_default(),
+                ..Selector::default()
+            },
+            limit: query.limit.map_or(0, |_| PAGE_SIZE),
+            continue_token: query.continue_token.clone(),
+            resource_version: query.resource_version,
+            ..ListOptions::default()
+        };
+        let cache = self.cache_of(number);
+        let list = cache.list(self.cluster.store(), target.kind, &options)?;
+        let items: Vec<Bytes> =
+            list.items.iter().map(|item| self.object_json(target.kind, item)).collect();
+        let version = list.resource_version.to_string();
+        Ok(wire::page(&items, &version, list.continue_token.as_deref()))
+    }
+
+    /// Returns what the cache of a replica's API server has seen.
+    pub(super) fn cache_of(&mut self, replica: u64) -> WatchCache {
+        let server = self.api_servers.server_of(replica, &mut self.rng);
+        self.api_servers.cache(server, self.cluster.store())
+    }
+
+    /// Returns an object's JSON as the server sends it in lists and watches.
+    pub(super) fn object_json(&mut self, kind: &'static Kind, object: &Object) -> Bytes {
+        let json = match self.mutation {
+            Some(mutation) => mutation.json(kind, object),
+            None => object.json(),
+        };
+        let mut named = self.invalid_objects.iter();
+        let named = named.find(|o| o.namespace == object.namespace() && o.name == object.name());
+        let fault =
+            named.cloned().or_else(|| self.faults.draw_invalid_bytes(self.setting.seed, object));
+        let invalid = fault.and_then(|fault| wire::invalid(&json, &fault));
+        self.read_report.invalid_objects += usize::from(invalid.is_some());
+        invalid.unwrap_or(json)
+    }
+}

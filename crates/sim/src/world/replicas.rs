@@ -1,0 +1,178 @@
+//! The replicas: starts, crashes, frozen processes, broken networks and clocks that are set.
+
+use everynode_core::api::Timestamp;
+use everynode_core::daemon_set::Config;
+use everynode_sandbox::kind::LEASE as LEASE_KIND;
+use rand::RngExt;
+
+use super::{ElectionTiming, ScheduledEvent, World};
+use crate::replica::{LEASE, Replica, Settings, identity, timing};
+
+/// How far a clock is set forward or back.
+const CLOCK_STEP_MAX_MS: i64 = 30_000;
+/// Without an answer for this long, the pings of a connection fail, and it is closed.
+const PINGS_FAIL_AFTER_MS: i64 = 15_000;
+
+impl World {
+    /// Starts all replicas within a second.
+    pub fn start_replicas(&mut self) {
+        for _ in 0..self.setting.replicas {
+            let delay = self.rng.random_range(0..1_000);
+            self.schedule(delay, ScheduledEvent::StartReplica);
+        }
+    }
+
+    pub(super) fn start_replica(&mut self) {
+        if self.is_at_rest && !self.replicas.is_empty() {
+            return;
+        }
+        self.replica_number += 1;
+        let settings = Settings {
+            number: self.replica_number,
+            now: self.now,
+            clock_skew_ms: self.rng.random_range(-900..=900),
+            seed: self.setting.seed.wrapping_add(self.replica_number),
+            timing: match self.setting.election {
+                ElectionTiming::Fast => timing(15, 10, 2),
+                ElectionTiming::Slow => timing(20, 15, 9),
+                ElectionTiming::Rare => timing(60, 50, 40),
+            },
+            config: Config {
+                burst_replicas: self.setting.burst_replicas as usize,
+                ..Config::default()
+            },
+            mutation: self.mutation,
+        };
+        self.log(|| {
+            let Settings { number, clock_skew_ms, .. } = settings;
+            format!("replica {number} starts, clock {clock_skew_ms:+} ms")
+        });
+        let replica = self.runtime.block_on(async { Replica::start(&settings, &self.outbox) });
+        self.replicas.push(replica);
+    }
+
+    /// A process has ended. Another one is started in its place.
+    pub(super) fn replica_ended(&mut self, number: u64, result: &str) {
+        if !self.replicas.iter().any(|replica| replica.number == number) {
+            return;
+        }
+        self.log(|| format!("replica {number} ends: {result}"));
+        self.remove_replica(number);
+        if !self.is_at_rest || self.replicas.is_empty() {
+            let delay = self.rng.random_range(500..8_000);
+            self.schedule(delay, ScheduledEvent::StartReplica);
+        }
+    }
+
+    fn remove_replica(&mut self, number: u64) {
+        self.replicas.retain(|replica| replica.number != number);
+        self.watches.retain(|watch| watch.replica != number);
+    }
+
+    /// Returns the number of the replica that holds the lease.
+    fn leader(&self) -> Option<u64> {
+        let numbers = self.replicas.iter().map(|replica| replica.number);
+        numbers.into_iter().find(|number| identity(*number) == self.leader)
+    }
+
+    /// Kills the leader. Its requests in flight still take effect, and no answer arrives.
+    pub fn crash_leader(&mut self) {
+        let Some(number) = self.leader() else { return };
+        self.log(|| format!("replica {number}, the leader, crashes"));
+        // The runtime still runs its tasks until the lease is lost, but nothing connects them to
+        // the world any more.
+        self.remove_replica(number);
+        let delay = self.rng.random_range(1_000..10_000);
+        self.schedule(delay, ScheduledEvent::StartReplica);
+    }
+
+    /// Stops the leader as SIGTERM does.
+    pub fn terminate_leader(&mut self) {
+        let Some(number) = self.leader() else { return };
+        self.log(|| format!("replica {number}, the leader, gets SIGTERM"));
+        if let Some(replica) = self.replica(number) {
+            replica.shutdown.cancel();
+        }
+    }
+
+    /// Freezes the leader's process or cuts its network, for a time in which another replica may
+    /// become the leader or not.
+    pub fn fence_leader(&mut self) {
+        let lasts = self.rng.random_range(1_000..40_000);
+        self.cut_off_leader(lasts);
+    }
+
+    /// Freezes the leader's process or cuts its network for this number of milliseconds.
+    pub(super) fn cut_off_leader(&mut self, lasts_ms: i64) {
+        let (Some(number), now) = (self.leader(), self.now) else { return };
+        self.log(|| format!("replica {number}, the leader, is cut off for {lasts_ms} ms"));
+        let Some(replica) = self.replica(number) else { return };
+        replica.unreachable_until = Timestamp(now.0 + lasts_ms);
+        self.schedule(lasts_ms, ScheduledEvent::Reconnect { replica: number });
+        if lasts_ms > PINGS_FAIL_AFTER_MS {
+            self.break_watches(|watch| watch.replica == number);
+        }
+    }
+
+    /// Sets the leader's wall clock forward or back.
+    pub fn set_clock_of_leader(&mut self) {
+        let Some(number) = self.leader() else { return };
+        let by_ms = self.rng.random_range(-CLOCK_STEP_MAX_MS..=CLOCK_STEP_MAX_MS);
+        self.log(|| format!("the clock of replica {number}, the leader, is set by {by_ms:+} ms"));
+        if let Some(replica) = self.replica(number) {
+            replica.clocks.set_wall_clock(by_ms);
+        }
+    }
+
+    pub(super) fn reconnect(&mut self, number: u64) {
+        let now = self.now;
+        if self.replica(number).is_some_and(|replica| replica.unreachable_until <= now) {
+            self.log(|| format!("replica {number} continues"));
+        }
+    }
+
+    pub(super) fn replica(&mut self, number: u64) -> Option<&mut Replica> {
+        self.replicas.iter_mut().find(|replica| replica.number == number)
+    }
+
+    /// Returns for how long a replica is cut off, in milliseconds, or `None` if it is not.
+    pub(super) fn cut_off_for(&mut self, number: u64) -> Option<i64> {
+        let now = self.now;
+        let until = self.replica(number)?.unreachable_until;
+        (until > now).then_some(until.0 - now.0)
+    }
+
+    /// Notes who holds the lease. A successor starts only after all late writes of its predecessor
+    /// have taken effect (C63).
+    pub(super) fn note_leader(&mut self) {
+        let lease = self.cluster.store().find(&LEASE_KIND, LEASE.0, LEASE.1);
+        let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
+        let holder = holder.as_ref().and_then(|holder| holder.as_str()).unwrap_or_default();
+        if holder == self.leader {
+            return;
+        }
+        self.leader = holder.to_owned();
+        let holder = self.leader.clone();
+        self.log(|| format!("the lease is held by {holder:?}"));
+        let late = self
+            .event_queue
+            .extract_if(.., |_, event| matches!(event, ScheduledEvent::LateRequestArrives { .. }));
+        for (_, event) in late.collect::<Vec<_>>() {
+            self.handle(event);
+        }
+    }
+
+    /// Ends all faults of replicas, and all replicas but one, which costs less to simulate.
+    pub(super) fn rest_replicas(&mut self) {
+        self.is_at_rest = true;
+        let now = self.now;
+        let remaining = self.leader().or_else(|| Some(self.replicas.first()?.number));
+        for replica in &mut self.replicas {
+            replica.clocks.set_wall_clock(-replica.clocks.skew_ms());
+            replica.unreachable_until = now;
+            if Some(replica.number) != remaining {
+                replica.shutdown.cancel();
+            }
+        }
+    }
+}
