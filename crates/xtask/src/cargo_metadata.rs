@@ -12,6 +12,7 @@ use serde::Deserialize;
 pub(crate) struct Metadata {
     pub packages: Vec<Package>,
     pub workspace_root: String,
+    pub target_directory: String,
 }
 
 /// A crate of the workspace, or a crate that it depends on.

@@ -5,9 +5,10 @@
 //! - `cargo xtask rules` lists the rules of docs/rules.md with the tests that name them.
 //! - `cargo xtask instructions` compares the instructions of the core's hot paths with those
 //!   recorded.
+//! - `cargo xtask mutants` makes source mutants and checks that the tests notice them.
 //! - `cargo xtask krew` prints the plugin manifest of a release.
 //!
-//! Only `instructions --keep` changes a file.
+//! Only `instructions --keep` changes a file; `mutants` changes a copy of the workspace.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ mod dependencies;
 mod instructions;
 mod krew;
 mod links;
+mod mutants;
 mod rules;
 mod source;
 mod tidy;
@@ -34,11 +36,14 @@ fn main() -> anyhow::Result<ExitCode> {
         ["rules", "--quiet"] => rules::check(&root, false)?,
         ["instructions"] => instructions::check(&root)?,
         ["instructions", "--keep"] => instructions::keep(&root)?,
+        ["mutants", "--known"] => mutants::check_known(&root)?,
+        ["mutants", arguments @ ..] => mutants::check(&root, arguments)?,
         ["krew", version, homepage, archives @ ..] => {
             krew::print(&root, version, homepage, archives)?
         }
         _ => anyhow::bail!(
             "usage: cargo xtask tidy | rules [--quiet] | instructions [--keep] \
+             | mutants [--known | ARGUMENT OF CARGO-MUTANTS...] \
              | krew VERSION HOMEPAGE ARCHIVE..."
         ),
     };

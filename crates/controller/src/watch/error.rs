@@ -63,8 +63,7 @@ impl Error {
     /// The pause that the server asks for.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let status = self.status().filter(|status| status.code == 429)?;
-        let seconds = u64::from(status.details.as_ref()?.retry_after_seconds);
-        (seconds > 0).then(|| Duration::from_secs(seconds))
+        Some(Duration::from_secs(status.details.as_ref()?.retry_after_seconds.into()))
     }
 
     fn status(&self) -> Option<&Status> {
@@ -77,6 +76,70 @@ impl Error {
             | Self::Broken(_)
             | Self::Request(_)
             | Self::ReceiverDropped => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::StatusDetails;
+    use super::*;
+
+    fn status(code: u16) -> Status {
+        let details = StatusDetails { retry_after_seconds: 7 };
+        Status { code, message: "no".to_owned(), details: Some(details) }
+    }
+
+    /// C1, C64, C83: a refusal is classified by its status code, whether it is the answer to a
+    /// request or an ERROR event.
+    #[test]
+    fn a_refusal_is_classified_by_its_code() {
+        for (code, end, kind, retry_after) in [
+            (400, End::Unsupported, FailureKind::Refused, None),
+            (403, End::Failed, FailureKind::Refused, None),
+            (410, End::Expired, FailureKind::Refused, None),
+            (429, End::RetryLater, FailureKind::Refused, Some(Duration::from_secs(7))),
+            (500, End::Failed, FailureKind::Refused, None),
+            (503, End::Failed, FailureKind::Unreachable, None),
+        ] {
+            let event = Error::Unreadable(read::Error::Status(status(code)));
+            for error in [Error::Refused(status(code)), event] {
+                assert_eq!(error.code(), Some(code));
+                assert_eq!((error.end(), error.failure_kind()), (end, kind), "{code}");
+                assert_eq!(error.retry_after(), retry_after, "{code}");
+            }
+        }
+        let no_pause = Status { details: None, ..status(429) };
+        assert_eq!(Error::Refused(no_pause).retry_after(), None);
+    }
+
+    /// C1, C64: an answer that breaks off, or that can't be used, has no status code.
+    #[test]
+    fn an_unusable_answer_has_no_code() {
+        let broken = || std::io::Error::other("reset");
+        let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        for (error, end, kind) in [
+            (Error::Closed, End::Closed, FailureKind::Unreachable),
+            (Error::ClosedAtOnce, End::Failed, FailureKind::Refused),
+            (Error::Broken(broken()), End::Closed, FailureKind::Unreachable),
+            (
+                Error::Request(kube::Error::Service(Box::new(broken()))),
+                End::NoAnswer,
+                FailureKind::Unreachable,
+            ),
+            (
+                Error::Request(kube::Error::Service(Box::new(refused()))),
+                End::RetryLater,
+                FailureKind::Unreachable,
+            ),
+            (
+                Error::Unreadable(read::Error::UnreadableDeletion),
+                End::Expired,
+                FailureKind::Refused,
+            ),
+        ] {
+            assert_eq!((error.code(), error.retry_after()), (None, None), "{error}");
+            assert_eq!((error.end(), error.failure_kind()), (end, kind), "{error}");
         }
     }
 }

@@ -1,0 +1,23 @@
+//! A DaemonSet that is deleted and created again under the same name.
+
+mod support;
+
+use everynode_core::api::{DaemonSet, LabelSelector, Template};
+
+use support::{World, daemon_set};
+
+/// C1, C62: the state of a DaemonSet continues with each of its versions, but neither with a
+/// successor of the same name nor with another selector, which selects other pods.
+#[test]
+fn a_successor_needs_a_new_state() {
+    let world = World::new(daemon_set());
+    let known = daemon_set();
+    let template = Template::new("B", known.template.placement.clone());
+    let changed = DaemonSet { generation: 2, template, ..known.clone() };
+    let successor = DaemonSet { uid: "another-uid".into(), ..known.clone() };
+    let selector = Some(LabelSelector::default());
+    let reselected = DaemonSet { selector, ..known.clone() };
+    assert!(world.state.accepts(&known) && world.state.accepts(&changed));
+    assert!(!world.state.accepts(&successor));
+    assert!(!world.state.accepts(&reselected));
+}
