@@ -31,10 +31,6 @@ pub(crate) enum Effect {
     ExceedQuota,
     /// A webhook adds a label, an annotation and a container.
     Extend,
-    /// A webhook removes the labels that the DaemonSet selects.
-    RemoveLabels,
-    /// A webhook binds every pod to a node.
-    SetNode(String),
 }
 
 impl Admission {
@@ -67,7 +63,7 @@ impl Admission {
                      pods=1, limited: pods=1"
                 ))
             }
-            Effect::Extend | Effect::RemoveLabels | Effect::SetNode(_) => None,
+            Effect::Extend => None,
         }
     }
 
@@ -90,8 +86,6 @@ impl Admission {
                     containers.push(json!({"name": "sidecar", "image": "sidecar"}));
                 }
             }
-            Effect::RemoveLabels => pod["metadata"]["labels"] = json!({}),
-            Effect::SetNode(node) => pod["spec"]["nodeName"] = json!(node),
             Effect::DenyNode(_) | Effect::DenyAll | Effect::FailToCall | Effect::ExceedQuota => {}
         }
     }

@@ -1,6 +1,7 @@
 //! Changes of ownerReferences, finalizers and labels by people.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
+use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
@@ -99,7 +100,8 @@ fn remove_finalizer(object: &mut Value) -> bool {
     finalizers.len() < before
 }
 
-/// Removes all finalizers, so that deleted objects disappear.
+/// Removes all finalizers, so that deleted objects disappear, and revisions that no longer belong to
+/// the DaemonSet whose name they have, so that it can create them again.
 pub(super) fn repair(world: &mut World) {
     for kind in [&POD, &CONTROLLER_REVISION, &DAEMON_SET] {
         let objects: Vec<Value> =
@@ -108,8 +110,23 @@ pub(super) fn repair(world: &mut World) {
             if remove_finalizer(&mut object) {
                 let (name, namespace) = name_and_namespace(&object);
                 world.log(|| format!("somebody lets {namespace}/{name} go"));
-                world.update(kind, object);
+                world.update(kind, object.clone());
+            }
+            if kind.kind == CONTROLLER_REVISION.kind && is_lost(&object) {
+                world.delete(kind, &object, &DeleteOptions::default());
             }
         }
     }
+}
+
+/// Whether a revision has the name of a DaemonSet's revision, but not its label or its controller.
+fn is_lost(revision: &Value) -> bool {
+    let (name, _) = name_and_namespace(revision);
+    let daemon_set = name.split('-').next().unwrap_or_default();
+    let owner = &revision["metadata"]["ownerReferences"];
+    let owners = owner.as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_controller = |owner: &&Value| owner["controller"] == true;
+    let controller = owners.iter().find(is_controller).map(|owner| &owner["name"]);
+    revision["metadata"]["labels"]["app"] != daemon_set
+        || controller.is_some_and(|controller| controller != daemon_set)
 }
