@@ -10,7 +10,8 @@ use crate::world::faults::FaultSetup;
 use crate::world::manifest::{daemon_set, with};
 use crate::world::{Setup, World, eventually};
 
-/// C24, S22: pods that fail again and again are deleted after delays that double, each with an event
+/// C24, S22: pods that fail again and again are deleted after delays that double, each with an
+/// event.
 #[tokio::test]
 async fn failed_pods_are_deleted_with_a_back_off() -> Result<()> {
     let setup = FaultSetup::of(1).await?;

@@ -11,10 +11,11 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use serde_json::json;
 
-use crate::network::Answer;
-
 /// The body of an answer.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// An answer, or the failure of the connection.
+pub(crate) type Answer = io::Result<Response<AnswerBody>>;
 
 /// Takes the lines of an open watch. If it is dropped, the watch ends.
 pub(crate) type Lines = mpsc::UnboundedSender<io::Result<Frame<Bytes>>>;

@@ -19,7 +19,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answer::AnswerBody;
+use crate::answer::{Answer, AnswerBody};
 use crate::view::View;
 
 /// A request in flight.
@@ -47,8 +47,6 @@ impl Request {
     }
 }
 
-/// An answer, or the failure of the connection.
-pub(crate) type Answer = io::Result<http::Response<AnswerBody>>;
 /// Takes the answer. If it is dropped, the request is never answered.
 pub(crate) type Reply = oneshot::Sender<Answer>;
 

@@ -19,12 +19,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::admission::Admission;
+use crate::answer::Answer;
 use crate::api_servers::ApiServers;
 use crate::checker::{Checks, Property, Violation};
 use crate::fault::Faults;
 use crate::journal;
 use crate::mutation::Mutation;
-use crate::network::{Answer, Message, Outbox, Reply, Request};
+use crate::network::{Message, Outbox, Reply, Request};
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
 
@@ -379,8 +380,8 @@ impl World {
         }
     }
 
-    /// Ends or limits all faults except invalid bytes, waits, and checks the properties that hold at
-    /// rest.
+    /// Ends or limits all faults except invalid bytes, waits, and checks the properties that hold
+    /// at rest.
     ///
     /// The wait ends as soon as nothing has been written for some time and all properties hold.
     pub fn run_to_quiescence(&mut self) {

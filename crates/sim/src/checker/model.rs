@@ -3,6 +3,7 @@
 //! Nothing here calls the controller's own functions: a mistake in one of them must not be made a
 //! second time by the checker that looks for it.
 
+mod created_pod;
 mod daemon_set;
 mod metadata;
 mod namespace;
@@ -14,6 +15,7 @@ mod rollout;
 mod selector;
 mod template;
 
+pub(super) use created_pod::expected_pod;
 pub(super) use daemon_set::DaemonSet;
 pub(super) use metadata::{HASH_LABEL, Metadata};
 pub(super) use namespace::Namespace;
@@ -22,4 +24,4 @@ pub(super) use placement::Eligibility;
 pub(super) use pod::{Pod, PodStatus};
 pub(super) use revision::Revision;
 pub(super) use rollout::Budget;
-pub(super) use template::{expected_pod, is_same, reduced};
+pub(super) use template::{is_same, reduced};

@@ -7,10 +7,10 @@ use everynode_sandbox::status::Status;
 use rand::RngExt;
 
 use super::{ScheduledEvent, World};
-use crate::answer::{self, Failure};
+use crate::answer::{self, Answer, Failure};
 use crate::checker::PendingWrite;
 use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
-use crate::network::{Answer, Message, Reply, Request};
+use crate::network::{Message, Reply, Request};
 use crate::serve::{self, Query, Target};
 
 /// One in this number of requests is in the socket when its process is frozen: it is sent when the

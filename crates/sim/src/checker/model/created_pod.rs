@@ -1,0 +1,99 @@
+//! The pod that a DaemonSet creates (C14, C30).
+
+use serde_json::{Value, json};
+
+use super::daemon_set::DaemonSet;
+use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata};
+use super::placement::default_tolerations;
+use super::template::reduced;
+
+/// The pod that a DaemonSet creates on a node, without its name (C14, C30).
+pub(in crate::checker) fn expected_pod(ds: &DaemonSet, node: &str, hash: &str) -> Value {
+    let template = &ds.template;
+    let Metadata { name, uid, .. } = &ds.metadata;
+    let mut labels = template["metadata"]["labels"].clone();
+    if !labels.is_object() {
+        labels = json!({});
+    }
+    labels[HASH_LABEL] = hash.into();
+    if let Some(generation) = ds.template_generation {
+        labels[GENERATION_LABEL] = generation.to_string().into();
+    }
+    let mut metadata = json!({
+        "generateName": format!("{name}-"),
+        "labels": labels,
+        "ownerReferences": [{
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "name": name,
+            "uid": uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }],
+    });
+    for key in ["annotations", "finalizers"] {
+        if let Some(member) = template["metadata"].get(key) {
+            metadata[key] = member.clone();
+        }
+    }
+    let mut spec = template["spec"].clone();
+    let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
+    for default in default_tolerations(spec["hostNetwork"] == true) {
+        let text =
+            |toleration: &Value, key: &str| toleration[key].as_str().unwrap_or_default().to_owned();
+        let is_there = |toleration: &Value| {
+            let mut keys = ["key", "operator", "value", "effect"].into_iter();
+            keys.all(|key| text(toleration, key) == text(&default, key))
+        };
+        match tolerations.iter_mut().find(|toleration| is_there(toleration)) {
+            Some(toleration) => *toleration = default,
+            None => tolerations.push(default),
+        }
+    }
+    spec["tolerations"] = tolerations.into();
+    if !spec["affinity"].is_object() {
+        spec["affinity"] = json!({});
+    }
+    if !spec["affinity"]["nodeAffinity"].is_object() {
+        spec["affinity"]["nodeAffinity"] = json!({});
+    }
+    let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+        json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
+    reduced(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C14, C30: a pod has its template, hash, owner, default tolerations and node.
+    #[test]
+    fn a_pod_is_made_from_its_template() {
+        let ds = DaemonSet::parse(&json!({
+            "metadata": {
+                "name": "d",
+                "uid": "u",
+                "annotations": {"deprecated.daemonset.template.generation": "4"},
+            },
+            "spec": {"template": {
+                "metadata": {"labels": {"app": "d"}, "annotations": {"a": "b"}},
+                "spec": {"containers": [{"image": "i"}], "tolerations": [{
+                    "key": "node.kubernetes.io/not-ready", "operator": "Exists",
+                    "effect": "NoExecute", "tolerationSeconds": 3,
+                }]},
+            }},
+        }));
+        let pod = expected_pod(&ds, "n", "h");
+        let labels = json!({"app": "d", HASH_LABEL: "h", GENERATION_LABEL: "4"});
+        assert_eq!(pod["metadata"]["labels"], labels);
+        assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
+        assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], "u");
+        assert_eq!(pod["spec"]["containers"], json!([{"image": "i"}]));
+        assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(6));
+        assert_eq!(pod["spec"]["tolerations"][0].get("tolerationSeconds"), None);
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let terms = &pod["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"];
+        assert_eq!(terms[0]["matchFields"][0]["values"], json!(["n"]));
+    }
+}
