@@ -52,8 +52,8 @@ impl Admission {
                 "admission webhook \"sim.example.com\" denied the request: no pods here".to_owned(),
             ),
             Effect::FailToCall => {
-                let message = "Internal error occurred: failed calling webhook \"sim.example.com\": \
-                               context deadline exceeded";
+                let message = "Internal error occurred: failed calling webhook \
+                               \"sim.example.com\": context deadline exceeded";
                 Some(Refusal::new(500, "InternalError", message))
             }
             Effect::ExceedQuota => {

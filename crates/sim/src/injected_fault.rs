@@ -8,8 +8,8 @@ pub enum InjectedFault {
     /// The process of the leader is frozen after the write, or its network is cut, until another
     /// replica may lead.
     FenceLeader,
-    /// The leader is stopped after the write, as by SIGTERM, and its successor is connected to an API
-    /// server that is 5 s behind.
+    /// The leader is stopped after the write, as by SIGTERM, and its successor is connected to an
+    /// API server that is 5 s behind.
     HandOver,
     /// Watches are stalled for 20 s after the write.
     StallWatches,

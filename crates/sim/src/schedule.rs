@@ -37,8 +37,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Draws the schedule of a seed. One in four is large, the others are small and fast. A few have
-    /// many nodes. Each feature is off in about half of the schedules.
+    /// Draws the schedule of a seed. One in four is large, the others are small and fast. A few
+    /// have many nodes. Each feature is off in about half of the schedules.
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };

@@ -379,8 +379,8 @@ impl World {
         }
     }
 
-    /// Ends or limits all faults except invalid bytes, waits, and checks the properties that hold at
-    /// rest.
+    /// Ends or limits all faults except invalid bytes, waits, and checks the properties that hold
+    /// at rest.
     ///
     /// The wait ends as soon as nothing has been written for some time and all properties hold.
     pub fn run_to_quiescence(&mut self) {

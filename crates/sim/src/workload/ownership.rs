@@ -100,8 +100,8 @@ fn remove_finalizer(object: &mut Value) -> bool {
     finalizers.len() < before
 }
 
-/// Removes all finalizers, so that deleted objects disappear, and revisions that no longer belong to
-/// the DaemonSet whose name they have, so that it can create them again.
+/// Removes all finalizers, so that deleted objects disappear, and revisions that no longer belong
+/// to the DaemonSet whose name they have, so that it can create them again.
 pub(super) fn repair(world: &mut World) {
     for kind in [&POD, &CONTROLLER_REVISION, &DAEMON_SET] {
         let objects: Vec<Value> =
