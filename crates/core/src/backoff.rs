@@ -43,9 +43,7 @@ impl Backoff {
     /// The time before which a failed pod on this node must not be deleted; `None` if it may be
     /// deleted now.
     pub(crate) fn until(&self, node: NodeId, now: Timestamp) -> Option<Timestamp> {
-        // Ignore failures in the future: the clock was set back.
-        let is_past = |entry: &&Entry| entry.updated_at <= now && !entry.is_expired(now);
-        let entry = self.entries.get(&node).filter(is_past)?;
+        let entry = self.entries.get(&node).filter(|entry| !entry.is_expired(now))?;
         Some(entry.updated_at + entry.delay).filter(|&until| now < until)
     }
 
@@ -55,6 +53,11 @@ impl Backoff {
         let last = self.entries.get(&node).filter(|entry| !entry.is_expired(now));
         let delay = last.map_or(DELAY_MIN, |entry| (entry.delay * 2).min(DELAY_MAX));
         self.entries.insert(node, Entry { delay, updated_at: now });
+    }
+
+    /// Ends the delays after failures in the future, because the clock was set back.
+    pub(crate) fn forget_future(&mut self, now: Timestamp) {
+        self.entries.retain(|_, entry| entry.updated_at <= now);
     }
 
     /// Drops the delay of a deleted node, whose number may be reused.
@@ -121,7 +124,9 @@ mod tests {
         let node = NodeTable::default().intern(&NodeName::from("node"));
         let mut backoff = Backoff::default();
         backoff.next(node, Timestamp::from_seconds(1000));
+        backoff.forget_future(Timestamp::from_seconds(10));
         assert_eq!(backoff.until(node, Timestamp::from_seconds(10)), None);
+        assert_eq!(backoff.until(node, Timestamp::from_seconds(1000)), None);
     }
 
     /// C24: a new observed generation ends the delay.

@@ -236,14 +236,13 @@ impl Checks {
         if !write.deletes(&POD) {
             return Ok(Some(write.target.kind.kind));
         }
-        let Some(object) = write.object() else { return Ok(Some("gone already")) };
-        if write.uid_precondition().is_some_and(|uid| uid != object.uid()) {
-            return Ok(Some("gone already"));
-        }
-        match plan.deletions.get(object.uid()) {
+        let stored = write.object().map(Object::uid);
+        let uid = write.uid_precondition().or(stored).unwrap_or_default();
+        match plan.deletions.get(uid) {
             Some(reason) => Ok(Some(reason.name())),
             None => {
-                let message = format!("pod {} is deleted, which was not planned", object.name());
+                let message =
+                    format!("pod {} is deleted, which was not planned", write.target.name);
                 Err(Violation { property: Property::Deletion, message })
             }
         }

@@ -103,7 +103,12 @@ impl CheckedDecisions {
         if state.is_consistent(now, self.state.index.nodes()) {
             return None;
         }
-        let message = format!("{}: counts or work sets differ from recomputed ones", raw.key);
+        let message = format!(
+            "{}: counts or work sets differ from recomputed ones: {:?}, recomputed {:?}",
+            raw.key,
+            state.counts(),
+            state.recount(now),
+        );
         Some(Violation { property: Property::Recount, message })
     }
 

@@ -73,6 +73,20 @@ pub enum Mutation {
     CountEarlier,
     /// Counts omit the latest observation (C80).
     CountTooFew,
+    /// No pod counts as up to date (C45).
+    ForgetHash,
+    /// NoSchedule taints remove pods (C13).
+    EvictForNoSchedule,
+    /// Succeeded pods are treated as running (C24).
+    LeaveSucceeded,
+    /// Failed pods are treated as running (C24).
+    LeaveFailed,
+    /// `maxSurge` does not limit (C53).
+    UnlimitedSurge,
+    /// `maxUnavailable` is never more than one (C52).
+    SlowRollout,
+    /// Three revisions more than `revisionHistoryLimit` are kept (C44).
+    LongHistory,
 }
 
 /// How a watch reports a change.
@@ -88,7 +102,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 27] = [
+    pub const ALL: [(Self, Property); 34] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -116,6 +130,13 @@ impl Mutation {
         (Self::WaitForTooMuch, Property::ExpectationLapse),
         (Self::CountEarlier, Property::Recount),
         (Self::CountTooFew, Property::Recount),
+        (Self::ForgetHash, Property::Deletion),
+        (Self::EvictForNoSchedule, Property::Deletion),
+        (Self::LeaveSucceeded, Property::Backoff),
+        (Self::LeaveFailed, Property::Backoff),
+        (Self::UnlimitedSurge, Property::Budget),
+        (Self::SlowRollout, Property::Budget),
+        (Self::LongHistory, Property::Revision),
     ];
 
     /// Returns the mutation with this name.
@@ -158,6 +179,43 @@ impl Mutation {
             Self::StatusNeverRight if kind.kind == DAEMON_SET.kind => {
                 let ready = value["status"]["numberReady"].as_i64().unwrap_or(0);
                 value["status"]["numberReady"] = json!(ready + 1);
+            }
+            Self::UnlimitedSurge if kind.kind == DAEMON_SET.kind => {
+                let surge = &mut value["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
+                if !surge.is_null() && *surge != 0 {
+                    *surge = json!(1_000);
+                }
+            }
+            Self::SlowRollout if kind.kind == DAEMON_SET.kind => {
+                let budget =
+                    &mut value["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+                if budget.as_i64().is_some_and(|number| number > 1) {
+                    *budget = json!(1);
+                }
+            }
+            Self::LongHistory if kind.kind == DAEMON_SET.kind => {
+                let limit = value["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
+                value["spec"]["revisionHistoryLimit"] = json!(limit + 3);
+            }
+            Self::ForgetHash if kind.kind == POD.kind => {
+                let labels = value["metadata"]["labels"].as_object_mut();
+                labels.into_iter().for_each(|all| {
+                    all.remove("controller-revision-hash");
+                    all.remove("pod-template-generation");
+                });
+            }
+            Self::LeaveFailed | Self::LeaveSucceeded if kind.kind == POD.kind => {
+                let phase = if self == Self::LeaveFailed { "Failed" } else { "Succeeded" };
+                if value["status"]["phase"] == phase {
+                    value["status"]["phase"] = json!("Running");
+                }
+            }
+            Self::EvictForNoSchedule if kind.kind == NODE.kind => {
+                for taint in value["spec"]["taints"].as_array_mut().into_iter().flatten() {
+                    if taint["effect"] == "NoSchedule" {
+                        taint["effect"] = json!("NoExecute");
+                    }
+                }
             }
             Self::IgnoreOwner if kind.kind == POD.kind => assign_to_daemon_set(&mut value),
             Self::AdoptUnselected

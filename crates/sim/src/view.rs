@@ -20,7 +20,7 @@ pub struct View {
     pub replica: u64,
     /// The number of the plan among those of the replica, from 1.
     pub plan: u64,
-    /// The replica's plan before this one.
+    /// The replica's last plan before this one that writes pods.
     pub previous: Option<Arc<View>>,
     /// The UID of the DaemonSet that the plan is for.
     pub daemon_set: String,
@@ -80,6 +80,7 @@ pub struct PodOutcome {
 pub(crate) struct ViewRecorder {
     feeds: Feeds,
     outcomes: Vec<PodOutcome>,
+    plans: u64,
     last: Option<Arc<View>>,
 }
 
@@ -94,7 +95,7 @@ impl ViewRecorder {
             Event::Observed(Observation::Pod(change)) => self.feeds.pods.record(change),
             Event::Observed(Observation::Revision(change)) => self.feeds.revisions.record(change),
             Event::Written { uid, result, .. } => {
-                if matches!(result.write, Write::CreatePod(_) | Write::DeletePod(_)) {
+                if is_pod_write(&result.write) {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
                     let is_recent = |old: &PodOutcome| clock.0 - old.clock.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
@@ -119,10 +120,11 @@ impl ViewRecorder {
     ) -> Arc<View> {
         let daemon_set = raw.uid.to_string();
         let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
+        self.plans += 1;
         let view = Arc::new(View {
             replica,
-            plan: self.last.as_ref().map_or(0, |last| last.plan) + 1,
-            previous: self.last.take(),
+            plan: self.plans,
+            previous: self.last.clone(),
             outcomes: outcomes.cloned().collect(),
             daemon_set,
             planned_at,
@@ -132,7 +134,9 @@ impl ViewRecorder {
             is_waiting: plan.waiting.is_some(),
             burst,
         });
-        self.last = Some(view.clone());
+        if plan.writes.iter().any(is_pod_write) {
+            self.last = Some(view.clone());
+        }
         view
     }
 }
@@ -174,4 +178,8 @@ impl PodOutcome {
     pub fn is_unknown(&self) -> bool {
         matches!(self.result.outcome, Outcome::Unknown { .. })
     }
+}
+
+fn is_pod_write(write: &Write) -> bool {
+    matches!(write, Write::CreatePod(_) | Write::DeletePod(_))
 }

@@ -42,8 +42,9 @@ fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
     }
 }
 
-/// C21, C22, C23, C30, C34, C42, C44, C52, C54, C60, C61, C70, C80: the checker of the violated
-/// property catches every deliberate bug, in one of the scenarios or within 60 random schedules.
+/// C13, C21, C22, C23, C24, C30, C34, C42, C44, C45, C52–C54, C60, C61, C70, C80: the checker of the
+/// violated property catches every deliberate bug, in one of the scenarios or within 60 random
+/// schedules.
 #[test]
 fn every_deliberate_bug_is_caught() {
     let mut missed = Vec::new();

@@ -1,8 +1,8 @@
 //! A node has at most one pod of a DaemonSet, or two with surge (C22, C26, C34).
 //!
-//! The plan was judged by what its replica knew. This is the standing invariant of the actual state:
-//! beside the new pod there is no other one that the controller has created and that the replica
-//! does not know. So no write of this or another replica is forgotten (C35, C62, C63).
+//! The plan was judged by what its replica knew. This is the standing invariant of the actual
+//! state: beside the new pod there is no other one that the controller has created and that the
+//! replica does not know. So no write of this or another replica is forgotten (C35, C62, C63).
 
 use everynode_core::plan::{NewPod, Write};
 

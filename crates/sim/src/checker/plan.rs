@@ -118,7 +118,7 @@ impl Judge<'_> {
             let is_updated = situation.is_updated(pod);
             let property = if is_updated { Property::Deletion } else { Property::Budget };
             let state = format!(
-                "for which there is no reason (up to date: {is_updated}, available: {}, node: {:?})",
+                "without a reason (up to date: {is_updated}, available: {}, node: {:?})",
                 situation.is_surely_available(pod),
                 on_node.eligibility,
             );

@@ -76,7 +76,7 @@ impl DaemonSetState {
             self.mark_all();
         }
         if now < self.refreshed_at {
-            self.forget_future();
+            self.forget_future(now);
         }
         self.refreshed_at = now;
         while let Some(&(at, id)) = self.timers.first()
@@ -97,8 +97,9 @@ impl DaemonSetState {
     /// Drops what was concluded from a later time, because the clock was set back: no pod is
     /// available earlier than the corrected clock shows (C54), and no write waits for the time at
     /// which the clock was wrong.
-    fn forget_future(&mut self) {
+    fn forget_future(&mut self, now: Timestamp) {
         self.mark_all();
+        self.backoff.forget_future(now);
         self.no_creations_before = None;
     }
 

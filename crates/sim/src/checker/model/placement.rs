@@ -178,7 +178,10 @@ mod tests {
         assert_eq!(on(json!({"nodeSelector": {"a": "2"}})), Eligibility::MustNotRun);
         assert_eq!(affinity(json!([])), Eligibility::MustNotRun);
         assert_eq!(affinity(json!([{}])), Eligibility::MustNotRun);
-        let term = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        let term = |operator: &str, values: Value| {
+            let expression = json!({"key": "a", "operator": operator, "values": values});
+            json!({"matchExpressions": [expression]})
+        };
         let either = json!([term("Invented", json!([])), term("Gt", json!(["0"]))]);
         assert_eq!(affinity(either), Eligibility::ShouldRun);
         assert_eq!(affinity(json!([term("NotIn", json!(["1"]))])), Eligibility::MustNotRun);

@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(pod["spec"]["containers"], json!([{"image": "i"}]));
         assert_eq!(pod["spec"]["tolerations"].as_array().map(Vec::len), Some(6));
         assert_eq!(pod["spec"]["tolerations"][0].get("tolerationSeconds"), None);
-        let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-            ["nodeSelectorTerms"];
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let terms = &pod["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"];
         assert_eq!(terms[0]["matchFields"][0]["values"], json!(["n"]));
     }
 }
