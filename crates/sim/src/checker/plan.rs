@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::Timestamp;
-use everynode_core::plan::{NewPod, PodReference, Write};
+use everynode_core::plan::{NewPod, Outcome, PodReference, Write};
 
 use super::coverage::Coverage;
 use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt};
 use super::situation::{OnNode, Situation};
 use super::{Property, Violation};
-use crate::view::View;
+use crate::view::{PodOutcome, View};
 
 /// The back-off of failed pods (C24): 1 s, doubled up to 15 min.
 const BACKOFF_MIN_MS: i64 = 1_000;
@@ -236,7 +236,13 @@ impl Judge<'_> {
             return Ok(());
         }
         let may_delete = judged.deletions.len() < view.burst;
-        let may_create = judged.creations.len() < view.burst;
+        // Creations pause after the namespace has refused one (C28).
+        let is_refused = |outcome: &PodOutcome| {
+            outcome.daemon_set == view.daemon_set
+                && outcome.result.outcome == Outcome::NamespaceTerminating
+        };
+        let may_create = judged.creations.len() < view.burst
+            && !view.outcomes.iter().any(is_refused);
         let demanded = Demands::of(situation, |on_node| {
             let end = backoffs.end(view, situation, on_node, Doubt::Demands);
             end.is_none_or(|end| end <= view.clock)

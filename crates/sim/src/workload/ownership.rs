@@ -1,7 +1,6 @@
 //! Changes of ownerReferences, finalizers and labels by people.
 
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
-use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
@@ -100,33 +99,33 @@ fn remove_finalizer(object: &mut Value) -> bool {
     finalizers.len() < before
 }
 
-/// Removes all finalizers, so that deleted objects disappear, and revisions that no longer belong
-/// to the DaemonSet whose name they have, so that it can create them again.
+/// Removes all finalizers, so that deleted objects disappear, and gives revisions back.
 pub(super) fn repair(world: &mut World) {
     for kind in [&POD, &CONTROLLER_REVISION, &DAEMON_SET] {
         let objects: Vec<Value> =
             world.cluster.store().iter(kind, None).map(|object| object.value().clone()).collect();
         for mut object in objects {
-            if remove_finalizer(&mut object) {
-                let (name, namespace) = name_and_namespace(&object);
-                world.log(|| format!("somebody lets {namespace}/{name} go"));
-                world.update(kind, object.clone());
-            }
-            if kind.kind == CONTROLLER_REVISION.kind && is_lost(&object) {
-                world.delete(kind, &object, &DeleteOptions::default());
+            let is_released = remove_finalizer(&mut object);
+            let is_back = kind.kind == CONTROLLER_REVISION.kind && give_back(&mut object);
+            if is_released || is_back {
+                world.update(kind, object);
             }
         }
     }
 }
 
-/// Whether a revision has the name of a DaemonSet's revision, but not its label or its controller.
-fn is_lost(revision: &Value) -> bool {
+/// Lets the DaemonSet whose name a revision has adopt it, unless it is its revision. Returns whether
+/// the revision changed.
+fn give_back(revision: &mut Value) -> bool {
     let (name, _) = name_and_namespace(revision);
     let daemon_set = name.split('-').next().unwrap_or_default();
-    let owner = &revision["metadata"]["ownerReferences"];
-    let owners = owner.as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_controller = |owner: &&Value| owner["controller"] == true;
-    let controller = owners.iter().find(is_controller).map(|owner| &owner["name"]);
-    revision["metadata"]["labels"]["app"] != daemon_set
-        || controller.is_some_and(|controller| controller != daemon_set)
+    let owners = revision["metadata"]["ownerReferences"].as_array();
+    let mut controllers = owners.into_iter().flatten().filter(|owner| owner["controller"] == true);
+    let is_selected = revision["metadata"]["labels"]["app"] == daemon_set;
+    if is_selected && controllers.all(|controller| controller["name"] == daemon_set) {
+        return false;
+    }
+    revision["metadata"]["labels"]["app"] = json!(daemon_set);
+    revision["metadata"]["ownerReferences"] = json!([]);
+    true
 }
