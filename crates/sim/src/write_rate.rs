@@ -9,7 +9,7 @@ use crate::checker::{Property, Violation};
 
 const PERIOD_MS: i64 = 60_000;
 /// Maximum number of writes for a DaemonSet in a minute, without those for its nodes.
-const WRITES_MAX: usize = 60;
+const WRITES_MAX: usize = 120;
 /// Maximum number of writes for each node in a minute.
 const WRITES_PER_NODE_MAX: usize = 10;
 

@@ -21,7 +21,11 @@ const BACKOFF_MAX_MS: i64 = 15 * 60_000;
 
 /// The deletions of failed pods, by replica, DaemonSet and node.
 #[derive(Debug, Default)]
-pub(super) struct Backoffs(BTreeMap<(u64, String, String), Backoff>);
+pub(super) struct Backoffs {
+    by_node: BTreeMap<(u64, String, String), Backoff>,
+    /// The clock at the last plan, by replica and DaemonSet.
+    clocks: BTreeMap<(u64, String), Timestamp>,
+}
 
 #[derive(Clone, Debug)]
 struct Backoff {
@@ -57,6 +61,7 @@ pub(super) fn judge(
         let message = "pods are written although the selector is empty".to_owned();
         return error(situation, Property::Deletion, message);
     }
+    backoffs.set_clock(view);
     let judge = Judge { view, situation };
     let mut judged = JudgedPlan::default();
     for write in writes {
@@ -241,8 +246,8 @@ impl Judge<'_> {
             outcome.daemon_set == view.daemon_set
                 && outcome.result.outcome == Outcome::NamespaceTerminating
         };
-        let may_create = judged.creations.len() < view.burst
-            && !view.outcomes.iter().any(is_refused);
+        let may_create =
+            judged.creations.len() < view.burst && !view.outcomes.iter().any(is_refused);
         let demanded = Demands::of(situation, |on_node| {
             let end = backoffs.end(view, situation, on_node, Doubt::Demands);
             end.is_none_or(|end| end <= view.clock)
@@ -372,6 +377,17 @@ impl Deletion {
 }
 
 impl Backoffs {
+    /// Ends the back-offs after failures in the future, if the replica's clock was set back (C24).
+    fn set_clock(&mut self, view: &View) {
+        let last = self.clocks.insert((view.replica, view.daemon_set.clone()), view.clock);
+        if last.is_some_and(|last| view.clock < last) {
+            self.by_node.retain(|(replica, daemon_set, _), backoff| {
+                (*replica, &**daemon_set) != (view.replica, &*view.daemon_set)
+                    || backoff.since <= view.clock
+            });
+        }
+    }
+
     /// When the back-off of a node's failed pod ends; `None` if there is none. A node that was
     /// deleted and added again leaves it open whether the back-off still counts.
     fn end(
@@ -382,7 +398,7 @@ impl Backoffs {
         doubt: Doubt,
     ) -> Option<Timestamp> {
         let node = on_node.node?;
-        let backoff = self.0.get(&key(view, &node.metadata.name))?;
+        let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
         let is_current = backoff.observed_generation == observed_generation(situation)
             && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
             && view.clock.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
@@ -399,7 +415,7 @@ impl Backoffs {
             let Some(name) = situation.pods[uid.as_str()].node() else { continue };
             let Some(on_node) = situation.nodes.get(name) else { continue };
             let end = self.end(view, situation, on_node, Doubt::Demands);
-            let last = end.and_then(|_| self.0.get(&key(view, name)));
+            let last = end.and_then(|_| self.by_node.get(&key(view, name)));
             let delay_ms =
                 last.map_or(BACKOFF_MIN_MS, |last| (last.delay_ms * 2).min(BACKOFF_MAX_MS));
             let backoff = Backoff {
@@ -408,7 +424,7 @@ impl Backoffs {
                 delay_ms,
                 since: view.clock,
             };
-            self.0.insert(key(view, name), backoff);
+            self.by_node.insert(key(view, name), backoff);
         }
     }
 }

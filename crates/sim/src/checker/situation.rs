@@ -84,6 +84,11 @@ impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
         let mut situation = Self::seen(&view.daemon_set, &view.feeds, view.clock, history)?;
+        if view.is_waiting && situation.current_hashes.is_empty() {
+            // A plan that repeats deletions creates no revision first, so the last one counts.
+            let last = situation.revisions.old.last();
+            situation.current_hashes.extend(last.and_then(|last| last.metadata.hash()));
+        }
         situation.apply_outcomes(view, history);
         Some(situation)
     }
@@ -351,9 +356,11 @@ impl<'a> Revisions<'a> {
     }
 }
 
-/// The hashes of revisions of other owners that store the current template: if one of them has the
-/// name of the current revision, its hash is used (C43).
+/// The hashes of revisions that store the current template and have another owner, or had one: if
+/// one of them has the name of the current revision, its hash is used, until the creation is tried
+/// again (C43).
 fn stored_by_others<'a>(ds: &DaemonSet, history: &'a History) -> BTreeSet<&'a str> {
-    let same = history.revisions.all().filter(|revision| ds.is_stored_by(revision));
+    let states = history.revisions.states().map(|(_, revision)| revision);
+    let same = states.filter(|revision| ds.is_stored_by(revision));
     same.map(|revision| revision.metadata.hash().unwrap_or(&revision.metadata.name)).collect()
 }
