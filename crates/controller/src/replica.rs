@@ -144,19 +144,21 @@ impl<S: Server> Replica<S> {
         shutdown: &CancellationToken,
     ) -> Result<Shutdown, Failure> {
         let mut role = self.role.subscribe();
+        let lost = election.map(|election| election.lost.clone());
         tokio::select! {
             // A replica that leads shuts down its loop, even if `shutdown` is cancelled already.
             biased;
             leads = role.wait_for(|role| *role == Leadership::Leading) => {
                 leads.map_err(|_| self.failure())?;
             }
+            // The lease may be lost as soon as it is won, if the machine slept or its clock was set.
+            () = is_lost(lost.clone()) => return Err(self.failure()),
             ended = self.supervisor.wait_for_failure() => return Err(ended.into()),
             () = shutdown.cancelled() => return Ok(Shutdown::Clean),
         }
         self.metrics.leader.set(1);
         let stop = shutdown.child_token();
         let stopped = stop.clone();
-        let lost = election.map(|election| election.lost.clone());
         let watchdog = async move {
             tokio::select! {
                 biased;

@@ -55,6 +55,31 @@ async fn a_part_that_ended_unexpectedly_ends_the_replica() {
     }
 }
 
+/// C63: a replica that loses the lease before it notices that it leads ends, so that it is started
+/// again and competes.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_loses_the_lease_before_it_leads_ends() {
+    let replica = replica(Leadership::Unknown, &Asked::default());
+    let lease = lease::Config {
+        namespace: "ns".to_owned(),
+        name: "lease".to_owned(),
+        identity: "us".to_owned(),
+        timing: lease::Timing::default(),
+        outages: OutageLog::default(),
+    };
+    let candidacy = Candidacy { client: replica.client.clone(), lease };
+    let replica = Replica { election: Some(candidacy), ..replica };
+    let election = Election {
+        task: tokio::spawn(async { Ok(()) }),
+        lost: watch::channel(true).1,
+        release: CancellationToken::new(),
+    };
+    let stop = CancellationToken::new();
+    let work = timeout(Duration::from_secs(60), replica.work(Some(&election), &stop)).await;
+    let error = work.expect("it waits although no election runs").unwrap_err();
+    assert!(error.to_string().starts_with("lease ns/lease: not renewed"), "{error}");
+}
+
 /// C63: a replica that is stopped shuts down cleanly, so that its lease is released.
 #[tokio::test]
 async fn a_replica_that_is_stopped_shuts_down_cleanly() {

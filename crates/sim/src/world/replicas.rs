@@ -11,8 +11,8 @@ use rand::RngExt;
 use super::{ElectionTiming, ScheduledEvent, World};
 use crate::replica::{LEASE, Replica, Settings, identity, timing};
 
-/// How far a clock is set forward or back.
-const CLOCK_STEP_MAX_MS: i64 = 30_000;
+/// How far a replica's clock differs from virtual time. Decisions allow for a second (C54).
+const CLOCK_SKEW_MAX_MS: i64 = 900;
 /// Without an answer for this long, the pings of a connection fail, and it is closed.
 const PINGS_FAIL_AFTER_MS: i64 = 15_000;
 
@@ -33,7 +33,7 @@ impl World {
         let settings = Settings {
             number: self.replica_number,
             now: self.now,
-            clock_skew_ms: self.rng.random_range(-900..=900),
+            clock_skew_ms: self.draw_clock_skew(),
             seed: self.setting.seed.wrapping_add(self.replica_number),
             timing: match self.setting.election {
                 ElectionTiming::Fast => timing(15, 10, 2),
@@ -132,12 +132,16 @@ impl World {
     /// Sets the leader's wall clock forward or back.
     pub fn set_clock_of_leader(&mut self) {
         let Some(number) = self.leader() else { return };
-        let by_ms = self.rng.random_range(-CLOCK_STEP_MAX_MS..=CLOCK_STEP_MAX_MS);
+        let skew_ms = self.draw_clock_skew();
+        let Some(replica) = self.replica(number) else { return };
+        let by_ms = skew_ms - replica.clocks.skew_ms();
+        replica.clocks.set_wall_clock(by_ms);
         self.log(|| format!("the clock of replica {number}, the leader, is set by {by_ms:+} ms"));
         self.checks.record_fault("clock of the leader set");
-        if let Some(replica) = self.replica(number) {
-            replica.clocks.set_wall_clock(by_ms);
-        }
+    }
+
+    fn draw_clock_skew(&mut self) -> i64 {
+        self.rng.random_range(-CLOCK_SKEW_MAX_MS..=CLOCK_SKEW_MAX_MS)
     }
 
     pub(super) fn reconnect(&mut self, number: u64) {
