@@ -47,6 +47,7 @@ pub(super) fn judge(
     backoffs: &mut Backoffs,
     coverage: &mut Coverage,
 ) -> Result<JudgedPlan, Violation> {
+    backoffs.forget_future(view);
     let writes = &view.writes;
     let has_pods = writes.iter().any(|w| matches!(w, Write::CreatePod(_) | Write::DeletePod(_)));
     if has_pods && situation.ds.metadata.is_terminating {
@@ -241,8 +242,8 @@ impl Judge<'_> {
             outcome.daemon_set == view.daemon_set
                 && outcome.result.outcome == Outcome::NamespaceTerminating
         };
-        let may_create = judged.creations.len() < view.burst
-            && !view.outcomes.iter().any(is_refused);
+        let may_create =
+            judged.creations.len() < view.burst && !view.outcomes.iter().any(is_refused);
         let demanded = Demands::of(situation, |on_node| {
             let end = backoffs.end(view, situation, on_node, Doubt::Demands);
             end.is_none_or(|end| end <= view.clock)
@@ -387,6 +388,15 @@ impl Backoffs {
             && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
             && view.clock.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
         is_current.then_some(Timestamp(backoff.since.0 + backoff.delay_ms))
+    }
+
+    /// Forgets what lies in the future of the replica's clock, which was set back.
+    fn forget_future(&mut self, view: &View) {
+        self.0.retain(|(replica, daemon_set, _), backoff| {
+            *replica != view.replica
+                || *daemon_set != view.daemon_set
+                || backoff.since <= view.clock
+        });
     }
 
     fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
