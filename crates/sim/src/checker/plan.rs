@@ -29,6 +29,8 @@ struct Backoff {
     node_uid: String,
     delay_ms: i64,
     since: Timestamp,
+    /// Whether the clock was set back to a time before it.
+    may_be_forgotten: bool,
 }
 
 /// The writes of pods of a plan, with the reason for each.
@@ -47,7 +49,7 @@ pub(super) fn judge(
     backoffs: &mut Backoffs,
     coverage: &mut Coverage,
 ) -> Result<JudgedPlan, Violation> {
-    backoffs.forget_future(view);
+    backoffs.note_clock(view);
     let writes = &view.writes;
     let has_pods = writes.iter().any(|w| matches!(w, Write::CreatePod(_) | Write::DeletePod(_)));
     if has_pods && situation.ds.metadata.is_terminating {
@@ -386,17 +388,18 @@ impl Backoffs {
         let backoff = self.0.get(&key(view, &node.metadata.name))?;
         let is_current = backoff.observed_generation == observed_generation(situation)
             && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
+            && (doubt == Doubt::Demands || !backoff.may_be_forgotten)
             && view.clock.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
         is_current.then_some(Timestamp(backoff.since.0 + backoff.delay_ms))
     }
 
-    /// Forgets what lies in the future of the replica's clock, which was set back.
-    fn forget_future(&mut self, view: &View) {
-        self.0.retain(|(replica, daemon_set, _), backoff| {
-            *replica != view.replica
-                || *daemon_set != view.daemon_set
-                || backoff.since <= view.clock
-        });
+    /// Notes which delays lie in the future of the replica's clock, which was set back. The
+    /// controller forgets them with its next plan.
+    fn note_clock(&mut self, view: &View) {
+        for ((replica, daemon_set, _), backoff) in &mut self.0 {
+            let is_own = *replica == view.replica && *daemon_set == view.daemon_set;
+            backoff.may_be_forgotten |= is_own && view.clock < backoff.since;
+        }
     }
 
     fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
@@ -412,7 +415,9 @@ impl Backoffs {
             let last = end.and_then(|_| self.0.get(&key(view, name)));
             let delay_ms =
                 last.map_or(BACKOFF_MIN_MS, |last| (last.delay_ms * 2).min(BACKOFF_MAX_MS));
+            let may_be_forgotten = last.is_some_and(|last| last.may_be_forgotten);
             let backoff = Backoff {
+                may_be_forgotten,
                 observed_generation: observed_generation(situation),
                 node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
                 delay_ms,
