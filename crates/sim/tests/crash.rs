@@ -3,9 +3,6 @@
 use everynode_sim::scenario::{SCENARIOS, Scenario};
 use everynode_sim::world::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
 
-/// A combination of failures that is expensive is injected in one of this number of scenarios.
-const ONE_SCENARIO_IN: usize = 4;
-
 fn exhaust(injected_fault: InjectedFault) {
     exhaust_in(SCENARIOS.iter(), injected_fault);
 }
@@ -72,21 +69,16 @@ fn a_successor_at_an_older_server_after_any_write_converges() {
     exhaust(InjectedFault::HandOver);
 }
 
-/// Every combination of this failure of a write with failures of what is read after it. Failures of
-/// watches are expensive: each combination with one is injected in a quarter of the scenarios, and
-/// each scenario has a quarter of the combinations.
+/// Every combination of this failure of a write with failures of what is read after it, in some of
+/// the scenarios each: in every second one without a failure of watches, else in every eighth.
 fn combine(write: WriteFailure) {
-    let combined = |fails_next_get, watches| {
-        InjectedFault::Combined(CombinedFault { write, fails_next_get, watches })
-    };
-    exhaust(combined(false, None));
-    exhaust(combined(true, None));
-    let watches = WatchFailure::ALL.into_iter();
-    let combinations = watches.flat_map(|failure| [(false, failure), (true, failure)]);
-    for (index, (fails_next_get, failure)) in combinations.enumerate() {
-        let some = SCENARIOS.iter().skip(index % ONE_SCENARIO_IN);
-        let some = some.step_by(ONE_SCENARIO_IN);
-        exhaust_in(some, combined(fails_next_get, Some(failure)));
+    let watches = [None].into_iter().chain(WatchFailure::ALL.map(Some));
+    let combinations = watches.flat_map(|watches| [(false, watches), (true, watches)]);
+    for (index, (fails_next_get, watches)) in combinations.enumerate() {
+        let one_in = if watches.is_none() { 2 } else { 8 };
+        let some = SCENARIOS.iter().skip(index % one_in).step_by(one_in);
+        let combined = CombinedFault { write, fails_next_get, watches };
+        exhaust_in(some, InjectedFault::Combined(combined));
     }
 }
 

@@ -23,8 +23,8 @@ const BACKOFF_MAX_MS: i64 = 15 * 60_000;
 #[derive(Debug, Default)]
 pub(super) struct Backoffs {
     by_node: BTreeMap<(u64, String, String), Backoff>,
-    /// The number of the last plan and the clock then, by replica and DaemonSet.
-    clocks: BTreeMap<(u64, String), (u64, Timestamp)>,
+    /// The clock at the last plan, by replica and DaemonSet.
+    clocks: BTreeMap<(u64, String), Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -379,13 +379,8 @@ impl Deletion {
 impl Backoffs {
     /// Ends the back-offs after failures in the future, if the replica's clock was set back (C24).
     fn set_clock(&mut self, view: &View) {
-        let last = self.clocks.entry((view.replica, view.daemon_set.clone())).or_default();
-        if view.plan < last.0 {
-            // A late request: the plan is judged again.
-            return;
-        }
-        let (_, clock) = std::mem::replace(last, (view.plan, view.clock));
-        if view.clock < clock {
+        let last = self.clocks.insert((view.replica, view.daemon_set.clone()), view.clock);
+        if last.is_some_and(|last| view.clock < last) {
             self.by_node.retain(|(replica, daemon_set, _), backoff| {
                 (*replica, &**daemon_set) != (view.replica, &*view.daemon_set)
                     || backoff.since <= view.clock

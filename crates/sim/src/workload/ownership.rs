@@ -114,8 +114,8 @@ pub(super) fn repair(world: &mut World) {
     }
 }
 
-/// Lets the DaemonSet whose name a revision has adopt it, unless it is its revision. Returns
-/// whether the revision changed.
+/// Lets the DaemonSet whose name a revision has adopt it, unless it has. Returns whether the
+/// revision changed.
 fn give_back(revision: &mut Value) -> bool {
     let (name, _) = name_and_namespace(revision);
     let daemon_set = name.split('-').next().unwrap_or_default();
