@@ -151,7 +151,7 @@ impl<S: Server> Replica<S> {
             leads = role.wait_for(|role| *role == Leadership::Leading) => {
                 leads.map_err(|_| self.failure())?;
             }
-            // The lease may be lost as soon as it is won, if the machine slept or its clock was set.
+            // The lease may be lost as soon as it is won: the machine slept, or its clock was set.
             () = is_lost(lost.clone()) => return Err(self.failure()),
             ended = self.supervisor.wait_for_failure() => return Err(ended.into()),
             () = shutdown.cancelled() => return Ok(Shutdown::Clean),
