@@ -165,80 +165,104 @@ impl Mutation {
     /// Returns an object's JSON as the replica receives it.
     pub fn json(self, kind: &Kind, object: &Object) -> Bytes {
         let mut value = object.value().clone();
+        let is_changed = match kind.kind {
+            "DaemonSet" => self.change_daemon_set(&mut value["spec"]),
+            "Pod" => self.change_pod(&mut value, object),
+            "Node" => self.change_taints(&mut value["spec"]["taints"]),
+            _ => false,
+        };
+        match (self, kind.kind) {
+            (Self::StatusNeverRight, "DaemonSet") => {
+                let ready = value["status"]["numberReady"].as_i64().unwrap_or(0);
+                value["status"]["numberReady"] = json!(ready + 1);
+            }
+            (Self::RevisionNeverRight, "ControllerRevision") => value["revision"] = json!(0),
+            _ if is_changed => {}
+            _ => return object.json(),
+        }
+        value.to_string().into()
+    }
+
+    /// Changes the spec of a DaemonSet. Returns whether this bug does.
+    fn change_daemon_set(self, spec: &mut Value) -> bool {
+        let rolling_update = &mut spec["updateStrategy"]["rollingUpdate"];
         match self {
-            Self::BudgetOffByOne if kind.kind == DAEMON_SET.kind => {
-                let budget =
-                    &mut value["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+            Self::BudgetOffByOne => {
+                let budget = &mut rolling_update["maxUnavailable"];
                 if let Some(number) = budget.as_i64().filter(|number| *number > 0) {
                     *budget = json!(number + 1);
                 }
             }
-            Self::ForgetMinReadySeconds if kind.kind == DAEMON_SET.kind => {
-                value["spec"]["minReadySeconds"] = json!(0);
-            }
-            Self::StatusNeverRight if kind.kind == DAEMON_SET.kind => {
-                let ready = value["status"]["numberReady"].as_i64().unwrap_or(0);
-                value["status"]["numberReady"] = json!(ready + 1);
-            }
-            Self::UnlimitedSurge if kind.kind == DAEMON_SET.kind => {
-                let surge = &mut value["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
+            Self::ForgetMinReadySeconds => spec["minReadySeconds"] = json!(0),
+            Self::UnlimitedSurge => {
+                let surge = &mut rolling_update["maxSurge"];
                 if !surge.is_null() && *surge != 0 {
                     *surge = json!(1_000);
                 }
             }
-            Self::SlowRollout if kind.kind == DAEMON_SET.kind => {
-                let budget =
-                    &mut value["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+            Self::SlowRollout => {
+                let budget = &mut rolling_update["maxUnavailable"];
                 if budget.as_i64().is_some_and(|number| number > 1) {
                     *budget = json!(1);
                 }
             }
-            Self::LongHistory if kind.kind == DAEMON_SET.kind => {
-                let limit = value["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(10);
-                value["spec"]["revisionHistoryLimit"] = json!(limit + 3);
+            Self::LongHistory => {
+                let limit = spec["revisionHistoryLimit"].as_i64().unwrap_or(10);
+                spec["revisionHistoryLimit"] = json!(limit + 3);
             }
-            Self::ForgetHash if kind.kind == POD.kind => {
-                let labels = value["metadata"]["labels"].as_object_mut();
+            _ => return false,
+        }
+        true
+    }
+
+    /// Changes a pod. Returns whether this bug does.
+    fn change_pod(self, pod: &mut Value, object: &Object) -> bool {
+        match self {
+            Self::ForgetHash => {
+                let labels = pod["metadata"]["labels"].as_object_mut();
                 labels.into_iter().for_each(|all| {
                     all.remove("controller-revision-hash");
                     all.remove("pod-template-generation");
                 });
             }
-            Self::LeaveFailed | Self::LeaveSucceeded if kind.kind == POD.kind => {
+            Self::LeaveFailed | Self::LeaveSucceeded => {
                 let phase = if self == Self::LeaveFailed { "Failed" } else { "Succeeded" };
-                if value["status"]["phase"] == phase {
-                    value["status"]["phase"] = json!("Running");
+                if pod["status"]["phase"] == phase {
+                    pod["status"]["phase"] = json!("Running");
                 }
             }
-            Self::EvictForNoSchedule if kind.kind == NODE.kind => {
-                for taint in value["spec"]["taints"].as_array_mut().into_iter().flatten() {
+            Self::IgnoreOwner => assign_to_daemon_set(pod),
+            Self::AdoptUnselected if object.owner_references().next().is_none() => {
+                pod["metadata"]["labels"]["app"] = json!("a");
+            }
+            Self::CountUnready => {
+                let conditions = pod["status"]["conditions"].as_array_mut();
+                for condition in conditions.into_iter().flatten() {
+                    condition["status"] = json!("True");
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Changes the taints of a node. Returns whether this bug does.
+    fn change_taints(self, taints: &mut Value) -> bool {
+        let all = taints.as_array_mut();
+        match self {
+            Self::EvictForNoSchedule => {
+                for taint in all.into_iter().flatten() {
                     if taint["effect"] == "NoSchedule" {
                         taint["effect"] = json!("NoExecute");
                     }
                 }
             }
-            Self::IgnoreOwner if kind.kind == POD.kind => assign_to_daemon_set(&mut value),
-            Self::AdoptUnselected
-                if kind.kind == POD.kind && object.owner_references().next().is_none() =>
-            {
-                value["metadata"]["labels"]["app"] = json!("a");
+            Self::IgnoreNoExecute => {
+                all.into_iter().for_each(|all| all.retain(|t| t["effect"] != "NoExecute"));
             }
-            Self::IgnoreNoExecute if kind.kind == NODE.kind => {
-                let taints = value["spec"]["taints"].as_array_mut();
-                taints.into_iter().for_each(|all| all.retain(|t| t["effect"] != "NoExecute"));
-            }
-            Self::RevisionNeverRight if kind.kind == CONTROLLER_REVISION.kind => {
-                value["revision"] = json!(0);
-            }
-            Self::CountUnready if kind.kind == POD.kind => {
-                for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten()
-                {
-                    condition["status"] = json!("True");
-                }
-            }
-            _ => return object.json(),
+            _ => return false,
         }
-        value.to_string().into()
+        true
     }
 
     /// Whether the replica applies an observation only after it has planned.

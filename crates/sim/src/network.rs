@@ -29,6 +29,9 @@ pub struct Request {
     pub path: String,
     pub content: Content,
     pub body: Bytes,
+    /// Whether the process was frozen after it had checked its fence and before the request left
+    /// its socket.
+    pub was_in_socket: bool,
     /// What the plan of this request was made from. `None` for requests of no plan.
     pub view: Option<Arc<View>>,
 }
@@ -93,7 +96,9 @@ impl tower::Service<http::Request<Body>> for Connection {
             let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
             let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
             let content = content(&parts);
-            let request = Request { method: parts.method, path, content, body, view };
+            let was_in_socket = false;
+            let request =
+                Request { method: parts.method, path, content, body, was_in_socket, view };
             let (reply, answer) = oneshot::channel();
             // The world outlives all replicas except at its end, when no answer matters.
             let _ = outbox.send(Message::Request { replica, request, reply });

@@ -16,6 +16,10 @@ pub(super) fn check(
     situation: &Situation,
     checks: &Checks,
 ) -> Option<Violation> {
+    if write.request.was_in_socket {
+        // Another replica may lead by now: a documented limit of C63.
+        return None;
+    }
     let ds = situation.ds;
     let surges = ds.strategy.surges();
     if write.arrives_late && (surges || was_taken_by_other(write, new, situation, checks)) {

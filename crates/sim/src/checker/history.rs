@@ -24,10 +24,13 @@ pub(super) struct History {
     version: u64,
 }
 
+/// The states of an object, with their versions. `None` is a deletion.
+type States<T> = Vec<(u64, Option<Arc<T>>)>;
+
 /// The versions of the objects of a kind.
 pub(super) struct Versions<T> {
-    /// By UID, in the order of the versions. `None` is a deletion.
-    objects: BTreeMap<String, Vec<(u64, Option<Arc<T>>)>>,
+    /// By UID, in the order of the versions.
+    objects: BTreeMap<String, States<T>>,
     /// The UID of the object that each version changed.
     changed: BTreeMap<u64, String>,
 }

@@ -309,7 +309,7 @@ impl<'a> OnNode<'a> {
     /// The pods that count: all but those that are terminating and have ended (C22).
     pub(super) fn occupants(&self) -> impl Iterator<Item = &OurPod<'a>> {
         self.pods.iter().filter(|our| {
-            !our.is_orphan && !(our.pod.metadata.is_terminating && our.pod.has_ended())
+            !(our.is_orphan || our.pod.metadata.is_terminating && our.pod.has_ended())
         })
     }
 

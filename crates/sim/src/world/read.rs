@@ -60,8 +60,13 @@ impl World {
         };
         let cache = self.cache_of(number);
         let list = cache.list(self.cluster.store(), target.kind, &options)?;
+        let invalid_objects = self.read_report.invalid_objects;
         let items: Vec<Bytes> =
             list.items.iter().map(|item| self.object_json(target.kind, item)).collect();
+        if query.label_selector.is_some() {
+            // Only watches report such objects, and they see these as well.
+            self.read_report.invalid_objects = invalid_objects;
+        }
         let version = list.resource_version.to_string();
         Ok(wire::page(&items, &version, list.continue_token.as_deref()))
     }

@@ -57,7 +57,9 @@ impl World {
 
     pub(super) fn receive_request(&mut self, number: u64, request: Request, reply: Reply) {
         if let Some(wait) = self.cut_off_for(number) {
-            if !request.is_write() || self.rng.random_ratio(1, IN_SOCKET) {
+            let was_in_socket = self.rng.random_ratio(1, IN_SOCKET);
+            if !request.is_write() || was_in_socket {
+                let request = Request { was_in_socket, ..request };
                 let event = ScheduledEvent::RequestArrives { replica: number, request, reply };
                 self.schedule(wait, event);
             }
@@ -236,7 +238,7 @@ impl World {
         {
             let store = self.cluster.store();
             let body = &body;
-            let arrives_late = arrives_late || self.leader != crate::replica::identity(number);
+            let arrives_late = arrives_late || request.was_in_socket;
             let write = PendingWrite { store, request, target, body, now, arrives_late };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);

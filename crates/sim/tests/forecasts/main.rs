@@ -67,6 +67,7 @@ impl Case {
             nodes,
             nodes_max: nodes,
             lease_ms: LEASE_MS,
+            namespace_node_selectors: true,
             ..Setting::default()
         });
         world.start_replicas();

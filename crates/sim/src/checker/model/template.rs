@@ -29,7 +29,7 @@ pub(in crate::checker) fn reduced(value: &Value) -> Value {
             let members = members.iter().map(|(key, member)| (key.clone(), reduced(member)));
             let is_set = |(key, member): &(String, Value)| {
                 let is_empty = member.as_object().is_some_and(Map::is_empty);
-                !member.is_null() && !(is_empty && UNSET_IF_EMPTY.contains(&key.as_str()))
+                !(member.is_null() || is_empty && UNSET_IF_EMPTY.contains(&key.as_str()))
             };
             Value::Object(members.filter(is_set).collect())
         }
