@@ -28,6 +28,7 @@ impl World {
     pub(super) fn break_connection(&mut self, replica: u64) {
         self.api_servers.reconnect(replica, &mut self.rng);
         if self.api_servers.are_several() {
+            self.checks.record_fault("connection to another API server");
             self.break_watches(|watch| watch.replica == replica);
         }
     }

@@ -30,10 +30,12 @@ impl World {
     ) {
         if let Some(failure) = self.faults.draw_list_failure(&mut self.rng) {
             self.log(|| format!("GET {}: {failure:?}", request.path));
+            self.checks.record_fault("list or watch refused");
             return self.fail(number, reply, &failure);
         }
         let answer = match self.page(number, target, query) {
             Ok(body) if happens(self.faults.half_list, &mut self.rng) => {
+                self.checks.record_fault("list cut off");
                 let length = self.rng.random_range(0..=body.len());
                 answer::of_half_list(&body, length)
             }

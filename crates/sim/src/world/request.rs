@@ -7,7 +7,7 @@ use everynode_sandbox::status::Status;
 use rand::RngExt;
 
 use super::{ScheduledEvent, World};
-use crate::answer::{self, Answer, Failure};
+use crate::answer::{self, Answer, Failure, Refusal};
 use crate::checker::PendingWrite;
 use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
 use crate::network::{Message, Reply, Request};
@@ -85,6 +85,16 @@ impl World {
         }
     }
 
+    fn refusal_by_admission(
+        &mut self,
+        request: &Request,
+        target: Option<&Target>,
+    ) -> Option<Refusal> {
+        let refusal = self.admission.as_ref()?.refusal(request, target?, self.now)?;
+        self.checks.record_fault("admission");
+        Some(refusal)
+    }
+
     /// Receives a request for a single object.
     fn receive_object_request(
         &mut self,
@@ -108,9 +118,7 @@ impl World {
             false => None,
         };
         let outcome = combined.map_or(outcome, |fault| self.failed_outcome(fault.write));
-        let refusal = self.admission.as_ref().zip(target);
-        let refusal =
-            refusal.and_then(|(admission, target)| admission.refusal(request, target, self.now));
+        let refusal = self.refusal_by_admission(request, target);
         let outcome = refusal.map_or(outcome, RequestOutcome::Refused);
         if let Some(fault) = fault_name(&outcome) {
             self.checks.record_fault(fault);

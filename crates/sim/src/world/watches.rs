@@ -47,6 +47,7 @@ impl World {
         }
         if let Some(failure) = self.faults.draw_list_failure(&mut self.rng) {
             self.log(|| format!("watch of {}: {failure:?}", kind.plural));
+            self.checks.record_fault("list or watch refused");
             return self.fail(number, reply, &failure);
         }
         let (lines, answer) = answer::of_watch();
@@ -91,6 +92,9 @@ impl World {
             true => self.rng.random_range(0..REPEATED_MAX),
             false => 0,
         };
+        if repeated > 0 {
+            self.checks.record_fault("events repeated");
+        }
         let (store, cache) = (self.cluster.store(), self.cache(watch));
         let is_available = |version| cache.changes_since(store, watch.kind, version, 1).is_ok();
         let earlier = since.saturating_sub(repeated);
@@ -122,6 +126,12 @@ impl World {
             Some(_) => None,
             None => self.faults.draw_list_fault(items.len(), &mut self.rng),
         };
+        match &fault {
+            Some(Fault::LateBookmark(_)) => self.checks.record_fault("late bookmark"),
+            Some(_) => self.checks.record_fault("watch error"),
+            None if cut_at.is_some() => self.checks.record_fault("list cut off"),
+            None => {}
+        }
         if let Some(Fault::LateBookmark(_)) = fault {
             self.send_older_list_and_changes(watch, &items)?;
         } else {
@@ -238,9 +248,11 @@ impl World {
         }
         let mut watch = self.watches.swap_remove(index);
         if happens(self.faults.cut, &mut self.rng) {
+            self.checks.record_fault("watch closed");
             if happens(self.faults.compact, &mut self.rng) {
                 let store = self.cluster.registry_mut().store_mut();
                 store.compact(store.resource_version());
+                self.checks.record_fault("log compacted");
             }
             if happens(500, &mut self.rng) {
                 let replica = watch.replica;
@@ -254,6 +266,7 @@ impl World {
 
     fn send_next_changes(&mut self, watch: &mut OpenWatch) -> Result<(), Ended> {
         if let Some(error) = self.faults.draw_watch_error(&mut self.rng) {
+            self.checks.record_fault("watch error");
             watch.send(wire::error(&error.error))?;
             return Err(Ended);
         }
