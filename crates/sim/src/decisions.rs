@@ -36,7 +36,8 @@ pub(crate) struct CheckedDecisions {
 
 impl Decisions for CheckedDecisions {
     fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task> {
-        if events.is_empty() && self.mutation.is_some_and(Mutation::forgets_timers) {
+        if self.mutation.is_some_and(|mutation| mutation.skips(events)) {
+            events.clear();
             return Vec::new();
         }
         let believed_now = self.mutation.map_or(now, |mutation| mutation.now(now));
@@ -72,7 +73,11 @@ impl Decisions for CheckedDecisions {
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {
-        self.state.next_deadline()
+        let at = self.state.next_deadline()?;
+        match self.mutation {
+            Some(mutation) => mutation.deadline(at),
+            None => Some(at),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! property must catch each of them.
 
 use bytes::Bytes;
+use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
@@ -123,8 +124,8 @@ impl Mutation {
         (Self::SkipStatus, Property::Status),
         (Self::SkipMisscheduled, Property::Status),
         (Self::ForgetTimers, Property::Status),
-        (Self::StatusNeverRight, Property::Quiescence),
-        (Self::RevisionNeverRight, Property::Quiescence),
+        (Self::StatusNeverRight, Property::WriteRate),
+        (Self::RevisionNeverRight, Property::Revision),
         (Self::LoseDeletions, Property::ExpectationLapse),
         (Self::LeavePods, Property::ExpectationLapse),
         (Self::WaitForTooMuch, Property::ExpectationLapse),
@@ -279,9 +280,17 @@ impl Mutation {
         }
     }
 
-    /// Whether timers start no sync.
-    pub fn forgets_timers(self) -> bool {
-        self == Self::ForgetTimers
+    /// Returns when the replica's next timer is due, by its own clock.
+    pub fn deadline(self, at: Timestamp) -> Option<Timestamp> {
+        let late = at.0 - self.now(at).0;
+        (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late))
+    }
+
+    /// Whether the replica does nothing, because only a timer or a bookmark would start a sync.
+    pub fn skips(self, events: &[Event]) -> bool {
+        let starts_none =
+            |event: &Event| matches!(event, Event::Observed(seen) if is_bookmark(seen));
+        self == Self::ForgetTimers && events.iter().all(starts_none)
     }
 
     /// Changes a plan before it is executed.
@@ -369,6 +378,16 @@ impl Mutation {
             }
             _ => None,
         }
+    }
+}
+
+fn is_bookmark(observation: &Observation) -> bool {
+    match observation {
+        Observation::Node(change) => matches!(change, WatchChange::Reached(_)),
+        Observation::DaemonSet(change) => matches!(change, WatchChange::Reached(_)),
+        Observation::Pod(change) => matches!(change, WatchChange::Reached(_)),
+        Observation::Revision(change) => matches!(change, WatchChange::Reached(_)),
+        Observation::Namespace(change) => matches!(change, WatchChange::Reached(_)),
     }
 }
 

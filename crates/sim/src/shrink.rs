@@ -22,6 +22,8 @@ pub fn shrink(schedule: &Schedule, property: Property, mutation: Option<Mutation
         Shrinking { best: schedule.clone(), property, mutation, plays_left: PLAYS_MAX };
     loop {
         let before = shrinking.best.clone();
+        // Most violations need none, and the steps that are left then do without.
+        shrinking.try_with(|schedule| schedule.faults = Faults::default());
         shrinking.drop_steps();
         shrinking.drop_faults();
         shrinking.simplify();

@@ -208,14 +208,16 @@ impl World {
             Some(answer) => {
                 let delay = self.faults.delay_ms(&mut self.rng);
                 let delay = match failure {
-                    Failure::ConnectionLost => delay + self.rng.random_range(0..DELAY_MAX_MS / 2),
+                    Failure::ConnectionLost if self.faults.delay > 0 => {
+                        delay + self.rng.random_range(0..DELAY_MAX_MS / 2)
+                    }
                     _ => delay,
                 };
                 let event = ScheduledEvent::AnswerArrives { replica: number, reply, answer };
                 self.schedule(delay, event);
             }
             // Until the replica gives up.
-            None => std::mem::forget(reply),
+            None => drop(reply),
         }
     }
 
