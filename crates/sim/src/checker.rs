@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use crate::network::Request;
 use crate::serve::Target;
-use crate::view::View;
+use crate::view::{View, is_pod_write};
 use history::History;
 use plan::{Backoffs, JudgedPlan};
 use situation::Situation;
@@ -191,8 +191,21 @@ impl Checks {
         }
     }
 
+    /// Whether a plan without writes of pods arrives after a later one was judged. What it leaves
+    /// out can no longer be compared with the back-offs of its time.
+    fn is_too_late(&self, view: &View) -> bool {
+        let later = (view.replica, view.plan + 1)..=(view.replica, u64::MAX);
+        !self.plans.contains_key(&(view.replica, view.plan))
+            && self.plans.range(later).next().is_some()
+            && !view.writes.iter().any(is_pod_write)
+    }
+
     /// Judges a plan, and those of its replica before that were not judged yet.
     fn judge_plans(&mut self, view: &Arc<View>) -> Option<Violation> {
+        if self.is_too_late(view) {
+            self.plans.insert((view.replica, view.plan), JudgedPlan::default());
+            return None;
+        }
         let mut plans = Vec::new();
         let mut next = Some(view);
         while let Some(view) = next.filter(|v| !self.plans.contains_key(&(v.replica, v.plan))) {

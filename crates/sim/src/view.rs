@@ -180,6 +180,6 @@ impl PodOutcome {
     }
 }
 
-fn is_pod_write(write: &Write) -> bool {
+pub(crate) fn is_pod_write(write: &Write) -> bool {
     matches!(write, Write::CreatePod(_) | Write::DeletePod(_))
 }
