@@ -39,6 +39,11 @@ fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
     let (name, namespace) = name_and_namespace(&pod);
     let phase = pick(rng, &["Failed", "Failed", "Succeeded"]);
     pod["status"]["phase"] = json!(phase);
+    for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        if condition["type"] == "Ready" || condition["type"] == "ContainersReady" {
+            condition["status"] = json!("False");
+        }
+    }
     let options = world.write_options();
     let done = world.registry().update_status(&POD, &namespace, &name, pod, &options);
     world.log_write(phase, &POD, &name, done.err());
