@@ -89,6 +89,8 @@ pub struct Checks {
     backoffs: Backoffs,
     /// The names of all pods that a replica has tried to create.
     created_pods: BTreeSet<String>,
+    /// The names of those whose creation took effect late.
+    late_pods: BTreeSet<String>,
 }
 
 /// A write of the controller just before it takes effect.
@@ -178,6 +180,9 @@ impl Checks {
         };
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
             self.created_pods.insert(name.to_owned());
+            if write.arrives_late {
+                self.late_pods.insert(name.to_owned());
+            }
         }
         self.record(creates, deletes, reason);
         None
