@@ -22,7 +22,13 @@ pub(super) fn check(
     }
     let ds = situation.ds;
     let surges = ds.strategy.surges();
-    if write.arrives_late && (surges || was_taken_by_other(write, new, situation, checks)) {
+    let surges_now = || {
+        let newest = checks.history.daemon_sets.newest(&ds.metadata.uid);
+        newest.is_some_and(|newest| newest.strategy.surges())
+    };
+    if write.arrives_late
+        && (surges || surges_now() || was_taken_by_other(write, new, situation, checks))
+    {
         // The name belonged to another pod while the request was on its way, or surge created the
         // next pod beside the one that has the name. Both are among the documented limits of C35.
         return None;
