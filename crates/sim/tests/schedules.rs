@@ -15,7 +15,7 @@ const SCHEDULES_MIN: u64 = 20;
 const COVERAGE_MIN: u64 = 1_000;
 /// Least share of the deletions and creations of pods that are judged, in percent.
 const JUDGED_MIN: u64 = 90;
-/// Seeds whose violation is not understood yet: docs/simulation.md describes them.
+/// Seeds that show a known error of a checker: docs/simulation.md describes it.
 const OPEN: [u64; 1] = [9910];
 /// The faults that must be among the schedules, also in the middle of a rollout.
 const FAULTS: [&str; 21] = [
