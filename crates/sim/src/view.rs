@@ -1,13 +1,12 @@
 //! What a replica had seen when it made a plan. Every request of the plan is stamped with it, so
 //! that the checkers can judge the request by what its sender knew.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change;
-use everynode_core::api::{DaemonSetKey, Timestamp};
+use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::RawDaemonSet;
 
@@ -33,23 +32,12 @@ pub struct View {
     pub feeds: Feeds,
     /// The outcomes of the replica's earlier writes of pods of this DaemonSet, in their order.
     pub outcomes: Vec<PodOutcome>,
-    /// The live list of the orphan pods that the DaemonSet may adopt (C21), if there was one.
-    pub orphans: Option<Arc<OrphanList>>,
     /// What the plan writes.
     pub writes: Vec<Write>,
     /// Whether the controller plans nothing new, because it has not seen an earlier write (C60).
     pub is_waiting: bool,
     /// Maximum number of pods that the plan creates, and of those that it deletes (C28).
     pub burst: usize,
-}
-
-/// A live list of orphan pods.
-#[derive(Debug)]
-pub struct OrphanList {
-    /// The version that the watch of pods had reached when the list arrived.
-    pub arrived_at: u64,
-    /// The UIDs of the listed pods.
-    pub uids: BTreeSet<String>,
 }
 
 /// How far each watch is.
@@ -93,7 +81,6 @@ pub(crate) struct ViewRecorder {
     feeds: Feeds,
     outcomes: Vec<PodOutcome>,
     plans: u64,
-    orphans: BTreeMap<DaemonSetKey, Arc<OrphanList>>,
     last: Option<Arc<View>>,
 }
 
@@ -118,12 +105,7 @@ impl ViewRecorder {
             Event::Observed(Observation::Namespace(change)) => {
                 self.feeds.namespaces.record(change);
             }
-            Event::OrphansListed(listed) => {
-                let uids = listed.pods.iter().map(|pod| pod.uid.to_string()).collect();
-                let list = OrphanList { arrived_at: self.feeds.pods.version, uids };
-                self.orphans.insert(listed.key.clone(), Arc::new(list));
-            }
-            Event::Executed { .. } | Event::Connected => {}
+            Event::Executed { .. } | Event::Connected | Event::OrphansListed(_) => {}
         }
     }
 
@@ -148,7 +130,6 @@ impl ViewRecorder {
             planned_at,
             clock,
             feeds: self.feeds.clone(),
-            orphans: self.orphans.get(&raw.key).cloned(),
             writes: plan.writes.clone(),
             is_waiting: plan.waiting.is_some(),
             burst,

@@ -89,7 +89,6 @@ impl<'a> Situation<'a> {
             let last = situation.revisions.old.last();
             situation.current_hashes.extend(last.and_then(|last| last.metadata.hash()));
         }
-        situation.apply_orphans(view, history);
         situation.apply_outcomes(view, history);
         Some(situation)
     }
@@ -144,18 +143,6 @@ impl<'a> Situation<'a> {
         pods.sort_by_key(|our| {
             (our.pod.node_name.is_none(), &our.pod.metadata.created, &our.pod.metadata.name)
         });
-    }
-
-    /// Removes the orphans that a live list no longer contains, though the watch shows them (C21).
-    fn apply_orphans(&mut self, view: &View, history: &History) {
-        let Some(list) = &view.orphans else { return };
-        for on_node in self.nodes.values_mut() {
-            on_node.pods.retain(|our| {
-                let uid = our.pod.metadata.uid.as_str();
-                let is_older = history.pods.at(uid, list.arrived_at).is_some();
-                !our.is_orphan || !is_older || list.uids.contains(uid)
-            });
-        }
     }
 
     /// Adds what the replica knows of its own writes, though its watches may not have shown it.
