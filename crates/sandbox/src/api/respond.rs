@@ -41,7 +41,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response<Body
 /// A response with an error as a `Status` document.
 pub(crate) fn status(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, &status.to_value());
+    let mut response = json(code, &status.excerpt(MESSAGE_BYTES_MAX).to_value());
     let retry = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if retry > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry));
