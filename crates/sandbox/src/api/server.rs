@@ -74,7 +74,7 @@ impl Server {
         }
         match review::find(target) {
             Some(review) => review::handle(review, &self.shared, user, call),
-            None => resource::handle(&self.shared, target, call),
+            None => resource::handle(&self.shared, user, target, call),
         }
     }
 
