@@ -109,8 +109,8 @@ pub enum Error {
     Kubeconfig {
         /// The path of the kubeconfig.
         path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
+        /// The error.
+        source: kubeconfig::WriteError,
     },
     /// The certificates could not be generated.
     #[error(transparent)]
