@@ -170,6 +170,7 @@ pub struct Sandbox {
 ///
 /// The options are invalid, the address is in use, or the kubeconfig can't be written.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
+    let limits = options.limits.within_file_limit();
     let stop = CancellationToken::new();
     let shared = Arc::new(SharedCluster::new(cluster(&options)?, stop.clone()));
     let address = options.listen;
@@ -190,7 +191,6 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let outages = faults.outages();
     let address = address.to_string();
     let (api_servers, mut tasks) = ApiServers::start(&options.api_server_lags, &shared);
-    let limits = options.limits;
     let server = Server::new(Arc::clone(&shared), limits, faults, api_servers, token, address);
     let server = Arc::new(server);
     tasks.extend([
