@@ -83,6 +83,17 @@ fn a_kubeconfig_that_cant_be_written_is_reported() -> Result<()> {
     Ok(())
 }
 
+/// S12: a sandbox that may open few files works, and takes fewer connections
+#[test]
+fn a_sandbox_with_few_files_works() -> Result<()> {
+    let command = format!("ulimit -n 64 && exec {EVERYNODE} sandbox --nodes 2 --exit-when-settled");
+    let output = Command::new("sh").args(["-c", &command]).stdin(Stdio::null()).output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {stderr}", output.status);
+    ensure!(stderr.is_empty(), "{stderr}");
+    Ok(())
+}
+
 /// C62: a controller that can't log keeps working
 #[tokio::test]
 async fn a_controller_that_cannot_log_keeps_working() -> Result<()> {
