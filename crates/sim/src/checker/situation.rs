@@ -10,7 +10,7 @@ use super::history::{History, Objects, Repetition};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
-use crate::view::{Feeds, View};
+use crate::view::{Feeds, KnownOrphans, View};
 
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
@@ -83,7 +83,8 @@ pub(super) struct Active<'a> {
 impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
-        let mut situation = Self::seen(&view.daemon_set, &view.feeds, view.clock, history)?;
+        let known = view.orphans.as_deref();
+        let mut situation = Self::seen(&view.daemon_set, &view.feeds, known, view.clock, history)?;
         if view.is_waiting && situation.current_hashes.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts.
             let last = situation.revisions.old.last();
@@ -93,16 +94,25 @@ impl<'a> Situation<'a> {
         Some(situation)
     }
 
-    /// The situation that watches have shown that are this far.
+    /// The situation that watches have shown that are this far, without the orphan pods that the
+    /// replica does not know.
     pub(super) fn seen(
         daemon_set: &str,
         feeds: &Feeds,
+        known: Option<&KnownOrphans>,
         clock: Timestamp,
         history: &'a History,
     ) -> Option<Self> {
         let daemon_sets = history.daemon_sets.seen(&feeds.daemon_sets, Repetition::IsIgnored);
         let ds = *daemon_sets.get(daemon_set)?;
-        let pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        let mut pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        if let Some(known) = known {
+            pods.retain(|uid, pod| {
+                is_known(pod, known, || {
+                    history.pods.has_changed(uid, known.kept_since, feeds.pods.version)
+                })
+            });
+        }
         let all_revisions = history.revisions.seen(&feeds.revisions, Repetition::IsIgnored);
         let revisions = Revisions::of(ds, &all_revisions);
         let namespaces = history.namespaces.seen(&feeds.namespaces, Repetition::Replaces);
@@ -354,6 +364,15 @@ impl<'a> Revisions<'a> {
         }
         revisions
     }
+}
+
+/// Whether a replica knows a pod. It keeps those of DaemonSets, and the orphans that it knows (C3).
+fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> bool) -> bool {
+    let Metadata { uid, controller, .. } = &pod.metadata;
+    controller.is_some()
+        || known.listed.contains(uid)
+        || known.shown_again.contains(uid)
+        || has_changed_since()
 }
 
 /// The hashes of revisions that store the current template and have another owner, or had one: if
