@@ -7,7 +7,7 @@ use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
-use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
+use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::{Action, Change, Store};
@@ -46,6 +46,8 @@ pub enum Mutation {
     DeleteNewestRevision,
     /// A pod gets a hash that no revision has (C30).
     WrongHash,
+    /// A pod that the controller should bind is created without a node name (C31).
+    LeaveUnbound,
     /// A pod is created from the oldest template but has the current hash (C30).
     StaleTemplate,
     /// Changes of nodes are not observed (C16).
@@ -103,7 +105,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 34] = [
+    pub const ALL: [(Self, Property); 35] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -119,6 +121,7 @@ impl Mutation {
         (Self::DeleteNewestRevision, Property::Revision),
         (Self::WrongHash, Property::Template),
         (Self::StaleTemplate, Property::Template),
+        (Self::LeaveUnbound, Property::Template),
         (Self::LoseNodeChanges, Property::Placement),
         (Self::IgnoreNoExecute, Property::Placement),
         (Self::SkipStatus, Property::Status),
@@ -299,6 +302,9 @@ impl Mutation {
             match (self, &mut *write) {
                 (Self::AnotherName, Write::CreatePod(new)) => new.name = None,
                 (Self::WrongHash, Write::CreatePod(new)) => new.hash = RevisionHash::new("none"),
+                (Self::LeaveUnbound, Write::CreatePod(new)) => {
+                    new.schedule_by = ScheduleBy::Scheduler;
+                }
                 (Self::DeleteInsteadOfRaise, Write::RaiseRevision { revision, .. }) => {
                     *write = Write::DeleteRevision(revision.clone());
                 }

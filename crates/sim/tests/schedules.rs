@@ -90,6 +90,7 @@ fn no_schedule_violates_a_property() {
     if end - first >= COVERAGE_MIN {
         assert!(coverage.budgets.judged > 0, "no rollout has used its budget: {coverage}");
         assert!(coverage.surges.judged > 0, "no rollout has used maxSurge: {coverage}");
+        assert!(coverage.bound > 0, "the controller has bound no pod: {coverage}");
         let is_missing = |fault: &&str| !coverage.faults_in_rollouts.contains_key(fault);
         assert_eq!(FAULTS.into_iter().find(is_missing), None, "a fault is missing: {coverage}");
     }
