@@ -14,6 +14,7 @@ mod quiescence;
 mod reason;
 mod revision;
 mod situation;
+mod status;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,7 @@ pub enum Property {
     Template,
     /// Every node that should run a pod gets exactly one, and no other node does (C23).
     Placement,
-    /// At rest the status is correct (C70).
+    /// A status has the counts that its replica has seen; at rest it is correct (C56, C70).
     Status,
     /// At rest the controller writes nothing (C80).
     Quiescence,
@@ -248,6 +249,10 @@ impl Checks {
         write: &PendingWrite,
         view: &View,
     ) -> Result<Option<&'static str>, Violation> {
+        if write.target.is_status {
+            let problem = status::check(write, view, &self.history);
+            return problem.map_or(Ok(Some(write.target.kind.kind)), Err);
+        }
         let plan = &self.plans[&(view.replica, view.plan)];
         let Some(situation) = Situation::of(view, &self.history) else {
             let message = "a write for a DaemonSet that the replica has not seen".to_owned();

@@ -58,8 +58,12 @@ pub enum Mutation {
     IgnoreNoExecute,
     /// The status is not written (C70).
     SkipStatus,
-    /// The status is written only if the number of misscheduled pods changes with it (C70).
+    /// The status is not written if the number of misscheduled pods changes (C70).
     SkipMisscheduled,
+    /// A plan that waits raises observedGeneration (C56).
+    ObserveTooEarly,
+    /// The status counts pods as available as soon as they are ready (C70).
+    ReadyIsAvailable,
     /// Pods that are not ready count as ready (C52, C70).
     CountUnready,
     /// Timers do not start a sync (C54).
@@ -105,7 +109,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 35] = [
+    pub const ALL: [(Self, Property); 37] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -127,6 +131,8 @@ impl Mutation {
         (Self::SkipStatus, Property::Status),
         (Self::SkipMisscheduled, Property::Status),
         (Self::ForgetTimers, Property::Status),
+        (Self::ObserveTooEarly, Property::Status),
+        (Self::ReadyIsAvailable, Property::Status),
         (Self::StatusNeverRight, Property::WriteRate),
         (Self::RevisionNeverRight, Property::Revision),
         (Self::LoseDeletions, Property::ExpectationLapse),
@@ -341,18 +347,6 @@ impl Mutation {
     pub fn request(self, store: &Store, request: &mut Request) -> Option<Bytes> {
         let is_pod = request.path.contains("/pods/");
         match (self, request.method.as_str()) {
-            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => empty_answer(),
-            (Self::SkipMisscheduled, "PATCH") if request.path.ends_with("/status") => {
-                let target = Target::parse(&request.path)?;
-                let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?;
-                let body: Value = serde_json::from_slice(&request.body).ok()?;
-                let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
-                if misscheduled(&body) == misscheduled(stored.value()) {
-                    None
-                } else {
-                    empty_answer()
-                }
-            }
             (Self::LeavePods, "DELETE") if is_pod => empty_answer(),
             (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
                 request.change(|body| {
@@ -365,6 +359,7 @@ impl Mutation {
                 });
                 None
             }
+            (_, "PATCH") if request.path.ends_with("/status") => self.status(store, request),
             (Self::StaleTemplate, "POST") if request.path.ends_with("/pods") => {
                 let oldest = revisions(store).min_by_key(|revision| number(revision))?;
                 let template = &oldest.value()["data"]["spec"]["template"];
@@ -384,6 +379,36 @@ impl Mutation {
             }
             _ => None,
         }
+    }
+
+    /// Changes a write of the status. Returns an answer if it is not sent at all.
+    fn status(self, store: &Store, request: &mut Request) -> Option<Bytes> {
+        let target = Target::parse(&request.path)?;
+        let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?.value();
+        match self {
+            Self::SkipStatus => return empty_answer(),
+            Self::SkipMisscheduled => {
+                let body: Value = serde_json::from_slice(&request.body).ok()?;
+                let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
+                if misscheduled(&body) != misscheduled(stored) {
+                    return empty_answer();
+                }
+            }
+            Self::ObserveTooEarly if request.view.as_ref().is_some_and(|v| v.is_waiting) => {
+                let generation = stored["metadata"]["generation"].clone();
+                request.change(|body| body["status"]["observedGeneration"] = generation);
+            }
+            Self::ReadyIsAvailable => request.change(|body| {
+                let status = &mut body["status"];
+                if let Some(ready) = status["numberReady"].as_i64() {
+                    status["numberAvailable"] = ready.into();
+                    let desired = status["desiredNumberScheduled"].as_i64().unwrap_or_default();
+                    status["numberUnavailable"] = (desired - ready).into();
+                }
+            }),
+            _ => {}
+        }
+        None
     }
 }
 

@@ -226,6 +226,11 @@ impl<'a> Situation<'a> {
         self.ds.strategy.budget(self.desired())
     }
 
+    /// Whether a revision of the DaemonSet stores the template and has a hash (C40, C42).
+    pub(super) fn has_current_hash(&self) -> bool {
+        self.revisions.current.iter().any(|revision| revision.metadata.hash().is_some())
+    }
+
     /// Whether the pod has the current template (C45).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
