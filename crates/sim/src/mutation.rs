@@ -2,6 +2,8 @@
 //! reports, what is planned, sent and reported, and what time it is. The checker of the violated
 //! property must catch each of them.
 
+mod forgetting;
+
 use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
@@ -16,6 +18,8 @@ use serde_json::{Value, json};
 use crate::checker::Property;
 use crate::network::Request;
 use crate::serve::Target;
+
+pub(crate) use forgetting::Forgetting;
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,10 @@ pub enum Mutation {
     StatusNeverRight,
     /// The number of the current revision is always too low (C42).
     RevisionNeverRight,
+    /// The status is written again every few minutes (C70, C80).
+    ForgetStatus,
+    /// The number of the newest revision is written again every few minutes (C42, C80).
+    ForgetNumber,
     /// Deletions of pods are not observed (C60).
     LoseDeletions,
     /// The controller waits for a write that was never made (C60).
@@ -109,7 +117,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 37] = [
+    pub const ALL: [(Self, Property); 39] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -135,6 +143,8 @@ impl Mutation {
         (Self::ReadyIsAvailable, Property::Status),
         (Self::StatusNeverRight, Property::WriteRate),
         (Self::RevisionNeverRight, Property::Revision),
+        (Self::ForgetStatus, Property::Quiescence),
+        (Self::ForgetNumber, Property::Quiescence),
         (Self::LoseDeletions, Property::ExpectationLapse),
         (Self::LeavePods, Property::ExpectationLapse),
         (Self::WaitForTooMuch, Property::ExpectationLapse),
