@@ -30,49 +30,57 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
     violation(Property::Status, format!("{}: the status {problem}", situation.ds.metadata.name))
 }
 
-/// Which count of a status is wrong. Only the oldest pod of a node counts (C70).
+/// Which count of a status is wrong (C70).
 pub(super) fn counts_problem(situation: &Situation, status: &Value) -> Option<String> {
-    let on_desired = |counts: &dyn Fn(&Pod) -> bool| {
-        let nodes = situation.nodes.values();
-        let desired = nodes.filter(|on| on.eligibility == Eligibility::ShouldRun);
-        let oldest = desired.filter_map(|on_node| on_node.occupants().next());
-        oldest.filter(|our| counts(our.pod)).count()
-    };
-    let misscheduled = misscheduled(situation);
-    let (desired, available) = (situation.desired(), written(status, "numberAvailable"));
+    let desired = situation.desired();
+    let on_desired = |counts: &dyn Fn(&Pod) -> bool| number(desired_nodes(situation, counts));
     let surely_available = on_desired(&|pod| situation.is_surely_available(pod));
     let maybe_available = on_desired(&|pod| situation.may_be_available(pod));
-    let updated = on_desired(&|pod| situation.is_updated(pod));
-    let exactly = |count: usize| number(count)..=number(count);
-    let unavailable = number(desired) - available;
-    let mut expected = vec![
-        ("desiredNumberScheduled", exactly(desired)),
+    let unavailable = number(desired) - written(status, "numberAvailable");
+    let exactly = |count: i64| count..=count;
+    let expected = [
+        ("desiredNumberScheduled", exactly(number(desired))),
         ("currentNumberScheduled", exactly(on_desired(&|_| true))),
-        ("numberMisscheduled", exactly(misscheduled)),
+        ("numberMisscheduled", exactly(number(misscheduled(situation)))),
         ("numberReady", exactly(on_desired(&|pod| pod.is_ready))),
         // Clocks leave open whether a pod is available (C54).
-        ("numberAvailable", number(surely_available)..=number(maybe_available)),
-        ("numberUnavailable", unavailable..=unavailable),
+        ("numberAvailable", surely_available..=maybe_available),
+        ("numberUnavailable", exactly(unavailable)),
+        ("updatedNumberScheduled", updated(situation)),
     ];
-    if situation.has_current_hash() {
-        expected.push(("updatedNumberScheduled", exactly(updated)));
-    } else {
-        // Until a revision stores the template, an earlier one counts as the current one (C40).
-        let has_hash = |hash| on_desired(&|pod| pod.metadata.hash() == hash);
-        let hashes = situation.pods.values().map(|pod| pod.metadata.hash());
-        let most = hashes.map(has_hash).max().unwrap_or_default();
-        expected.push(("updatedNumberScheduled", 0..=number(most)));
-    }
     let is_wrong =
         |(key, allowed): &(&str, RangeInclusive<i64>)| !allowed.contains(&written(status, key));
     let (key, allowed) = expected.into_iter().find(is_wrong)?;
     let value = written(status, key);
-    Some(match allowed.start() == allowed.end() {
-        true => format!("has {key} {value}, correct is {}", allowed.start()),
-        false => {
-            format!("has {key} {value}, correct is {} to {}", allowed.start(), allowed.end())
-        }
+    Some(match allowed.into_inner() {
+        (least, most) if least == most => format!("has {key} {value}, correct is {least}"),
+        (least, most) => format!("has {key} {value}, correct is {least} to {most}"),
     })
+}
+
+/// Number of nodes that should run a pod and whose oldest pod `counts`.
+fn desired_nodes(situation: &Situation, counts: impl Fn(&Pod) -> bool) -> usize {
+    let nodes = situation.nodes.values();
+    let desired = nodes.filter(|on| on.eligibility == Eligibility::ShouldRun);
+    let oldest = desired.filter_map(|on_node| on_node.occupants().next());
+    oldest.filter(|our| counts(our.pod)).count()
+}
+
+/// `updatedNumberScheduled`. Until a revision stores the template, an earlier one counts as the
+/// current one, whichever that was (C40).
+fn updated(situation: &Situation) -> RangeInclusive<i64> {
+    if situation.has_current_hash() {
+        let updated = number(desired_nodes(situation, |pod| situation.is_updated(pod)));
+        return updated..=updated;
+    }
+    let like = |pod: &Pod| {
+        desired_nodes(situation, |other| {
+            situation.ds.has_generation(other)
+                || other.metadata.hash() == pod.metadata.hash()
+                || other.generation().is_some() && other.generation() == pod.generation()
+        })
+    };
+    0..=number(situation.pods.values().map(|pod| like(pod)).max().unwrap_or_default())
 }
 
 /// Number of nodes that should not run a pod and have one.
