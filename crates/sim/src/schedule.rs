@@ -96,6 +96,10 @@ impl Schedule {
         {
             step.pause_ms = rng.random_range(LONG_PAUSE_MS);
         }
+        self.setting.wrong_clocks = rng.random_ratio(1, 3);
+        if self.setting.wrong_clocks {
+            self.insert_steps(StepKind::FenceLeader, rng);
+        }
     }
 
     /// Inserts steps of this kind at random places.

@@ -26,8 +26,8 @@ pub struct View {
     pub daemon_set: String,
     /// When the plan was made.
     pub planned_at: Timestamp,
-    /// The same by the replica's clock.
-    pub clock: Timestamp,
+    /// The same by the replica's wall clock.
+    pub wall_clock: Timestamp,
     /// The watches.
     pub feeds: Feeds,
     /// The outcomes of the replica's earlier writes of pods of this DaemonSet, in their order.
@@ -71,8 +71,8 @@ pub struct PodOutcome {
     pub daemon_set: String,
     /// The write, with its outcome.
     pub result: WriteResult,
-    /// When the outcome arrived, by the replica's clock.
-    pub clock: Timestamp,
+    /// When the outcome arrived.
+    pub arrived_at: Timestamp,
 }
 
 /// Records what a replica sees and plans.
@@ -86,7 +86,7 @@ pub(crate) struct ViewRecorder {
 
 impl ViewRecorder {
     /// Records an event before the event loop gets it.
-    pub(crate) fn record(&mut self, event: &Event, clock: Timestamp) {
+    pub(crate) fn record(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::Observed(Observation::Node(change)) => self.feeds.nodes.record(change),
             Event::Observed(Observation::DaemonSet(change)) => {
@@ -97,9 +97,9 @@ impl ViewRecorder {
             Event::Written { uid, result, .. } => {
                 if is_pod_write(&result.write) {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
-                    let is_recent = |old: &PodOutcome| clock.0 - old.clock.0 <= OUTCOMES_KEPT_MS;
+                    let is_recent = |old: &PodOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
-                    self.outcomes.push(PodOutcome { daemon_set, result, clock });
+                    self.outcomes.push(PodOutcome { daemon_set, result, arrived_at: now });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {
@@ -115,7 +115,7 @@ impl ViewRecorder {
         replica: u64,
         raw: &RawDaemonSet,
         plan: &Plan,
-        (planned_at, clock): (Timestamp, Timestamp),
+        (planned_at, wall_clock): (Timestamp, Timestamp),
         burst: usize,
     ) -> Arc<View> {
         let daemon_set = raw.uid.to_string();
@@ -128,7 +128,7 @@ impl ViewRecorder {
             outcomes: outcomes.cloned().collect(),
             daemon_set,
             planned_at,
-            clock,
+            wall_clock,
             feeds: self.feeds.clone(),
             writes: plan.writes.clone(),
             is_waiting: plan.waiting.is_some(),

@@ -24,7 +24,7 @@ pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
     };
     let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
     alive.into_iter().find_map(|ds| {
-        let situation = Situation::seen(&ds.metadata.uid, &feeds, now, history)?;
+        let situation = Situation::seen(&ds.metadata.uid, &feeds, (now, now), history)?;
         let problem = ownership(&situation)
             .or_else(|| placement(&situation))
             .or_else(|| status(&situation))
