@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::checker::{Property, Violation};
 use crate::journal;
 use crate::machine::Clocks;
-use crate::mutation::Mutation;
+use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::view::ViewRecorder;
 
@@ -22,6 +22,8 @@ pub(crate) struct CheckedDecisions {
     pub state: LoopState,
     /// The deliberate bug.
     pub mutation: Option<Mutation>,
+    /// What a deliberate bug makes the replica forget.
+    pub forgetting: Forgetting,
     /// The clocks of the replica.
     pub clocks: Clocks,
     /// Maximum number of pods that a plan creates, and of those that it deletes.
@@ -48,7 +50,15 @@ impl Decisions for CheckedDecisions {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
             _ => false,
         });
+        let forgotten = self.mutation.and_then(|bug| self.forgetting.forget(bug, believed_now.steady));
+        let truth = forgotten.map(|[belief, truth]| {
+            events.push(Event::Observed(belief));
+            truth
+        });
         let mut tasks = self.state.process(events.drain(..), believed_now);
+        if let Some(truth) = truth {
+            self.state.index.observe(truth);
+        }
         if let Some(Event::Observed(observation)) = late.take() {
             self.state.index.observe(observation);
         }
@@ -88,6 +98,9 @@ impl Decisions for CheckedDecisions {
 impl CheckedDecisions {
     fn observe(&mut self, event: &mut Event) {
         self.recorder.record(event, self.clocks.now());
+        if self.mutation.is_some() {
+            self.forgetting.record(event);
+        }
         match event {
             Event::Observed(observation) => {
                 journal::log(|| {

@@ -1,6 +1,8 @@
 //! What a replica had seen when it made a plan. Every request of the plan is stamped with it, so
 //! that the checkers can judge the request by what its sender knew.
 
+mod orphans;
+
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
@@ -9,6 +11,10 @@ use everynode_controller::watch::Change;
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::RawDaemonSet;
+
+use orphans::OrphanRecorder;
+
+pub(crate) use orphans::KnownOrphans;
 
 /// Longer than the controller waits until it sees a write (C60).
 const OUTCOMES_KEPT_MS: i64 = 10 * 60_000;
@@ -30,6 +36,8 @@ pub struct View {
     pub wall_clock: Timestamp,
     /// The watches.
     pub feeds: Feeds,
+    /// The orphan pods that the replica knows, unless it knows all that the watch has shown.
+    pub orphans: Option<Arc<KnownOrphans>>,
     /// The outcomes of the replica's earlier writes of pods of this DaemonSet, in their order.
     pub outcomes: Vec<PodOutcome>,
     /// What the plan writes.
@@ -79,6 +87,7 @@ pub struct PodOutcome {
 #[derive(Debug, Default)]
 pub(crate) struct ViewRecorder {
     feeds: Feeds,
+    orphans: OrphanRecorder,
     outcomes: Vec<PodOutcome>,
     plans: u64,
     last: Option<Arc<View>>,
@@ -91,8 +100,12 @@ impl ViewRecorder {
             Event::Observed(Observation::Node(change)) => self.feeds.nodes.record(change),
             Event::Observed(Observation::DaemonSet(change)) => {
                 self.feeds.daemon_sets.record(change);
+                self.orphans.record_daemon_set(change);
             }
-            Event::Observed(Observation::Pod(change)) => self.feeds.pods.record(change),
+            Event::Observed(Observation::Pod(change)) => {
+                self.feeds.pods.record(change);
+                self.orphans.record_pod(change);
+            }
             Event::Observed(Observation::Revision(change)) => self.feeds.revisions.record(change),
             Event::Written { uid, result, .. } => {
                 if is_pod_write(&result.write) {
@@ -105,7 +118,8 @@ impl ViewRecorder {
             Event::Observed(Observation::Namespace(change)) => {
                 self.feeds.namespaces.record(change);
             }
-            Event::Executed { .. } | Event::Connected | Event::OrphansListed(_) => {}
+            Event::OrphansListed(list) => self.orphans.record_list(list),
+            Event::Executed { .. } | Event::Connected => {}
         }
     }
 
@@ -130,6 +144,7 @@ impl ViewRecorder {
             planned_at,
             wall_clock,
             feeds: self.feeds.clone(),
+            orphans: self.orphans.orphans(&raw.key),
             writes: plan.writes.clone(),
             is_waiting: plan.waiting.is_some(),
             burst,

@@ -10,7 +10,7 @@ use super::history::{History, Objects, Repetition};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
-use crate::view::{Feeds, View};
+use crate::view::{Feeds, KnownOrphans, View};
 
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
@@ -85,8 +85,9 @@ pub(super) struct Active<'a> {
 impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
-        let mut situation =
-            Self::seen(&view.daemon_set, &view.feeds, (view.planned_at, view.wall_clock), history)?;
+        let known = view.orphans.as_deref();
+        let clocks = (view.planned_at, view.wall_clock);
+        let mut situation = Self::seen(&view.daemon_set, &view.feeds, known, clocks, history)?;
         if view.is_waiting && situation.current_hashes.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts.
             let last = situation.revisions.old.last();
@@ -96,16 +97,25 @@ impl<'a> Situation<'a> {
         Some(situation)
     }
 
-    /// The situation that watches have shown that are this far.
+    /// The situation that watches have shown that are this far, without the orphan pods that the
+    /// replica does not know.
     pub(super) fn seen(
         daemon_set: &str,
         feeds: &Feeds,
+        known: Option<&KnownOrphans>,
         (now, wall_clock): (Timestamp, Timestamp),
         history: &'a History,
     ) -> Option<Self> {
         let daemon_sets = history.daemon_sets.seen(&feeds.daemon_sets, Repetition::IsIgnored);
         let ds = *daemon_sets.get(daemon_set)?;
-        let pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        let mut pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        if let Some(known) = known {
+            pods.retain(|uid, pod| {
+                is_known(pod, known, || {
+                    history.pods.has_changed(uid, known.kept_since, feeds.pods.version)
+                })
+            });
+        }
         let all_revisions = history.revisions.seen(&feeds.revisions, Repetition::IsIgnored);
         let revisions = Revisions::of(ds, &all_revisions);
         let namespaces = history.namespaces.seen(&feeds.namespaces, Repetition::Replaces);
@@ -217,6 +227,11 @@ impl<'a> Situation<'a> {
     /// The budget of the rolling update.
     pub(super) fn budget(&self) -> Option<Budget> {
         self.ds.strategy.budget(self.desired())
+    }
+
+    /// Whether a revision of the DaemonSet stores the template and has a hash (C40, C42).
+    pub(super) fn has_current_hash(&self) -> bool {
+        self.revisions.current.iter().any(|revision| revision.metadata.hash().is_some())
     }
 
     /// Whether the pod has the current template (C45).
@@ -359,6 +374,15 @@ impl<'a> Revisions<'a> {
         }
         revisions
     }
+}
+
+/// Whether a replica knows a pod. It keeps those of DaemonSets, and the orphans that it knows (C3).
+fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> bool) -> bool {
+    let Metadata { uid, controller, .. } = &pod.metadata;
+    controller.is_some()
+        || known.listed.contains(uid)
+        || known.shown_again.contains(uid)
+        || has_changed_since()
 }
 
 /// The hashes of revisions that store the current template and have another owner, or had one: if
