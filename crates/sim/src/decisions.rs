@@ -4,7 +4,7 @@
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
 use everynode_controller::recorder::Occurrence;
-use everynode_core::api::Timestamp;
+use everynode_core::api::{Now, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
@@ -37,20 +37,20 @@ pub(crate) struct CheckedDecisions {
 }
 
 impl Decisions for CheckedDecisions {
-    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task> {
+    fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task> {
         if self.mutation.is_some_and(|mutation| mutation.skips(events)) {
             events.clear();
             return Vec::new();
         }
         let believed_now = self.mutation.map_or(now, |mutation| mutation.now(now));
         for event in &mut *events {
-            self.observe(event, now);
+            self.observe(event);
         }
         let mut late = events.pop_if(|event| match (self.mutation, event) {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
             _ => false,
         });
-        let forgotten = self.mutation.and_then(|bug| self.forgetting.forget(bug, believed_now));
+        let forgotten = self.mutation.and_then(|bug| self.forgetting.forget(bug, believed_now.steady));
         let truth = forgotten.map(|[belief, truth]| {
             events.push(Event::Observed(belief));
             truth
@@ -72,12 +72,16 @@ impl Decisions for CheckedDecisions {
                         format!("replica {}: {} plans: {write}", self.replica, raw.key)
                     });
                 }
-                let times = (self.clocks.now(), now);
+                let times = (self.clocks.now(), self.clocks.wall_clock());
                 let view = self.recorder.view(self.replica, raw, plan, times, self.burst);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
         }
-        tasks.iter().filter_map(|task| self.recount_violation(task, now)).for_each(journal::report);
+        let planned_at = Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now };
+        tasks
+            .iter()
+            .filter_map(|task| self.recount_violation(task, planned_at))
+            .for_each(journal::report);
         self.check_occurrences();
         tasks
     }
@@ -92,8 +96,8 @@ impl Decisions for CheckedDecisions {
 }
 
 impl CheckedDecisions {
-    fn observe(&mut self, event: &mut Event, now: Timestamp) {
-        self.recorder.record(event, now);
+    fn observe(&mut self, event: &mut Event) {
+        self.recorder.record(event, self.clocks.now());
         if self.mutation.is_some() {
             self.forgetting.record(event);
         }
@@ -115,7 +119,7 @@ impl CheckedDecisions {
     }
 
     /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).
-    fn recount_violation(&self, task: &Task, now: Timestamp) -> Option<Violation> {
+    fn recount_violation(&self, task: &Task, now: Now) -> Option<Violation> {
         let Task::Execute { raw, .. } = task else { return None };
         let state = self.state.index.state(&raw.key)?;
         if state.is_consistent(now, self.state.index.nodes()) {

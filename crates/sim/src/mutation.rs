@@ -8,7 +8,7 @@ use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as WatchChange;
-use everynode_core::api::{ResourceVersion, RevisionHash, Timestamp};
+use everynode_core::api::{Now, ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
@@ -20,6 +20,9 @@ use crate::network::Request;
 use crate::serve::Target;
 
 pub(crate) use forgetting::Forgetting;
+
+/// How late [`Mutation::CountEarlier`] is.
+const COUNTS_LATE_MS: i64 = 10_000;
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +89,8 @@ pub enum Mutation {
     WaitForTooMuch,
     /// Counts are computed for an earlier time (C80).
     CountEarlier,
+    /// A wall clock that is set is not followed (C54).
+    IgnoreWallClock,
     /// Counts omit the latest observation (C80).
     CountTooFew,
     /// No pod counts as up to date (C45).
@@ -117,7 +122,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 39] = [
+    pub const ALL: [(Self, Property); 40] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -148,6 +153,7 @@ impl Mutation {
         (Self::LoseDeletions, Property::ExpectationLapse),
         (Self::LeavePods, Property::ExpectationLapse),
         (Self::WaitForTooMuch, Property::ExpectationLapse),
+        (Self::IgnoreWallClock, Property::Budget),
         (Self::CountEarlier, Property::Recount),
         (Self::CountTooFew, Property::Recount),
         (Self::ForgetHash, Property::Deletion),
@@ -292,17 +298,16 @@ impl Mutation {
     }
 
     /// Returns the time that the replica uses instead of the current time.
-    pub fn now(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::CountEarlier => Timestamp(now.0 - 10_000),
-            _ => now,
-        }
+    pub fn now(self, now: Now) -> Now {
+        let late_ms = if self == Self::CountEarlier { COUNTS_LATE_MS } else { 0 };
+        let wall_ahead_ms = if self == Self::IgnoreWallClock { 0 } else { now.wall_ahead_ms };
+        Now { steady: Timestamp(now.steady.0 - late_ms), wall_ahead_ms }
     }
 
     /// Returns when the replica's next timer is due, by its own clock.
     pub fn deadline(self, at: Timestamp) -> Option<Timestamp> {
-        let late = at.0 - self.now(at).0;
-        (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late))
+        let late_ms = if self == Self::CountEarlier { COUNTS_LATE_MS } else { 0 };
+        (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late_ms))
     }
 
     /// Whether the replica does nothing, because only a timer or a bookmark would start a sync.

@@ -32,8 +32,8 @@ pub struct View {
     pub daemon_set: String,
     /// When the plan was made.
     pub planned_at: Timestamp,
-    /// The same by the replica's clock.
-    pub clock: Timestamp,
+    /// The same by the replica's wall clock.
+    pub wall_clock: Timestamp,
     /// The watches.
     pub feeds: Feeds,
     /// The orphan pods that the replica knows, unless it knows all that the watch has shown.
@@ -79,8 +79,8 @@ pub struct PodOutcome {
     pub daemon_set: String,
     /// The write, with its outcome.
     pub result: WriteResult,
-    /// When the outcome arrived, by the replica's clock.
-    pub clock: Timestamp,
+    /// When the outcome arrived.
+    pub arrived_at: Timestamp,
 }
 
 /// Records what a replica sees and plans.
@@ -95,7 +95,7 @@ pub(crate) struct ViewRecorder {
 
 impl ViewRecorder {
     /// Records an event before the event loop gets it.
-    pub(crate) fn record(&mut self, event: &Event, clock: Timestamp) {
+    pub(crate) fn record(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::Observed(Observation::Node(change)) => self.feeds.nodes.record(change),
             Event::Observed(Observation::DaemonSet(change)) => {
@@ -110,9 +110,9 @@ impl ViewRecorder {
             Event::Written { uid, result, .. } => {
                 if is_pod_write(&result.write) {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
-                    let is_recent = |old: &PodOutcome| clock.0 - old.clock.0 <= OUTCOMES_KEPT_MS;
+                    let is_recent = |old: &PodOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
-                    self.outcomes.push(PodOutcome { daemon_set, result, clock });
+                    self.outcomes.push(PodOutcome { daemon_set, result, arrived_at: now });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {
@@ -129,7 +129,7 @@ impl ViewRecorder {
         replica: u64,
         raw: &RawDaemonSet,
         plan: &Plan,
-        (planned_at, clock): (Timestamp, Timestamp),
+        (planned_at, wall_clock): (Timestamp, Timestamp),
         burst: usize,
     ) -> Arc<View> {
         let daemon_set = raw.uid.to_string();
@@ -142,7 +142,7 @@ impl ViewRecorder {
             outcomes: outcomes.cloned().collect(),
             daemon_set,
             planned_at,
-            clock,
+            wall_clock,
             feeds: self.feeds.clone(),
             orphans: self.orphans.orphans(&raw.key),
             writes: plan.writes.clone(),

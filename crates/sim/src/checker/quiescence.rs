@@ -22,7 +22,7 @@ pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
     };
     let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
     alive.into_iter().find_map(|ds| {
-        let situation = Situation::seen(&ds.metadata.uid, &feeds, None, now, history)?;
+        let situation = Situation::seen(&ds.metadata.uid, &feeds, None, (now, now), history)?;
         let problem = ownership(&situation)
             .or_else(|| placement(&situation))
             .or_else(|| status(&situation))

@@ -13,7 +13,8 @@ use crate::view::View;
 /// Judges a write of the status by the view of its plan.
 pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
     let orphans = view.orphans.as_deref();
-    let seen = Situation::seen(&view.daemon_set, &view.feeds, orphans, view.clock, history);
+    let clocks = (view.planned_at, view.wall_clock);
+    let seen = Situation::seen(&view.daemon_set, &view.feeds, orphans, clocks, history);
     let Some(situation) = seen else {
         let message = "a status for a DaemonSet that the replica has not seen".to_owned();
         return violation(Property::Foreign, message);
