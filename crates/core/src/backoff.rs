@@ -55,11 +55,6 @@ impl Backoff {
         self.entries.insert(node, Entry { delay, updated_at: now });
     }
 
-    /// Ends the delays after failures in the future, because the clock was set back.
-    pub(crate) fn forget_future(&mut self, now: Timestamp) {
-        self.entries.retain(|_, entry| entry.updated_at <= now);
-    }
-
     /// Drops the delay of a deleted node, whose number may be reused.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.entries.remove(&node);
@@ -116,17 +111,6 @@ mod tests {
         now = now + FORGET_AFTER + Duration::from_millis(1);
         backoff.collect(now);
         assert_eq!((backoff.entries.len(), backoff.collect_at()), (0, None));
-    }
-
-    /// C24: a clock that is set back delays no deletion.
-    #[test]
-    fn a_clock_that_is_set_back_ends_a_delay() {
-        let node = NodeTable::default().intern(&NodeName::from("node"));
-        let mut backoff = Backoff::default();
-        backoff.next(node, Timestamp::from_seconds(1000));
-        backoff.forget_future(Timestamp::from_seconds(10));
-        assert_eq!(backoff.until(node, Timestamp::from_seconds(10)), None);
-        assert_eq!(backoff.until(node, Timestamp::from_seconds(1000)), None);
     }
 
     /// C24: a new observed generation ends the delay.

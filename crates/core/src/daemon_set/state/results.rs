@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{ResourceVersion, Revision, Timestamp, Uid};
+use crate::api::{Now, ResourceVersion, Revision, Timestamp, Uid};
 use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
 use crate::daemon_set::sync::{self, Draft};
 use crate::node_table::NodeTable;
@@ -132,7 +132,7 @@ impl DaemonSetState {
     }
 
     /// Repeats the deletions of unknown outcome that would be planned now (C52).
-    pub(super) fn repeat_deletions(&self, now: Timestamp, nodes: &NodeTable, draft: &mut Draft) {
+    pub(super) fn repeat_deletions(&self, now: Now, nodes: &NodeTable, draft: &mut Draft) {
         if self.expectations.deletions_to_repeat().next().is_none() {
             return;
         }
