@@ -15,7 +15,7 @@ use crate::api::{
     DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, Problem,
     Revision, Timestamp, Uid,
 };
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
@@ -72,6 +72,8 @@ pub struct DaemonSetState {
     status_written_at: Option<Timestamp>,
     /// Set while the namespace is terminating, when creations would be refused again (C28).
     no_creations_before: Option<Timestamp>,
+    /// The delay of creations after admission has changed a created pod (C28).
+    creation_delay: Option<Delay>,
     /// The time of the last plan.
     refreshed_at: Timestamp,
     slots_assessed: u64,
@@ -101,6 +103,7 @@ impl DaemonSetState {
             status_in_flight: false,
             status_written_at: None,
             no_creations_before: None,
+            creation_delay: None,
             refreshed_at: Timestamp(0),
             slots_assessed: 0,
             daemon_set,
@@ -163,6 +166,7 @@ impl DaemonSetState {
         }
         if new.generation != old.generation {
             self.reported_selecting_all = false;
+            self.creation_delay = None;
         }
         let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);
         let backed_off = self.backoff.set_observed_generation(new.status.observed_generation);
@@ -392,7 +396,7 @@ impl DaemonSetState {
             }
         };
         let input = self.sync_input(now);
-        if input.creations_suspended {
+        if input.creations_suspended || self.creation_delay.is_some_and(|d| d.is_running(now)) {
             draft.suspend_creations();
         }
         sync::manage(&input, &hash, draft);
@@ -442,6 +446,7 @@ impl DaemonSetState {
         let surge_release = self.pending_names.next_surge_release(now);
         let others = [
             self.no_creations_before,
+            self.creation_delay.map(|delay| delay.end()),
             lapse,
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),
