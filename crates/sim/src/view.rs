@@ -10,8 +10,9 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::RawDaemonSet;
 
-/// Longer than the controller waits until it sees a write (C60).
-const OUTCOMES_KEPT_MS: i64 = 10 * 60_000;
+/// Longer than the controller waits until it sees a write (C60), and than it delays creations
+/// (C28).
+const OUTCOMES_KEPT_MS: i64 = 20 * 60_000;
 
 /// The knowledge of a replica when it made a plan, and the plan.
 #[derive(Debug)]
@@ -73,6 +74,8 @@ pub struct PodOutcome {
     pub result: WriteResult,
     /// When the outcome arrived, by the replica's clock.
     pub clock: Timestamp,
+    /// How far the watch of DaemonSets was then.
+    pub daemon_sets: Feed,
 }
 
 /// Records what a replica sees and plans.
@@ -99,7 +102,8 @@ impl ViewRecorder {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
                     let is_recent = |old: &PodOutcome| clock.0 - old.clock.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
-                    self.outcomes.push(PodOutcome { daemon_set, result, clock });
+                    let daemon_sets = self.feeds.daemon_sets.clone();
+                    self.outcomes.push(PodOutcome { daemon_set, result, clock, daemon_sets });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {

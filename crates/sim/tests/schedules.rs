@@ -18,7 +18,7 @@ const JUDGED_MIN: u64 = 90;
 /// Seeds that show a known error of a checker: docs/simulation.md describes it.
 const OPEN: [u64; 1] = [9910];
 /// The faults that must be among the schedules, also in the middle of a rollout.
-const FAULTS: [&str; 21] = [
+const FAULTS: [&str; 22] = [
     "5xx after the write",
     "API server restarted",
     "admission",
@@ -28,6 +28,7 @@ const FAULTS: [&str; 21] = [
     "late bookmark",
     "list cut off",
     "list or watch refused",
+    "pod changed by admission",
     "log compacted",
     "watch closed",
     "watch error",
