@@ -59,6 +59,7 @@ async fn each_user_error_is_reported_in_one_line() -> Result<()> {
         ("invalid.yaml", INVALID),
         ("nodes.yaml", NO_NODES),
         ("faults.yaml", BAD_FAULTS),
+        ("other.conf", "{kind: Config, clusters: [{name: prod}]}"),
     ] {
         std::fs::write(directory.path().join(name), text)?;
     }
@@ -81,6 +82,11 @@ async fn each_user_error_is_reported_in_one_line() -> Result<()> {
         (vec!["sandbox", "--nodes-from", "-", "--apply", "-"], "standard input (-)"),
         (vec!["sandbox", "--listen", &taken], &taken),
         (vec!["sandbox", "--kubeconfig-out", "{dir}/no/such/dir/config"], "no/such/dir/config"),
+        (
+            vec!["sandbox", "--kubeconfig-out", "{dir}/other.conf"],
+            "other.conf: it is the kubeconfig of prod, which would be lost",
+        ),
+        (vec!["sandbox", "--kubeconfig-out", "/dev/stdout"], "/dev/stdout: it is not a regular"),
         (vec!["sandbox", "--lifecycles", "{dir}/no.yaml"], "no.yaml"),
         (vec!["sandbox", "--faults", "{dir}/no.yaml"], "no.yaml: faults: "),
         (vec!["sandbox", "--faults", "{dir}/missing.yaml"], "missing.yaml"),

@@ -78,8 +78,19 @@ fn a_kubeconfig_that_cant_be_written_is_reported() -> Result<()> {
     let output = Command::new(EVERYNODE).args(arguments).stdin(Stdio::null()).output()?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(1), "{}: {stderr}", output.status);
-    ensure!(stderr.contains("write kubeconfig /dev/full: No space left on device"), "{stderr}");
+    ensure!(stderr.contains("write kubeconfig /dev/full: it is not a regular file"), "{stderr}");
     full()?;
+    Ok(())
+}
+
+/// S12: a sandbox that may open few files works, and takes fewer connections
+#[test]
+fn a_sandbox_with_few_files_works() -> Result<()> {
+    let command = format!("ulimit -n 64 && exec {EVERYNODE} sandbox --nodes 2 --exit-when-settled");
+    let output = Command::new("sh").args(["-c", &command]).stdin(Stdio::null()).output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {stderr}", output.status);
+    ensure!(stderr.is_empty(), "{stderr}");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::ops::Add;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{Now, Timestamp};
 
 /// The clocks and the random numbers of a machine.
 pub trait Machine: Debug + Send + Sync {
@@ -23,32 +23,40 @@ pub trait Machine: Debug + Send + Sync {
 
 /// The machine that a replica runs on. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Environment(Arc<dyn Machine>);
+pub struct Environment {
+    machine: Arc<dyn Machine>,
+    start: Moment,
+}
 
 impl Environment {
     /// An environment with these clocks and random numbers.
     pub fn new(machine: impl Machine + 'static) -> Self {
-        Self(Arc::new(machine))
+        let start = Moment { monotonic: machine.monotonic_clock(), wall: machine.wall_clock() };
+        Self { machine: Arc::new(machine), start }
     }
 
-    /// The current wall-clock time.
-    pub fn now(&self) -> jiff::Timestamp {
-        self.0.wall_clock()
+    /// The current wall-clock time, for what other processes read.
+    pub fn wall_time(&self) -> jiff::Timestamp {
+        self.machine.wall_clock()
     }
 
-    /// The current wall-clock time in milliseconds, as decisions use it.
-    pub fn timestamp(&self) -> Timestamp {
-        Timestamp(self.now().as_millisecond())
+    /// The current time, as decisions use it: that of a clock that showed the wall-clock time when
+    /// this environment was made, and has not been set since, and its difference to the wall clock.
+    pub fn now(&self) -> Now {
+        let Moment { monotonic, wall } = self.start;
+        let passed = self.machine.monotonic_clock().saturating_sub(monotonic);
+        let steady = Timestamp(wall.as_millisecond()) + passed;
+        Now { steady, wall_ahead_ms: self.wall_time().as_millisecond() - steady.as_millis() }
     }
 
     /// The current moment, to measure how much time passes from now on.
     pub fn moment(&self) -> Moment {
-        Moment { monotonic: self.0.monotonic_clock(), wall: self.now() }
+        Moment { monotonic: self.machine.monotonic_clock(), wall: self.wall_time() }
     }
 
     /// A random number.
     pub fn random(&self) -> u64 {
-        self.0.random()
+        self.machine.random()
     }
 
     /// A random number between 0 and 1.
@@ -130,6 +138,33 @@ mod tests {
             Moment { monotonic: earlier.monotonic + minute, wall: earlier.wall - minute };
         assert_eq!(slept.since(earlier), minute);
         assert_eq!(set_back.since(earlier), minute);
+    }
+
+    /// C54: a wall clock that is set does not move the steady time.
+    #[test]
+    fn a_wall_clock_that_is_set_does_not_move_the_steady_time() {
+        #[derive(Debug)]
+        struct Set(std::sync::atomic::AtomicI64);
+
+        impl Machine for Set {
+            fn wall_clock(&self) -> jiff::Timestamp {
+                let hours = self.0.fetch_add(-1, std::sync::atomic::Ordering::Relaxed);
+                jiff::Timestamp::from_second(hours * 3600).expect("a time in range")
+            }
+
+            fn monotonic_clock(&self) -> Duration {
+                Duration::from_secs(7)
+            }
+
+            fn random(&self) -> u64 {
+                0
+            }
+        }
+
+        let environment = Environment::new(Set(500.into()));
+        let start = Timestamp::from_seconds(500 * 3600);
+        assert_eq!(environment.now(), Now { steady: start, wall_ahead_ms: -3_600_000 });
+        assert_eq!(environment.now(), Now { steady: start, wall_ahead_ms: -7_200_000 });
     }
 
     /// Random fractions are at least 0 and less than 1.

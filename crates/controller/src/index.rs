@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSetKey, Namespace, Node, Pod, ResourceVersion, Revision, Timestamp, Uid,
+    DaemonSetKey, Namespace, Node, Now, Pod, ResourceVersion, Revision, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -146,7 +146,7 @@ impl Index {
 
     /// The plan for a DaemonSet. `None` if there is no such DaemonSet, or if its orphans are not
     /// yet listed: a node must not get a second pod beside one that may be adopted (C34).
-    pub fn plan(&mut self, key: &DaemonSetKey, now: Timestamp) -> Option<Planned> {
+    pub fn plan(&mut self, key: &DaemonSetKey, now: impl Into<Now>) -> Option<Planned> {
         let namespace_index = self.namespaces.get_mut(&key.namespace)?;
         if namespace_index.awaits_listing(&key.name) {
             return None;
@@ -383,7 +383,8 @@ impl Index {
         }
     }
 
-    fn keys(&self) -> impl Iterator<Item = DaemonSetKey> {
+    /// Namespace and name of each DaemonSet.
+    pub fn keys(&self) -> impl Iterator<Item = DaemonSetKey> {
         let entries = self
             .namespaces
             .values()

@@ -304,7 +304,7 @@ impl Candidate {
 
     /// The Lease with this replica as its holder, to be written.
     fn with_our_identity(&self, mut lease: Lease, acquired: bool) -> Lease {
-        let now = MicroTime(self.fence.environment.now());
+        let now = MicroTime(self.fence.environment.wall_time());
         lease.metadata.name = Some(self.config.name.clone());
         lease.metadata.namespace = Some(self.config.namespace.clone());
         let old = lease.spec.take().unwrap_or_default();
@@ -347,7 +347,7 @@ impl Candidate {
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(self.fence.environment.now()));
+        spec.renew_time = Some(MicroTime(self.fence.environment.wall_time()));
         self.leases.replace(&self.config.name, &PostParams::default(), &lease).await?;
         tracing::info!("{}: released", self.subject());
         Ok(())

@@ -47,8 +47,6 @@ pub struct Queue {
     retry_limit: TokenBucket,
     /// Until when [`RECOVERY_BACKOFF_MAX`] applies.
     recovery_ends_at: Timestamp,
-    /// The time of the last call of [`pop`](Self::pop).
-    popped_at: Timestamp,
 }
 
 impl Default for Queue {
@@ -63,7 +61,6 @@ impl Default for Queue {
             failing: BTreeSet::new(),
             retry_limit: RETRY_LIMIT,
             recovery_ends_at: Timestamp(0),
-            popped_at: Timestamp(0),
         }
     }
 }
@@ -175,21 +172,7 @@ impl Queue {
         self.ready.is_empty()
     }
 
-    /// Adapts all timers to a clock that was set back, so that they fire after the same delay.
-    fn set_back(&mut self, by: Duration) {
-        for at in self.due.values_mut() {
-            *at = *at - by;
-        }
-        self.timers = self.due.iter().map(|(key, at)| (*at, key.clone())).collect();
-        self.retry_limit.set_back(by);
-        self.recovery_ends_at = self.recovery_ends_at - by;
-    }
-
     fn enqueue_due(&mut self, now: Timestamp) {
-        if now < self.popped_at {
-            self.set_back(self.popped_at.since(now));
-        }
-        self.popped_at = now;
         while let Some((at, _)) = self.timers.first()
             && *at <= now
         {
@@ -218,17 +201,6 @@ mod tests {
 
     fn popped(queue: &mut Queue, now: i64) -> Option<String> {
         queue.pop(at(now)).map(|(key, _)| key.name.to_string())
-    }
-
-    /// C54, C72: a clock that is set back does not delay timers.
-    #[test]
-    fn a_clock_that_is_set_back_does_not_delay_timers() {
-        let mut queue = Queue::default();
-        assert_eq!(popped(&mut queue, 90_000), None);
-        queue.add_at(key("a"), at(100_000));
-        assert_eq!(popped(&mut queue, 5_000), None);
-        assert_eq!(queue.next_at(), Some(at(15_000)));
-        assert_eq!(popped(&mut queue, 15_000), Some("a".to_owned()));
     }
 
     /// C72: a key is processed by one worker at a time, and once for any number of changes.

@@ -23,11 +23,6 @@ impl TokenBucket {
         self.full_at = self.full_at.max(now) + self.interval;
         (self.full_at - now).saturating_sub(self.interval * self.burst)
     }
-
-    /// Adapts to a clock that was set back.
-    pub(crate) fn set_back(&mut self, by: Duration) {
-        self.full_at = self.full_at.saturating_sub(by);
-    }
 }
 
 #[cfg(test)]
@@ -42,9 +37,5 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         waits = (0..4).map(|_| bucket.take(now + Duration::from_secs(60)).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100]);
-        let mut bucket = TokenBucket::new(Duration::from_millis(100), 1);
-        bucket.take(now);
-        bucket.set_back(Duration::from_secs(5));
-        assert_eq!(bucket.take(now - Duration::from_secs(5)).as_millis(), 100);
     }
 }

@@ -76,7 +76,7 @@ impl Writer {
             let wait = self
                 .aggregator
                 .deadline()
-                .map_or(Duration::MAX, |at| at.since(self.environment.timestamp()));
+                .map_or(Duration::MAX, |at| at.since(self.environment.now().steady));
             tokio::select! {
                 received = receiver.recv_many(&mut batch, QUEUE_CAPACITY) => {
                     if received == 0 { break; }
@@ -95,7 +95,7 @@ impl Writer {
     }
 
     async fn write(&mut self, batch: &mut Vec<Occurrence>) {
-        let now = self.environment.timestamp();
+        let now = self.environment.now().steady;
         for occurrence in batch.drain(..) {
             self.aggregator.record(occurrence, now);
         }
@@ -122,7 +122,7 @@ impl Writer {
 
     async fn update_series(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let series = EventSeries { count, last_observed_time: micro_time(last) };
+        let series = EventSeries { count, last_observed_time: self.micro_time(last) };
         let patch = Patch::Merge(BTreeMap::from([("series", series)]));
         let written = events.patch(name, &PatchParams::default(), &patch).await;
         self.handle_result(name, written.map(drop));
@@ -154,7 +154,7 @@ impl Writer {
                 namespace: Some(regarding.namespace.to_string()),
                 ..ObjectMeta::default()
             },
-            event_time: Some(micro_time(at)),
+            event_time: Some(self.micro_time(at)),
             type_: Some(match severity {
                 Severity::Normal => "Normal".to_owned(),
                 Severity::Warning => "Warning".to_owned(),
@@ -175,6 +175,12 @@ impl Writer {
             ..Event::default()
         }
     }
+
+    /// The wall-clock time of a time of the steady clock.
+    fn micro_time(&self, at: Timestamp) -> MicroTime {
+        let wall = self.environment.now().to_wall(at);
+        MicroTime(jiff::Timestamp::from_millisecond(wall.as_millis()).unwrap_or_default())
+    }
 }
 
 /// Whether the API server refused an event because its namespace is being deleted, which is no
@@ -183,10 +189,6 @@ fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
-}
-
-fn micro_time(at: Timestamp) -> MicroTime {
-    MicroTime(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -29,4 +29,4 @@ pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,
 };
-pub use time::Timestamp;
+pub use time::{Now, Timestamp};

@@ -56,11 +56,6 @@ impl Backoff {
         self.entries.insert(node, delay);
     }
 
-    /// Ends the delays after failures in the future, because the clock was set back.
-    pub(crate) fn forget_future(&mut self, now: Timestamp) {
-        self.entries.retain(|_, entry| entry.since <= now);
-    }
-
     /// Drops the delay of a deleted node, whose number may be reused.
     pub(crate) fn forget(&mut self, node: NodeId) {
         self.entries.remove(&node);
@@ -81,10 +76,9 @@ impl Backoff {
 }
 
 impl Delay {
-    /// The delay after a failure at `now`. Ignores a last failure that was long ago, or lies in the
-    /// future because the clock was set back.
+    /// The delay after a failure at `now`. Ignores a last failure that was long ago.
     pub(crate) fn after(last: Option<Self>, now: Timestamp) -> Self {
-        let last = last.filter(|last| last.since <= now && !last.is_expired(now));
+        let last = last.filter(|last| !last.is_expired(now));
         let length = last.map_or(DELAY_MIN, |last| (last.length * 2).min(DELAY_MAX));
         Self { length, since: now }
     }
@@ -93,9 +87,8 @@ impl Delay {
         self.since + self.length
     }
 
-    /// Whether the delay counts at `now`. It does not before the failure: the clock was set back.
     pub(crate) fn is_running(&self, now: Timestamp) -> bool {
-        self.since <= now && now < self.end()
+        now < self.end()
     }
 
     fn is_expired(&self, now: Timestamp) -> bool {
@@ -134,17 +127,6 @@ mod tests {
         now = now + FORGET_AFTER + Duration::from_millis(1);
         backoff.collect(now);
         assert_eq!((backoff.entries.len(), backoff.collect_at()), (0, None));
-    }
-
-    /// C24: a clock that is set back delays no deletion.
-    #[test]
-    fn a_clock_that_is_set_back_ends_a_delay() {
-        let node = NodeTable::default().intern(&NodeName::from("node"));
-        let mut backoff = Backoff::default();
-        backoff.next(node, Timestamp::from_seconds(1000));
-        backoff.forget_future(Timestamp::from_seconds(10));
-        assert_eq!(backoff.until(node, Timestamp::from_seconds(10)), None);
-        assert_eq!(backoff.until(node, Timestamp::from_seconds(1000)), None);
     }
 
     /// C24: a new observed generation ends the delay.

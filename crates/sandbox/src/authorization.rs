@@ -1,10 +1,10 @@
 //! RBAC: upstream's authorizer, as a pure function of the stored roles and bindings. It does not
 //! authenticate.
 //!
-//! Simpler than upstream: users may grant rights that they don't have (`escalate` and `bind` are
-//! not checked), and the rules of an aggregated role are computed for each request instead of
+//! Simpler than upstream: the rules of an aggregated role are computed for each request instead of
 //! written into the role.
 
+pub(crate) mod escalation;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use everynode_core::api::Timestamp;
 use everynode_k8s::convert;
 use serde_json::Value;
 
-use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
+use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
 use crate::object::Object;
 use crate::registry::Registry;
 use crate::selector::LabelSelector;
@@ -158,13 +158,26 @@ fn is_subject(subject: &Value, user: &User, namespace_of_binding: &str) -> bool 
 fn rules_of(store: &Store, binding: &Binding<'_>) -> Result<Vec<PolicyRule>, String> {
     let reference = &binding.object.value()["roleRef"];
     let name = string(reference, "/name");
-    if string(reference, "/kind") == "Role" {
-        let namespace = binding.object.namespace();
-        let role = store.find(&ROLE, namespace, name);
-        return role.map(|role| own_rules(role)).ok_or_else(|| no_role("role", name));
+    let (role, resource) = match string(reference, "/kind") {
+        "Role" => (&ROLE, "role"),
+        _ => (&CLUSTER_ROLE, "clusterrole"),
+    };
+    role_rules(store, role, binding.object.namespace(), name)
+        .ok_or_else(|| format!("{resource}.{} {name:?} not found", role.group))
+}
+
+/// The rules of a Role in a namespace or of a ClusterRole; `None` if there is no such role.
+fn role_rules(
+    store: &Store,
+    kind: &'static Kind,
+    namespace: &str,
+    name: &str,
+) -> Option<Vec<PolicyRule>> {
+    if kind.namespaced {
+        return store.find(kind, namespace, name).map(|role| own_rules(role));
     }
-    let role = store.find(&CLUSTER_ROLE, "", name).ok_or_else(|| no_role("clusterrole", name))?;
-    Ok(aggregated(store, role).into_iter().flat_map(own_rules).collect())
+    let role = store.find(kind, "", name)?;
+    Some(aggregated(store, role).into_iter().flat_map(own_rules).collect())
 }
 
 /// A cluster role and all roles that it aggregates, without duplicates: `admin` includes `edit`,
@@ -195,10 +208,6 @@ fn label_selector(selector: &Value) -> Option<LabelSelector> {
 
 fn own_rules(role: &Object) -> Vec<PolicyRule> {
     array(role.value(), "/rules").iter().map(PolicyRule::of_json).collect()
-}
-
-fn no_role(resource: &str, name: &str) -> String {
-    format!("{resource}.rbac.authorization.k8s.io {name:?} not found")
 }
 
 impl std::fmt::Display for Binding<'_> {

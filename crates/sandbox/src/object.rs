@@ -10,12 +10,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::value::text;
+use crate::value::{Size, size, text};
 
-/// Maximum nesting of a tree that may be dropped, because the parser has a limit. Trees with
-/// fractions are kept as well: Kubernetes' types have none, and the parser may round the last
-/// digit.
-const PARSED_DEPTH_MAX: usize = 100;
+/// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
+const PARSED_DEPTH_MAX: usize = 127;
 
 /// A JSON tree with apiVersion and kind, and the fields that are read often.
 #[derive(Debug)]
@@ -29,6 +27,7 @@ pub struct Object {
 /// The fields that are read often.
 #[derive(Debug)]
 struct Metadata {
+    size: Size,
     resource_version: u64,
     namespace: Box<str>,
     name: Box<str>,
@@ -129,6 +128,16 @@ impl Object {
         })
     }
 
+    /// The number of bytes of the JSON text.
+    pub(crate) fn bytes(&self) -> usize {
+        self.metadata.size.json
+    }
+
+    /// The number of bytes of memory that the tree uses, roughly; 0 if it was dropped.
+    pub(crate) fn tree_bytes(&self) -> usize {
+        if self.has_tree() { self.metadata.size.tree } else { 0 }
+    }
+
     /// The resourceVersion of this version.
     pub fn resource_version(&self) -> u64 {
         self.metadata.resource_version
@@ -210,6 +219,7 @@ impl Metadata {
         let list = |field: &str| metadata[field].as_array().into_iter().flatten();
         let labels = metadata["labels"].as_object().into_iter().flatten();
         Self {
+            size: size(value),
             resource_version: text(metadata, &["resourceVersion"]).parse().unwrap_or(0),
             namespace: text(metadata, &["namespace"]).into(),
             name: text(metadata, &["name"]).into(),
@@ -248,7 +258,6 @@ fn survives_parsing(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => items.iter().all(|item| survives_parsing(item, levels)),
         Value::Object(fields) => fields.values().all(|field| survives_parsing(field, levels)),
-        Value::Number(number) => !number.is_f64(),
-        Value::Null | Value::Bool(_) | Value::String(_) => true,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }

@@ -24,8 +24,10 @@ use everynode_core::api::Timestamp;
 use crate::kind::NAMESPACE;
 use crate::store::{Options, Store, WriteOptions};
 
+pub(crate) use create::Draft;
 pub use delete::{FOREGROUND, ORPHAN};
 pub use update::Patch;
+pub(crate) use update::{Endpoint, Replacement, check_request, created_by_update};
 
 /// The namespaces that every cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];

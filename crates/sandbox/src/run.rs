@@ -62,6 +62,9 @@ pub struct Options {
     pub seed: u64,
     /// The number of changes that are kept for the watches of each kind (S7).
     pub watch_window: usize,
+    /// The interval at which changes that are older than one interval are dropped. As upstream's
+    /// `--etcd-compaction-interval`.
+    pub compaction_interval: Duration,
     /// The delays with which the watch caches of API servers follow the store: one server for each.
     /// They serve connections in turn. By default there is one server, whose cache is never behind.
     pub api_server_lags: Vec<Duration>,
@@ -81,6 +84,7 @@ impl Default for Options {
             kubeconfig_out: None,
             seed: 0,
             watch_window: store::Options::default().window,
+            compaction_interval: Duration::from_secs(5 * 60),
             api_server_lags: Vec::new(),
             lifecycles: None,
             limits: Limits::default(),
@@ -105,8 +109,8 @@ pub enum Error {
     Kubeconfig {
         /// The path of the kubeconfig.
         path: PathBuf,
-        /// The error of the operating system.
-        source: std::io::Error,
+        /// The error.
+        source: kubeconfig::WriteError,
     },
     /// The certificates could not be generated.
     #[error(transparent)]
@@ -166,6 +170,7 @@ pub struct Sandbox {
 ///
 /// The options are invalid, the address is in use, or the kubeconfig can't be written.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
+    let limits = options.limits.within_file_limit();
     let stop = CancellationToken::new();
     let shared = Arc::new(SharedCluster::new(cluster(&options)?, stop.clone()));
     let address = options.listen;
@@ -186,11 +191,11 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let outages = faults.outages();
     let address = address.to_string();
     let (api_servers, mut tasks) = ApiServers::start(&options.api_server_lags, &shared);
-    let limits = options.limits;
     let server = Server::new(Arc::clone(&shared), limits, faults, api_servers, token, address);
     let server = Arc::new(server);
     tasks.extend([
         tokio::spawn(run_components(Arc::clone(&shared))),
+        tokio::spawn(compact(Arc::clone(&shared), options.compaction_interval)),
         tokio::spawn(serve(
             listener,
             TlsAcceptor::from(identity.server_config),
@@ -208,7 +213,11 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
     let nodes = nodes(&options.nodes)?;
     let lifecycles = lifecycles(options.lifecycles.as_deref())?;
     let now = now();
-    let settings = store::Options { seed: options.seed, window: options.watch_window };
+    let settings = store::Options {
+        seed: options.seed,
+        window: options.watch_window,
+        ..store::Options::default()
+    };
     let registry = Registry::new(&settings, now);
     let settings = Settings { seed: options.seed, ..Settings::default() };
     let mut cluster = Cluster::new(registry, settings, lifecycles, now);
@@ -231,6 +240,19 @@ fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::Read { path: path.to_owned(), source })?;
     Lifecycles::parse(&text).map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
+}
+
+/// Drops old changes, as upstream's compactor does: those up to the newest one of the interval
+/// before.
+async fn compact(shared: Arc<SharedCluster>, interval: Duration) {
+    let mut newest = 0;
+    loop {
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = tokio::time::sleep(interval) => {}
+        }
+        newest = shared.compact(newest);
+    }
 }
 
 /// Steps the components after every write, and when work is due.

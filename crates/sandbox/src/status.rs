@@ -173,6 +173,17 @@ impl Status {
         self
     }
 
+    /// The error with its texts cut to a number of bytes each.
+    pub(crate) fn excerpt(&self, bytes_max: usize) -> Self {
+        let mut status = self.clone();
+        cut(&mut status.0.message, bytes_max);
+        for cause in status.0.details.iter_mut().flat_map(|details| &mut details.causes) {
+            cut(&mut cause.message, bytes_max);
+            cut(&mut cause.field, bytes_max);
+        }
+        status
+    }
+
     /// 400 with a message.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Reason::BadRequest, message)
@@ -351,6 +362,13 @@ impl StatusCause {
             }
         }
         Value::Object(cause)
+    }
+}
+
+fn cut(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push_str("...");
     }
 }
 

@@ -27,12 +27,12 @@ use table::Table;
 
 pub(crate) use event_form::{served_form, stored_form};
 pub use list::{List, ListOptions, ResourceVersionMatch};
+#[cfg(test)]
+pub(crate) use log::TREE_CHANGES;
 pub use log::{Action, Change, Expired};
 pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };
-#[cfg(test)]
-pub(crate) use table::TREE_CHANGES;
 pub(crate) use table::key;
 pub use watch::{WatchEvent, watch_event};
 pub use watch_cache::WatchCache;
@@ -45,6 +45,8 @@ pub struct Store {
     tables: Vec<Table>,
     resource_version: u64,
     window: usize,
+    log_bytes_max: usize,
+    bytes_max: usize,
     rng: Pcg64,
     /// The object with each UID; never iterated.
     by_uid: HashMap<Box<str>, ObjectReference>,
@@ -71,6 +73,8 @@ impl Store {
             tables: Vec::new(),
             resource_version: 0,
             window: options.window,
+            log_bytes_max: options.log_bytes_max,
+            bytes_max: options.bytes_max,
             rng: Pcg64::seed_from_u64(options.seed),
             by_uid: HashMap::new(),
             dependents: BTreeMap::new(),
@@ -206,7 +210,7 @@ impl Store {
     /// does.
     pub fn compact(&mut self, resource_version: u64) {
         for table in &mut self.tables {
-            table.log.compact(resource_version);
+            table.compact(resource_version);
         }
     }
 
@@ -237,7 +241,23 @@ impl Store {
         self.index(kind, action, &object, previous.as_deref());
         let table = self.tables.iter_mut().find(|table| table.stores(kind));
         table.expect("a row of this store's kinds has a table").record(key, action, object.clone());
+        self.limit_log();
         object
+    }
+
+    /// Drops the oldest changes of the largest log while the logs are too large.
+    fn limit_log(&mut self) {
+        let bytes = |tables: &[Table]| tables.iter().map(|table| table.log.bytes()).sum::<usize>();
+        while bytes(&self.tables) > self.log_bytes_max {
+            let largest = self.tables.iter_mut().max_by_key(|table| table.log.bytes());
+            largest.expect("a log has bytes").forget_first();
+        }
+    }
+
+    /// Whether an object with this size as JSON text can be added.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        let stored: usize = self.tables.iter().map(Table::bytes).sum();
+        stored + bytes <= self.bytes_max
     }
 
     fn index(

@@ -39,6 +39,7 @@ use crate::kind::Kind;
 
 pub use crate::schema::{DecodeError, decode, unknown_fields};
 pub use cause::{Cause, Reason};
+pub(crate) use field::go_quote;
 
 /// The errors that prevent the creation of `object`.
 pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
@@ -65,7 +66,7 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
             metadata::on_create(&root, metadata::rules_of(kind), &mut causes)
         }
     }
-    causes.0
+    causes.into_vec()
 }
 
 /// The errors that prevent `new` from replacing `old` through the main endpoint.
@@ -97,7 +98,7 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::DisruptionBudget
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
-    causes.0
+    causes.into_vec()
 }
 
 /// The errors that prevent `new` from replacing `old` through the status subresource.
@@ -123,7 +124,7 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::DisruptionBudget
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
-    causes.0
+    causes.into_vec()
 }
 
 /// Texts for `Warning` headers about discouraged but valid fields. An unchanged template or pod

@@ -3,6 +3,9 @@
 
 use serde_json::{Map, Value};
 
+/// Maximum nesting of an object. Parsers have a limit of 128.
+pub(crate) const DEPTH_MAX: usize = 100;
+
 /// The string at `path`; empty if there is none.
 pub(crate) fn string<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or("")
@@ -66,6 +69,58 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
+/// The sizes of a value in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// As JSON text.
+    pub json: usize,
+    /// As a tree in memory, roughly.
+    pub tree: usize,
+}
+
+/// The sizes of a value, without making its text.
+pub(crate) fn size(value: &Value) -> Size {
+    /// A node of the map type, which has room for eleven entries and at least six.
+    const NODE_BYTES: usize = 640;
+    const ENTRIES_PER_NODE: usize = 8;
+    let tree = size_of::<Value>();
+    let of_text = |text: &str| Size { json: json_bytes(text), tree: text.len() };
+    match value {
+        Value::Null => Size { json: 4, tree },
+        Value::Bool(_) => Size { json: 5, tree },
+        Value::Number(number) => Size { json: number.to_string().len(), tree },
+        Value::String(text) => of_text(text).and(Size { json: 0, tree }),
+        Value::Array(items) => {
+            items.iter().map(size).fold(Size { json: 1 + items.len().max(1), tree }, Size::and)
+        }
+        Value::Object(fields) => {
+            let nodes = fields.len().div_ceil(ENTRIES_PER_NODE) * NODE_BYTES;
+            let own = Size { json: 1 + fields.len().max(1), tree: tree + nodes };
+            let entry = |(key, value): (&String, &Value)| {
+                // The node has the room for the value itself.
+                of_text(key).and(Size { json: 1, tree: 0 }).and(size(value))
+            };
+            fields.iter().map(entry).fold(own, Size::and)
+        }
+    }
+}
+
+impl Size {
+    fn and(self, other: Self) -> Self {
+        Self { json: self.json + other.json, tree: self.tree + other.tree }
+    }
+}
+
+/// The length of a string in JSON.
+fn json_bytes(text: &str) -> usize {
+    let more = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..0x20 => 5,
+        _ => 0,
+    });
+    2 + text.len() + more.sum::<usize>()
+}
+
 /// Like `Value::pointer`, but without an allocation for each element of the path: a table of pods
 /// calls it hundreds of thousands of times.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
@@ -79,6 +134,19 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// S8: the size of a value is the length of its text.
+    #[test]
+    fn a_size_is_the_length_of_the_text() {
+        for value in [
+            serde_json::json!({"a": {"b": [1, -2, 0.5, "x\"\\\n\u{1}é"]}, "n": null, "t": true}),
+            serde_json::json!([[], {}, [[]], "", {"": {}}]),
+        ] {
+            // `false` has one letter more than `true`.
+            let spare = value.to_string().matches("true").count();
+            assert_eq!(size(&value).json - spare, value.to_string().len(), "{value}");
+        }
+    }
 
     /// S4: absent and null values and values of another type are the zero value.
     #[test]

@@ -15,6 +15,7 @@ mod quiescence;
 mod reason;
 mod revision;
 mod situation;
+mod status;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,7 @@ use crate::network::Request;
 use crate::serve::Target;
 use crate::view::{View, is_pod_write};
 use history::History;
+use model::BoundBy;
 use plan::{Backoffs, JudgedPlan};
 use situation::Situation;
 
@@ -61,11 +63,11 @@ pub enum Property {
     /// The controller deletes no revision that a live pod uses, and those beyond the limit (C40,
     /// C42, C44).
     Revision,
-    /// A pod is what the template of its revision demands (C30).
+    /// A pod is what the template of its revision demands (C30, C31).
     Template,
     /// Every node that should run a pod gets exactly one, and no other node does (C23).
     Placement,
-    /// At rest the status is correct (C70).
+    /// A status has the counts that its replica has seen; at rest it is correct (C56, C70).
     Status,
     /// At rest the controller writes nothing (C80).
     Quiescence,
@@ -84,6 +86,7 @@ pub enum Property {
 pub struct Checks {
     /// What was looked at.
     pub coverage: Coverage,
+    bound_by: BoundBy,
     history: History,
     /// The plans that were judged, by replica and number.
     plans: BTreeMap<(u64, u64), JudgedPlan>,
@@ -141,6 +144,12 @@ impl PendingWrite<'_> {
 }
 
 impl Checks {
+    /// Checkers of a controller that binds pods to their nodes, or leaves that to the scheduler.
+    pub fn new(binds_pods: bool) -> Self {
+        let bound_by = if binds_pods { BoundBy::Controller } else { BoundBy::Scheduler };
+        Self { bound_by, ..Self::default() }
+    }
+
     /// Reads all changes of the store since the last call.
     pub fn update(&mut self, store: &Store, now: Timestamp) {
         self.history.update(store, now);
@@ -193,7 +202,9 @@ impl Checks {
 
     fn record(&mut self, creates: bool, deletes: bool, reason: Option<&'static str>) {
         match (creates, deletes) {
-            (true, _) => self.coverage.record_creation(reason),
+            (true, _) => {
+                self.coverage.record_creation(reason, self.bound_by == BoundBy::Controller);
+            }
             (_, true) => self.coverage.record_deletion(reason),
             _ => reason.into_iter().for_each(|write| self.coverage.record_other(write)),
         }
@@ -241,6 +252,10 @@ impl Checks {
         write: &PendingWrite,
         view: &View,
     ) -> Result<Option<&'static str>, Violation> {
+        if write.target.is_status {
+            let problem = status::check(write, view, &self.history);
+            return problem.map_or(Ok(Some(write.target.kind.kind)), Err);
+        }
         let plan = &self.plans[&(view.replica, view.plan)];
         let Some(situation) = Situation::of(view, &self.history) else {
             let message = "a write for a DaemonSet that the replica has not seen".to_owned();
@@ -292,7 +307,7 @@ impl Checks {
             return error(Property::Duplicate, message);
         }
         let problem = duplicate::check(write, new, situation, self)
-            .or_else(|| template::check(write, situation, new.node.as_str()));
+            .or_else(|| template::check(write, situation, new.node.as_str(), self.bound_by));
         match problem {
             Some(violation) => Err(violation),
             None => Ok(plan.creations[new.node.as_str()].name()),

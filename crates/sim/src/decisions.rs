@@ -4,13 +4,13 @@
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
 use everynode_controller::recorder::Occurrence;
-use everynode_core::api::Timestamp;
+use everynode_core::api::{Now, Timestamp};
 use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
 use crate::journal;
 use crate::machine::Clocks;
-use crate::mutation::Mutation;
+use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::view::ViewRecorder;
 
@@ -22,6 +22,8 @@ pub(crate) struct CheckedDecisions {
     pub state: LoopState,
     /// The deliberate bug.
     pub mutation: Option<Mutation>,
+    /// What a deliberate bug makes the replica forget.
+    pub forgetting: Forgetting,
     /// The clocks of the replica.
     pub clocks: Clocks,
     /// Maximum number of pods that a plan creates, and of those that it deletes.
@@ -35,20 +37,29 @@ pub(crate) struct CheckedDecisions {
 }
 
 impl Decisions for CheckedDecisions {
-    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task> {
+    fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task> {
         if self.mutation.is_some_and(|mutation| mutation.skips(events)) {
             events.clear();
             return Vec::new();
         }
         let believed_now = self.mutation.map_or(now, |mutation| mutation.now(now));
         for event in &mut *events {
-            self.observe(event, now);
+            self.observe(event);
         }
         let mut late = events.pop_if(|event| match (self.mutation, event) {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
             _ => false,
         });
+        let forgotten =
+            self.mutation.and_then(|bug| self.forgetting.forget(bug, believed_now.steady));
+        let truth = forgotten.map(|[belief, truth]| {
+            events.push(Event::Observed(belief));
+            truth
+        });
         let mut tasks = self.state.process(events.drain(..), believed_now);
+        if let Some(truth) = truth {
+            self.state.index.observe(truth);
+        }
         if let Some(Event::Observed(observation)) = late.take() {
             self.state.index.observe(observation);
         }
@@ -62,12 +73,16 @@ impl Decisions for CheckedDecisions {
                         format!("replica {}: {} plans: {write}", self.replica, raw.key)
                     });
                 }
-                let times = (self.clocks.now(), now);
+                let times = (self.clocks.now(), self.clocks.wall_clock());
                 let view = self.recorder.view(self.replica, raw, plan, times, self.burst);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
         }
-        tasks.iter().filter_map(|task| self.recount_violation(task, now)).for_each(journal::report);
+        let planned_at = Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now };
+        tasks
+            .iter()
+            .filter_map(|task| self.recount_violation(task, planned_at))
+            .for_each(journal::report);
         self.check_occurrences();
         tasks
     }
@@ -82,8 +97,11 @@ impl Decisions for CheckedDecisions {
 }
 
 impl CheckedDecisions {
-    fn observe(&mut self, event: &mut Event, now: Timestamp) {
-        self.recorder.record(event, now);
+    fn observe(&mut self, event: &mut Event) {
+        self.recorder.record(event, self.clocks.now());
+        if self.mutation.is_some() {
+            self.forgetting.record(event);
+        }
         match event {
             Event::Observed(observation) => {
                 journal::log(|| {
@@ -102,7 +120,7 @@ impl CheckedDecisions {
     }
 
     /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).
-    fn recount_violation(&self, task: &Task, now: Timestamp) -> Option<Violation> {
+    fn recount_violation(&self, task: &Task, now: Now) -> Option<Violation> {
         let Task::Execute { raw, .. } = task else { return None };
         let state = self.state.index.state(&raw.key)?;
         if state.is_consistent(now, self.state.index.nodes()) {

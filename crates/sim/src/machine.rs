@@ -37,6 +37,11 @@ impl Clocks {
         Timestamp(self.start.0 + elapsed)
     }
 
+    /// The time by the wall clock.
+    pub(crate) fn wall_clock(&self) -> Timestamp {
+        Timestamp(self.now().0 + self.skew_ms())
+    }
+
     /// How far the wall clock is ahead of virtual time.
     pub(crate) fn skew_ms(&self) -> i64 {
         self.skew_ms.load(Ordering::Relaxed)
@@ -58,7 +63,7 @@ impl VirtualMachine {
 
 impl Machine for VirtualMachine {
     fn wall_clock(&self) -> jiff::Timestamp {
-        let millis = self.clocks.now().0 + self.clocks.skew_ms();
+        let millis = self.clocks.wall_clock().0;
         jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX)
     }
 

@@ -2,12 +2,14 @@
 //! reports, what is planned, sent and reported, and what time it is. The checker of the violated
 //! property must catch each of them.
 
+mod forgetting;
+
 use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as WatchChange;
-use everynode_core::api::{AdmissionChange, ResourceVersion, RevisionHash, Timestamp};
-use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
+use everynode_core::api::{AdmissionChange, Now, ResourceVersion, RevisionHash, Timestamp};
+use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::{Action, Change, Store};
@@ -16,6 +18,11 @@ use serde_json::{Value, json};
 use crate::checker::Property;
 use crate::network::Request;
 use crate::serve::Target;
+
+pub(crate) use forgetting::Forgetting;
+
+/// How late [`Mutation::CountEarlier`] is.
+const COUNTS_LATE_MS: i64 = 10_000;
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +53,8 @@ pub enum Mutation {
     DeleteNewestRevision,
     /// A pod gets a hash that no revision has (C30).
     WrongHash,
+    /// A pod that the controller should bind is created without a node name (C31).
+    LeaveUnbound,
     /// A pod is created from the oldest template but has the current hash (C30).
     StaleTemplate,
     /// Changes of nodes are not observed (C16).
@@ -56,8 +65,12 @@ pub enum Mutation {
     IgnoreNoExecute,
     /// The status is not written (C70).
     SkipStatus,
-    /// The status is written only if the number of misscheduled pods changes with it (C70).
+    /// The status is not written if the number of misscheduled pods changes (C70).
     SkipMisscheduled,
+    /// A plan that waits raises observedGeneration (C56).
+    ObserveTooEarly,
+    /// The status counts pods as available as soon as they are ready (C70).
+    ReadyIsAvailable,
     /// Pods that are not ready count as ready (C52, C70).
     CountUnready,
     /// Timers do not start a sync (C54).
@@ -66,12 +79,18 @@ pub enum Mutation {
     StatusNeverRight,
     /// The number of the current revision is always too low (C42).
     RevisionNeverRight,
+    /// The status is written again every few minutes (C70, C80).
+    ForgetStatus,
+    /// The number of the newest revision is written again every few minutes (C42, C80).
+    ForgetNumber,
     /// Deletions of pods are not observed (C60).
     LoseDeletions,
     /// The controller waits for a write that was never made (C60).
     WaitForTooMuch,
     /// Counts are computed for an earlier time (C80).
     CountEarlier,
+    /// A wall clock that is set is not followed (C54).
+    IgnoreWallClock,
     /// Counts omit the latest observation (C80).
     CountTooFew,
     /// No pod counts as up to date (C45).
@@ -107,7 +126,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 36] = [
+    pub const ALL: [(Self, Property); 42] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -123,16 +142,22 @@ impl Mutation {
         (Self::DeleteNewestRevision, Property::Revision),
         (Self::WrongHash, Property::Template),
         (Self::StaleTemplate, Property::Template),
+        (Self::LeaveUnbound, Property::Template),
         (Self::LoseNodeChanges, Property::Placement),
         (Self::IgnoreNoExecute, Property::Placement),
         (Self::SkipStatus, Property::Status),
         (Self::SkipMisscheduled, Property::Status),
         (Self::ForgetTimers, Property::Status),
+        (Self::ObserveTooEarly, Property::Status),
+        (Self::ReadyIsAvailable, Property::Status),
         (Self::StatusNeverRight, Property::WriteRate),
         (Self::RevisionNeverRight, Property::Revision),
+        (Self::ForgetStatus, Property::Quiescence),
+        (Self::ForgetNumber, Property::Quiescence),
         (Self::LoseDeletions, Property::ExpectationLapse),
         (Self::LeavePods, Property::ExpectationLapse),
         (Self::WaitForTooMuch, Property::ExpectationLapse),
+        (Self::IgnoreWallClock, Property::Budget),
         (Self::CountEarlier, Property::Recount),
         (Self::CountTooFew, Property::Recount),
         (Self::ForgetHash, Property::Deletion),
@@ -279,17 +304,16 @@ impl Mutation {
     }
 
     /// Returns the time that the replica uses instead of the current time.
-    pub fn now(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::CountEarlier => Timestamp(now.0 - 10_000),
-            _ => now,
-        }
+    pub fn now(self, now: Now) -> Now {
+        let late_ms = if self == Self::CountEarlier { COUNTS_LATE_MS } else { 0 };
+        let wall_ahead_ms = if self == Self::IgnoreWallClock { 0 } else { now.wall_ahead_ms };
+        Now { steady: Timestamp(now.steady.0 - late_ms), wall_ahead_ms }
     }
 
     /// Returns when the replica's next timer is due, by its own clock.
     pub fn deadline(self, at: Timestamp) -> Option<Timestamp> {
-        let late = at.0 - self.now(at).0;
-        (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late))
+        let late_ms = if self == Self::CountEarlier { COUNTS_LATE_MS } else { 0 };
+        (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late_ms))
     }
 
     /// Whether the replica does nothing, because only a timer or a bookmark would start a sync.
@@ -305,6 +329,9 @@ impl Mutation {
             match (self, &mut *write) {
                 (Self::AnotherName, Write::CreatePod(new)) => new.name = None,
                 (Self::WrongHash, Write::CreatePod(new)) => new.hash = RevisionHash::new("none"),
+                (Self::LeaveUnbound, Write::CreatePod(new)) => {
+                    new.schedule_by = ScheduleBy::Scheduler;
+                }
                 (Self::DeleteInsteadOfRaise, Write::RaiseRevision { revision, .. }) => {
                     *write = Write::DeleteRevision(revision.clone());
                 }
@@ -354,18 +381,6 @@ impl Mutation {
     pub fn request(self, store: &Store, request: &mut Request) -> Option<Bytes> {
         let is_pod = request.path.contains("/pods/");
         match (self, request.method.as_str()) {
-            (Self::SkipStatus, "PATCH") if request.path.ends_with("/status") => empty_answer(),
-            (Self::SkipMisscheduled, "PATCH") if request.path.ends_with("/status") => {
-                let target = Target::parse(&request.path)?;
-                let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?;
-                let body: Value = serde_json::from_slice(&request.body).ok()?;
-                let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
-                if misscheduled(&body) == misscheduled(stored.value()) {
-                    None
-                } else {
-                    empty_answer()
-                }
-            }
             (Self::LeavePods, "DELETE") if is_pod => empty_answer(),
             (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
                 request.change(|body| {
@@ -378,6 +393,7 @@ impl Mutation {
                 });
                 None
             }
+            (_, "PATCH") if request.path.ends_with("/status") => self.status(store, request),
             (Self::StaleTemplate, "POST") if request.path.ends_with("/pods") => {
                 let oldest = revisions(store).min_by_key(|revision| number(revision))?;
                 let template = &oldest.value()["data"]["spec"]["template"];
@@ -397,6 +413,36 @@ impl Mutation {
             }
             _ => None,
         }
+    }
+
+    /// Changes a write of the status. Returns an answer if it is not sent at all.
+    fn status(self, store: &Store, request: &mut Request) -> Option<Bytes> {
+        let target = Target::parse(&request.path)?;
+        let stored = store.find(&DAEMON_SET, &target.namespace, &target.name)?.value();
+        match self {
+            Self::SkipStatus => return empty_answer(),
+            Self::SkipMisscheduled => {
+                let body: Value = serde_json::from_slice(&request.body).ok()?;
+                let misscheduled = |ds: &Value| ds["status"]["numberMisscheduled"].as_u64();
+                if misscheduled(&body) != misscheduled(stored) {
+                    return empty_answer();
+                }
+            }
+            Self::ObserveTooEarly if request.view.as_ref().is_some_and(|v| v.is_waiting) => {
+                let generation = stored["metadata"]["generation"].clone();
+                request.change(|body| body["status"]["observedGeneration"] = generation);
+            }
+            Self::ReadyIsAvailable => request.change(|body| {
+                let status = &mut body["status"];
+                if let Some(ready) = status["numberReady"].as_i64() {
+                    status["numberAvailable"] = ready.into();
+                    let desired = status["desiredNumberScheduled"].as_i64().unwrap_or_default();
+                    status["numberUnavailable"] = (desired - ready).into();
+                }
+            }),
+            _ => {}
+        }
+        None
     }
 }
 

@@ -24,7 +24,7 @@ use crate::checker::{Property, Violation};
 use crate::decisions::CheckedDecisions;
 use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
-use crate::mutation::Mutation;
+use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Connection, Message, Outbox, PlanServer, Views, lock};
 use crate::view::ViewRecorder;
 
@@ -82,6 +82,7 @@ impl Replica {
                 replica: number,
                 state,
                 mutation,
+                forgetting: Forgetting::default(),
                 clocks: decisions_clocks.clone(),
                 burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),

@@ -96,6 +96,11 @@ impl Schedule {
         {
             step.pause_ms = rng.random_range(LONG_PAUSE_MS);
         }
+        self.setting.schedule_by_controller = rng.random_ratio(1, 8);
+        self.setting.wrong_clocks = rng.random_ratio(1, 3);
+        if self.setting.wrong_clocks {
+            self.insert_steps(StepKind::FenceLeader, rng);
+        }
     }
 
     /// Inserts steps of this kind at random places.

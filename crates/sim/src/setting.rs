@@ -34,6 +34,8 @@ pub struct Setting {
     pub status_interval_ms: u32,
     /// Whether the controller reads the node selectors of namespaces.
     pub namespace_node_selectors: bool,
+    /// Whether the clocks of replicas may be wrong by seconds or hours.
+    pub wrong_clocks: bool,
 }
 
 impl Setting {
@@ -51,6 +53,7 @@ impl Setting {
         schedule_by_controller: false,
         status_interval_ms: 0,
         namespace_node_selectors: false,
+        wrong_clocks: false,
     };
 }
 

@@ -1,6 +1,8 @@
 //! What a replica had seen when it made a plan. Every request of the plan is stamped with it, so
 //! that the checkers can judge the request by what its sender knew.
 
+mod orphans;
+
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
@@ -9,6 +11,10 @@ use everynode_controller::watch::Change;
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::RawDaemonSet;
+
+use orphans::OrphanRecorder;
+
+pub(crate) use orphans::KnownOrphans;
 
 /// Longer than the controller waits until it sees a write (C60), and than it delays creations
 /// (C28).
@@ -27,10 +33,12 @@ pub struct View {
     pub daemon_set: String,
     /// When the plan was made.
     pub planned_at: Timestamp,
-    /// The same by the replica's clock.
-    pub clock: Timestamp,
+    /// The same by the replica's wall clock.
+    pub wall_clock: Timestamp,
     /// The watches.
     pub feeds: Feeds,
+    /// The orphan pods that the replica knows, unless it knows all that the watch has shown.
+    pub orphans: Option<Arc<KnownOrphans>>,
     /// The outcomes of the replica's earlier writes of pods of this DaemonSet, in their order.
     pub outcomes: Vec<PodOutcome>,
     /// What the plan writes.
@@ -72,8 +80,8 @@ pub struct PodOutcome {
     pub daemon_set: String,
     /// The write, with its outcome.
     pub result: WriteResult,
-    /// When the outcome arrived, by the replica's clock.
-    pub clock: Timestamp,
+    /// When the outcome arrived.
+    pub arrived_at: Timestamp,
     /// How far the watch of DaemonSets was then.
     pub daemon_sets: Feed,
 }
@@ -82,6 +90,7 @@ pub struct PodOutcome {
 #[derive(Debug, Default)]
 pub(crate) struct ViewRecorder {
     feeds: Feeds,
+    orphans: OrphanRecorder,
     outcomes: Vec<PodOutcome>,
     plans: u64,
     last: Option<Arc<View>>,
@@ -89,27 +98,32 @@ pub(crate) struct ViewRecorder {
 
 impl ViewRecorder {
     /// Records an event before the event loop gets it.
-    pub(crate) fn record(&mut self, event: &Event, clock: Timestamp) {
+    pub(crate) fn record(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::Observed(Observation::Node(change)) => self.feeds.nodes.record(change),
             Event::Observed(Observation::DaemonSet(change)) => {
                 self.feeds.daemon_sets.record(change);
+                self.orphans.record_daemon_set(change);
             }
-            Event::Observed(Observation::Pod(change)) => self.feeds.pods.record(change),
+            Event::Observed(Observation::Pod(change)) => {
+                self.feeds.pods.record(change);
+                self.orphans.record_pod(change);
+            }
             Event::Observed(Observation::Revision(change)) => self.feeds.revisions.record(change),
             Event::Written { uid, result, .. } => {
                 if is_pod_write(&result.write) {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
-                    let is_recent = |old: &PodOutcome| clock.0 - old.clock.0 <= OUTCOMES_KEPT_MS;
+                    let is_recent = |old: &PodOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
-                    let daemon_sets = self.feeds.daemon_sets.clone();
-                    self.outcomes.push(PodOutcome { daemon_set, result, clock, daemon_sets });
+                    let (daemon_sets, arrived_at) = (self.feeds.daemon_sets.clone(), now);
+                    self.outcomes.push(PodOutcome { daemon_set, result, arrived_at, daemon_sets });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {
                 self.feeds.namespaces.record(change);
             }
-            Event::Executed { .. } | Event::Connected | Event::OrphansListed(_) => {}
+            Event::OrphansListed(list) => self.orphans.record_list(list),
+            Event::Executed { .. } | Event::Connected => {}
         }
     }
 
@@ -119,7 +133,7 @@ impl ViewRecorder {
         replica: u64,
         raw: &RawDaemonSet,
         plan: &Plan,
-        (planned_at, clock): (Timestamp, Timestamp),
+        (planned_at, wall_clock): (Timestamp, Timestamp),
         burst: usize,
     ) -> Arc<View> {
         let daemon_set = raw.uid.to_string();
@@ -132,8 +146,9 @@ impl ViewRecorder {
             outcomes: outcomes.cloned().collect(),
             daemon_set,
             planned_at,
-            clock,
+            wall_clock,
             feeds: self.feeds.clone(),
+            orphans: self.orphans.orphans(&raw.key),
             writes: plan.writes.clone(),
             is_waiting: plan.waiting.is_some(),
             burst,

@@ -194,7 +194,7 @@ impl World {
             rng: Pcg64Mcg::seed_from_u64(setting.seed),
             cluster,
             faults: Faults::default(),
-            checks: Checks::default(),
+            checks: Checks::new(setting.schedule_by_controller),
             violation: None,
             transcript: None,
             writes: 0,

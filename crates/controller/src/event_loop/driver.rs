@@ -4,7 +4,7 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{Now, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::supervisor::Supervisor;
 /// Maximum number of events that are handled in one step.
 const EVENTS_MAX: usize = 512;
 
-/// Longest sleep between two steps. Deadlines are wall-clock times, and the wall clock may be set.
+/// Longest sleep between two steps. The wall clock may be set meanwhile, which nothing announces.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// How much later than its deadline the alarm may be: deadlines have a resolution of 1 ms.
@@ -32,14 +32,15 @@ const ALARM_LATE_MAX: Duration = Duration::from_millis(1);
 /// The decisions of the event loop. The simulation records those of [`LoopState`].
 pub trait Decisions: Send {
     /// Handles the events and returns the tasks to start.
-    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task>;
+    fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task>;
 
-    /// When [`process`](Self::process) must be called next if no event arrives before.
+    /// When [`process`](Self::process) must be called next, by the steady clock, if no event
+    /// arrives before.
     fn next_deadline(&self) -> Option<Timestamp>;
 }
 
 impl Decisions for LoopState {
-    fn process(&mut self, events: &mut Vec<Event>, now: Timestamp) -> Vec<Task> {
+    fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task> {
         self.process(events.drain(..), now)
     }
 
@@ -79,7 +80,7 @@ impl<S: Server> EventLoop<S> {
                 _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
                 () = alarm.as_mut() => {}
             }
-            for task in self.decisions.process(&mut batch, self.environment.timestamp()) {
+            for task in self.decisions.process(&mut batch, self.environment.now()) {
                 self.start(task);
             }
         }
@@ -94,10 +95,10 @@ impl<S: Server> EventLoop<S> {
         }
     }
 
-    /// How long nothing is due, unless the clock is set.
+    /// How long nothing is due, unless the wall clock is set.
     fn idle_time(&self) -> Duration {
-        let now = self.environment.timestamp();
-        let wait = self.decisions.next_deadline().map(|deadline| deadline.since(now));
+        let now = self.environment.now();
+        let wait = self.decisions.next_deadline().map(|deadline| deadline.since(now.steady));
         wait.map_or(IDLE_MAX, |wait| wait.min(IDLE_MAX))
     }
 

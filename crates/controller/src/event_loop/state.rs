@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
+use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
 use everynode_k8s::convert::RawDaemonSet;
 use tokio::sync::watch;
@@ -23,6 +23,11 @@ use crate::watch::Change;
 
 /// Maximum number of DaemonSets to plan for before events are handled again.
 const SYNCS_MAX: usize = 64;
+
+/// A difference to the wall clock that decisions ignore, in milliseconds: half of the resolution of
+/// the times in objects. Each larger change makes all nodes be assessed again, so it must not be
+/// caused by a clock that is merely adjusted little by little.
+const WALL_CLOCK_TOLERANCE_MS: u64 = 500;
 
 /// A resource whose first list must be complete before any decision (C1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +80,8 @@ pub struct LoopState {
     pub queue: Queue,
     /// Tasks that the next return of [`process`](Self::process) hands out.
     pub tasks: Vec<Task>,
+    /// How far the wall clock is ahead of the steady one for decisions, in milliseconds.
+    pub wall_ahead_ms: i64,
 }
 
 impl LoopState {
@@ -97,6 +104,7 @@ impl LoopState {
             synced,
             queue: Queue::default(),
             tasks: Vec::new(),
+            wall_ahead_ms: 0,
         }
     }
 
@@ -105,21 +113,38 @@ impl LoopState {
     pub fn process(
         &mut self,
         events: impl IntoIterator<Item = Event>,
-        now: Timestamp,
+        now: impl Into<Now>,
     ) -> Vec<Task> {
+        let now = now.into();
+        self.follow_wall_clock(now);
         for event in events {
-            self.handle(event, now);
+            self.handle(event, now.steady);
         }
         for key in self.index.wake() {
-            self.enqueue(key, now);
+            self.enqueue(key, now.steady);
         }
-        self.sync_due(now);
+        self.sync_due(now.steady);
         std::mem::take(&mut self.tasks)
     }
 
-    /// When [`process`](Self::process) must be called next if no event arrives before.
+    /// When [`process`](Self::process) must be called next, by the steady clock, if no event
+    /// arrives before.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.queue.next_at().filter(|_| self.pending_lists.is_empty())
+    }
+
+    /// Plans for all DaemonSets when the wall clock was set: other pods may be available (C54).
+    fn follow_wall_clock(&mut self, now: Now) {
+        if now.wall_ahead_ms.abs_diff(self.wall_ahead_ms) < WALL_CLOCK_TOLERANCE_MS {
+            return;
+        }
+        let by_ms = now.wall_ahead_ms - self.wall_ahead_ms;
+        tracing::info!("the wall clock was set by {:+.3} s", by_ms as f64 / 1000.0);
+        self.wall_ahead_ms = now.wall_ahead_ms;
+        let keys: Vec<DaemonSetKey> = self.index.keys().collect();
+        for key in keys {
+            self.enqueue(key, now.steady);
+        }
     }
 
     fn handle(&mut self, event: Event, now: Timestamp) {
@@ -239,6 +264,7 @@ impl LoopState {
     }
 
     fn sync(&mut self, key: &DaemonSetKey, now: Timestamp) {
+        let now = Now { steady: now, wall_ahead_ms: self.wall_ahead_ms };
         let planned = self.metrics.time_sync(|| self.index.plan(key, now));
         let Some(planned) = planned else {
             return self.finish_sync(key, metrics::Outcome::success);

@@ -30,12 +30,15 @@ pub(super) struct NamespaceIndex {
     listing: Option<Listing>,
 }
 
-/// Pods that vanished or changed owner while a live list was in flight.
+/// What the watch of pods has shown while a live list was in flight.
 #[derive(Debug, Default)]
 struct Listing {
     /// The number of pending lists of each DaemonSet.
     lists: BTreeMap<DaemonSetName, usize>,
+    /// Pods that vanished or changed owner.
     gone: BTreeSet<Uid>,
+    /// Whether the watch has listed all pods. Then no orphan is missing.
+    has_all: bool,
 }
 
 type Changed = BTreeSet<DaemonSetKey>;
@@ -205,9 +208,9 @@ impl NamespaceIndex {
                 changed.insert(entry.raw.key.clone());
             }
         }
-        let old = std::mem::replace(&mut self.pods, pods);
+        self.pods = pods;
         if let Some(listing) = &mut self.listing {
-            listing.gone.extend(old.into_keys().filter(|uid| !self.pods.contains_key(uid)));
+            listing.has_all = true;
         }
         self.drop_unwanted_orphans();
     }
@@ -292,8 +295,11 @@ impl NamespaceIndex {
     /// Ends a live list. Returns its pods that are neither known nor deleted meanwhile.
     pub(super) fn end_listing(&mut self, key: &DaemonSetKey, pods: Vec<Pod>) -> Vec<Pod> {
         let Some(listing) = &mut self.listing else { return Vec::new() };
-        let is_unknown =
-            |pod: &Pod| !listing.gone.contains(&pod.uid) && !self.pods.contains_key(&pod.uid);
+        let is_unknown = |pod: &Pod| {
+            !(listing.has_all
+                || listing.gone.contains(&pod.uid)
+                || self.pods.contains_key(&pod.uid))
+        };
         let pods = pods.into_iter().filter(is_unknown).collect();
         if let Some(count) = listing.lists.get_mut(&key.name) {
             *count -= 1;

@@ -188,6 +188,22 @@ fn dropped_orphans_are_listed_for_a_new_daemon_set() {
     assert_eq!(pods(&index), ["early", "seen"]);
 }
 
+/// C1, C21: a complete list has all orphans. Those of an earlier live list are not added to it.
+#[test]
+fn a_complete_list_replaces_a_pending_list_of_orphans() {
+    let orphan = pod_object("went", "c", None);
+    let mut index = index(vec![orphan.clone()]);
+    index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 2)));
+    index.observe(Observation::Pod(reset(vec![], 9)));
+    let key = DaemonSetKey::new("ns", "c");
+    assert!(index.plan(&key, Timestamp(0)).is_none(), "not listed");
+    let PodObject::Pod(orphan) = orphan else { unreachable!() };
+    let orphans = OrphanPods { key: key.clone(), pods: vec![*orphan], version: version(1) };
+    assert_eq!(changed(&index.observe_orphans(orphans)), ["c"]);
+    assert!(pods(&index).is_empty());
+    assert!(index.plan(&key, Timestamp(0)).is_some());
+}
+
 /// C21, C3: a list for a DaemonSet that was deleted meanwhile does not replace newer state.
 #[test]
 fn a_list_for_a_deleted_daemon_set_replaces_nothing_newer() {

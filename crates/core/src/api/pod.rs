@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::labels::{HASH_LABEL, Labels, TEMPLATE_GENERATION_LABEL};
 use super::names::{Namespace, NodeName, PodName, RevisionHash, Uid};
-use super::time::Timestamp;
+use super::time::{Now, Timestamp};
 
 /// A Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +96,14 @@ impl Readiness {
         match self {
             Self::NotReady => false,
             Self::ReadySince(_) | Self::Ready => true,
+        }
+    }
+
+    /// The same with a transition time of the steady clock.
+    pub fn by_steady_clock(self, now: Now) -> Self {
+        match self {
+            Self::ReadySince(since) => Self::ReadySince(now.to_steady(since)),
+            Self::NotReady | Self::Ready => self,
         }
     }
 

@@ -25,6 +25,37 @@ impl Timestamp {
     }
 }
 
+/// The current time, by two clocks.
+///
+/// Delays and deadlines are measured with a clock that is never set. The times in objects come from
+/// wall clocks, so they are compared with the wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The time of the clock that is never set.
+    pub steady: Timestamp,
+    /// How far the wall clock is ahead of it, in milliseconds.
+    pub wall_ahead_ms: i64,
+}
+
+impl Now {
+    /// The steady clock's time when the wall clock, as it is set now, shows `wall`.
+    pub const fn to_steady(self, wall: Timestamp) -> Timestamp {
+        Timestamp(wall.0.saturating_sub(self.wall_ahead_ms))
+    }
+
+    /// What the wall clock, as it is set now, shows at this time of the steady clock.
+    pub const fn to_wall(self, steady: Timestamp) -> Timestamp {
+        Timestamp(steady.0.saturating_add(self.wall_ahead_ms))
+    }
+}
+
+impl From<Timestamp> for Now {
+    /// A time at which both clocks agree.
+    fn from(time: Timestamp) -> Self {
+        Self { steady: time, wall_ahead_ms: 0 }
+    }
+}
+
 impl Add<Duration> for Timestamp {
     type Output = Self;
 

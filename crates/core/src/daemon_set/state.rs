@@ -12,7 +12,7 @@ mod results;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{
-    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, Problem,
+    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName, Problem,
     Revision, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
@@ -74,8 +74,8 @@ pub struct DaemonSetState {
     no_creations_before: Option<Timestamp>,
     /// The delay of creations after admission has changed a created pod (C28).
     creation_delay: Option<Delay>,
-    /// The time of the last plan.
-    refreshed_at: Timestamp,
+    /// How far the wall clock was ahead of the steady one at the last plan.
+    wall_ahead_ms: i64,
     slots_assessed: u64,
 }
 
@@ -104,7 +104,7 @@ impl DaemonSetState {
             status_written_at: None,
             no_creations_before: None,
             creation_delay: None,
-            refreshed_at: Timestamp(0),
+            wall_ahead_ms: 0,
             slots_assessed: 0,
             daemon_set,
         };
@@ -296,7 +296,14 @@ impl DaemonSetState {
     /// The result of each write must be returned through [`apply_result`](Self::apply_result).
     /// While results are missing, a plan only updates the status. While a write has not been seen,
     /// it may also repeat deletions of unknown outcome.
-    pub fn plan(&mut self, now: Timestamp, watermarks: &Watermarks, nodes: &NodeTable) -> Plan {
+    /// When the difference between the two clocks of `now` changes, the plan assesses all nodes.
+    pub fn plan(
+        &mut self,
+        now: impl Into<Now>,
+        watermarks: &Watermarks,
+        nodes: &NodeTable,
+    ) -> Plan {
+        let now = now.into();
         let mut draft = Draft::new(self.config.burst_replicas);
         if self.daemon_set.terminating {
             return draft.plan;
@@ -306,17 +313,17 @@ impl DaemonSetState {
             return draft.plan;
         }
         self.refresh(now, nodes);
-        self.give_up_deletions(now);
-        self.update_pending_names(now, nodes);
-        if self.still_waiting(now, watermarks, &mut draft.plan) {
+        self.give_up_deletions(now.steady);
+        self.update_pending_names(now.steady, nodes);
+        if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
             self.repeat_deletions(now, nodes, &mut draft);
             sync::plan_status(&self.sync_input(now), self.status_state(), None, &mut draft);
         } else {
             self.plan_writes(now, &mut draft);
         }
-        let requeue_at = self.requeue_at(now, draft.plan.waiting.is_some());
+        let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.status_due_at).min();
-        self.record_planned(&draft.plan, now);
+        self.record_planned(&draft.plan, now.steady);
         draft.plan
     }
 
@@ -385,18 +392,19 @@ impl DaemonSetState {
         }
     }
 
-    fn plan_writes(&mut self, now: Timestamp, draft: &mut Draft) {
+    fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
         sync::plan_ownership(&self.sync_input(now), draft);
         let hash = match sync::plan_revisions(&self.sync_input(now), draft) {
             PodRevision::Missing => return,
             PodRevision::StoredByOther { hash } => hash,
             PodRevision::Stored { hash, has_duplicates } => {
-                self.history.record_current(has_duplicates, now);
+                self.history.record_current(has_duplicates, now.steady);
                 hash
             }
         };
         let input = self.sync_input(now);
-        if input.creations_suspended || self.creation_delay.is_some_and(|d| d.is_running(now)) {
+        let is_delayed = self.creation_delay.is_some_and(|delay| delay.is_running(now.steady));
+        if input.creations_suspended || is_delayed {
             draft.suspend_creations();
         }
         sync::manage(&input, &hash, draft);
@@ -406,13 +414,13 @@ impl DaemonSetState {
         let generation = self.daemon_set.generation;
         sync::plan_status(&input, self.status_state(), Some(generation), draft);
         for id in draft.failed.drain(..) {
-            self.backoff.next(id, now);
+            self.backoff.next(id, now.steady);
             // The back-off takes the node out of the set of those with ended pods.
             self.slots[id.index()].mark(id, &mut self.marked);
         }
     }
 
-    fn sync_input(&self, now: Timestamp) -> SyncInput<'_> {
+    fn sync_input(&self, now: Now) -> SyncInput<'_> {
         SyncInput {
             now,
             config: &self.config,
@@ -427,7 +435,7 @@ impl DaemonSetState {
             retry_order: &self.retry_order,
             pending_names: &self.pending_names,
             backoff: &self.backoff,
-            creations_suspended: self.no_creations_before.is_some_and(|at| now < at),
+            creations_suspended: self.no_creations_before.is_some_and(|at| now.steady < at),
         }
     }
 

@@ -10,7 +10,7 @@ mod status;
 
 use std::collections::BTreeMap;
 
-use crate::api::{DaemonSet, NodeName, PodName, RevisionHash, Timestamp, Uid};
+use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, Uid};
 use crate::backoff::Backoff;
 use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
@@ -28,7 +28,7 @@ pub(super) use status::{StatusState, plan_status};
 
 /// What a sync reads. Counts and sets are up to date at `now`.
 pub(super) struct SyncInput<'a> {
-    pub now: Timestamp,
+    pub now: Now,
     pub config: &'a Config,
     pub daemon_set: &'a DaemonSet,
     pub slots: &'a [Slot],

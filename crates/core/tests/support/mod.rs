@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use everynode_core::admission;
 use everynode_core::api::{
-    DaemonSet, HASH_LABEL, Labels, Node, NodeName, Pod, PodName, PodPhase, Problem, Readiness,
+    DaemonSet, HASH_LABEL, Labels, Node, NodeName, Now, Pod, PodName, PodPhase, Problem, Readiness,
     ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
@@ -29,6 +29,8 @@ pub(crate) const ANOTHER_KIND: &str = "another-kind";
 pub(crate) struct World {
     config: Config,
     pub now: Timestamp,
+    /// How far the wall clock, whose time objects have, is ahead of `now`.
+    pub wall_ahead_ms: i64,
     pub nodes: NodeTable,
     pub state: DaemonSetState,
     pub server: Server,
@@ -92,6 +94,7 @@ impl World {
         let nodes = NodeTable::default();
         Self {
             now: Timestamp::from_seconds(1000),
+            wall_ahead_ms: 0,
             config,
             state: DaemonSetState::new(config, daemon_set.clone(), &nodes),
             nodes,
@@ -200,8 +203,12 @@ impl World {
         self.now = self.now + duration;
     }
 
+    fn time(&self) -> Now {
+        Now { steady: self.now, wall_ahead_ms: self.wall_ahead_ms }
+    }
+
     pub(crate) fn plan(&mut self) -> Plan {
-        let plan = self.state.plan(self.now, &self.watermarks, &self.nodes);
+        let plan = self.state.plan(self.time(), &self.watermarks, &self.nodes);
         self.check_plan(&plan);
         plan
     }
@@ -361,7 +368,7 @@ impl World {
             assert!(plan.writes.is_empty(), "the DaemonSet must not be synced");
             return;
         }
-        let is_consistent = || self.state.is_consistent(self.now, &self.nodes);
+        let is_consistent = || self.state.is_consistent(self.time(), &self.nodes);
         assert!(!self.recounts || is_consistent(), "counts or sets differ from a recount");
         let mut deleted = BTreeSet::new();
         for write in &plan.writes {

@@ -1,20 +1,23 @@
 //! Reads request bodies within limits of size and time.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::quota::Reservation;
 use super::serve::Limits;
 use crate::status::{Reason, Status};
 
-/// The whole body. Fails with 413 once the body is known to be too large, and with 504 if it does
+/// The whole body, whose size is added to `reserved` as it arrives. Fails with 413 once the body is
+/// known to be too large, with 429 if the client has too many bodies, and with 504 if the body does
 /// not arrive in time.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Incoming,
     limits: &Limits,
+    reserved: &mut Reservation,
 ) -> Result<Bytes, Status> {
     let announced = headers
         .get(CONTENT_LENGTH)
@@ -23,13 +26,32 @@ pub(crate) async fn read(
     if announced.is_some_and(|length| length > limits.request_body_bytes) {
         return Err(too_large(limits));
     }
-    let whole = Limited::new(body, limits.request_body_bytes).collect();
+    let whole = collect(body, announced.unwrap_or_default(), limits, reserved);
     match tokio::time::timeout(limits.request_body, whole).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limits)),
-        Ok(Err(error)) => Err(Status::bad_request(format!("read the request's body: {error}"))),
+        Ok(result) => result,
         Err(_) => Err(Status::new(Reason::Timeout, "the request's body did not arrive in time")),
     }
+}
+
+async fn collect(
+    mut body: Incoming,
+    announced: usize,
+    limits: &Limits,
+    reserved: &mut Reservation,
+) -> Result<Bytes, Status> {
+    /// Maximum number of bytes for which there is room before they arrive.
+    const ROOM_MAX: usize = 16 * 1024;
+    let mut whole = BytesMut::with_capacity(announced.min(ROOM_MAX));
+    while let Some(frame) = body.frame().await {
+        let failed = |error| Status::bad_request(format!("read the request's body: {error}"));
+        let Ok(bytes) = frame.map_err(failed)?.into_data() else { continue };
+        if whole.len() + bytes.len() > limits.request_body_bytes {
+            return Err(too_large(limits));
+        }
+        reserved.grow(bytes.len())?;
+        whole.extend_from_slice(&bytes);
+    }
+    Ok(whole.freeze())
 }
 
 fn too_large(limits: &Limits) -> Status {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::negotiate::Syntax;
 use super::protobuf;
+use crate::value::DEPTH_MAX;
 
 /// A decoded body and the findings of strict decoding.
 #[derive(Debug, PartialEq)]
@@ -20,18 +21,67 @@ pub(crate) struct Decoded {
 
 /// Decodes a body. The error is that of the parser, with its position.
 pub(crate) fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
-    let mut duplicates = Vec::new();
+    let mut found = Found::default();
     let value = match syntax {
-        Syntax::Json => json(bytes, &mut duplicates)?,
+        Syntax::Json => json(bytes, &mut found)?,
         Syntax::Yaml => yaml(bytes)?,
         Syntax::Protobuf => protobuf::decode(bytes)?,
     };
-    Ok(Decoded { value, duplicates })
+    if nests_deeper(&value, DEPTH_MAX) {
+        return Err(format!("exceeded max depth {DEPTH_MAX}"));
+    }
+    Ok(Decoded { value, duplicates: found.duplicates })
 }
 
-fn json(bytes: &[u8], duplicates: &mut Vec<String>) -> Result<Value, String> {
+/// Whether a value nests deeper than a number of levels.
+fn nests_deeper(value: &Value, levels: usize) -> bool {
+    let inner = |value| match levels.checked_sub(1) {
+        Some(levels) => nests_deeper(value, levels),
+        None => true,
+    };
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(inner),
+        Value::Object(fields) => levels == 0 || fields.values().any(inner),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// What the JSON decoder found so far.
+#[derive(Default)]
+struct Found {
+    /// The number of values.
+    values: usize,
+    duplicates: Vec<String>,
+    /// The size of their texts.
+    duplicates_bytes: usize,
+}
+
+impl Found {
+    /// Counts a value.
+    fn value<E: serde::de::Error>(&mut self) -> Result<(), E> {
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return Err(E::custom(format!("the body has more than {VALUES_MAX} values")));
+        }
+        Ok(())
+    }
+
+    fn duplicate(&mut self, path: &str) {
+        if self.duplicates.len() < DUPLICATES_MAX && self.duplicates_bytes < DUPLICATES_BYTES_MAX {
+            let text = format!("duplicate field {path:?}");
+            self.duplicates_bytes += text.len();
+            self.duplicates.push(text);
+        }
+    }
+}
+
+/// Maximum number of values in a JSON body. In memory each needs up to a hundred times the space of
+/// its text, and an object of 1.5 MiB that has so many would consist of almost nothing else.
+const VALUES_MAX: usize = 200_000;
+
+fn json(bytes: &[u8], found: &mut Found) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = Seed { path: &mut String::new(), duplicates };
+    let seed = Seed { path: &mut String::new(), found };
     let value = seed.deserialize(&mut deserializer).map_err(|error| go_message(bytes, &error))?;
     deserializer.end().map_err(|error| go_message(bytes, &error))?;
     Ok(value)
@@ -75,16 +125,19 @@ fn yaml(bytes: &[u8]) -> Result<Value, String> {
 
 /// Maximum number of duplicate fields that are reported.
 const DUPLICATES_MAX: usize = 100;
+/// Size of the reported duplicate fields above which no other one is reported.
+const DUPLICATES_BYTES_MAX: usize = 64 * 1024;
 
 struct Seed<'a> {
     path: &'a mut String,
-    duplicates: &'a mut Vec<String>,
+    found: &'a mut Found,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.found.value()?;
         deserializer.deserialize_any(self)
     }
 }
@@ -129,7 +182,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let length = self.path.len();
         loop {
             self.path.push_str(&format!("[{}]", array.len()));
-            let seed = Seed { path: &mut *self.path, duplicates: &mut *self.duplicates };
+            let seed = Seed { path: &mut *self.path, found: &mut *self.found };
             let item = items.next_element_seed(seed);
             self.path.truncate(length);
             match item? {
@@ -147,10 +200,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
-            if object.contains_key(&key) && self.duplicates.len() < DUPLICATES_MAX {
-                self.duplicates.push(format!("duplicate field {:?}", self.path));
+            if object.contains_key(&key) {
+                self.found.duplicate(self.path);
             }
-            let seed = Seed { path: &mut *self.path, duplicates: &mut *self.duplicates };
+            let seed = Seed { path: &mut *self.path, found: &mut *self.found };
             let value = fields.next_value_seed(seed);
             self.path.truncate(length);
             object.insert(key, value?);

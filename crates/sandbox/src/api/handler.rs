@@ -3,16 +3,20 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
 
 use super::access;
 use super::body;
 use super::call::{AuthorizedCall, Call, ReadFaults};
 use super::connection::Connection;
 use super::inject;
+use super::outgoing::Outgoing;
 use super::query;
+use super::quota::Resource;
 use super::respond::{self, Body, unauthorized};
 use super::route::{self, Route};
 use super::server::Server;
@@ -36,22 +40,76 @@ async fn authorize_and_serve(
     let user = server.authenticator.identify(&server.shared, &parts.headers)?;
     let parameters = query::parse(parts.uri.query().unwrap_or_default())?;
     let path = parts.uri.path().to_owned();
-    match &user {
-        Some(user) => {
-            let attributes = access::attributes(&route, &path, &parts.method, &parameters);
-            access::check(&server.shared, user, &attributes)?;
-        }
-        None if is_public(&route) => {}
-        None => return Err(unauthorized()),
-    }
-    let body = body::read(&parts.headers, body, &server.limits).await?;
     let Parts { method, headers, extensions, .. } = parts;
     let connection = extensions.get::<Connection>().cloned().unwrap_or_else(|| Connection::new(0));
     let api_server = server.api_servers.of_connection(connection.number);
     let read_faults = ReadFaults::default();
-    let call = Call { method, headers, parameters, body, api_server, read_faults };
-    wait_for_cache(&call).await;
-    let request = AuthorizedCall { route, path, user, call, connection };
+    let call = Call { method, headers, parameters, body: Bytes::new(), api_server, read_faults };
+    let mut request = AuthorizedCall { route, path, user, call, connection };
+    let Some(user) = &request.user else {
+        // Anonymous users may get health and version, as upstream's default roles allow. The body
+        // of such a request is not read.
+        return match request.route {
+            Route::Health | Route::Version => serve(server, request).await,
+            _ => Err(unauthorized()),
+        };
+    };
+    let client = Client { name: user.name.as_str().into(), connection: request.connection.number };
+    let reserve = |resource, amount| server.quota.reserve(&client.name, resource, amount);
+    request.connection.set_owner(|| reserve(Resource::Connections, 1))?;
+    let is_watch = request.call.parameters.watch && request.call.method == Method::GET;
+    let place = reserve(if is_watch { Resource::Watches } else { Resource::Requests }, 1)?;
+    {
+        let _turn = server.turns.take(&client.name, client.connection).await;
+        access::check(&server.shared, user, &access::attributes_of(&request))?;
+    }
+    let mut body_bytes = reserve(Resource::BodyBytes, 0)?;
+    let headers = &request.call.headers;
+    request.call.body = body::read(headers, body, &server.limits, &mut body_bytes).await?;
+    wait_for_cache(&request.call).await;
+    let connection = request.connection.clone();
+    let response = match server.faults.decide(&request) {
+        None => serve_in_turn(server, request, &client).await?,
+        Some(fault) => inject::serve(server, request, fault).await?,
+    };
+    drop(body_bytes);
+    let bytes = response.body().size_hint().exact().unwrap_or(0);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let reservations = vec![place, reserve(Resource::ResponseBytes, bytes)?];
+    Ok(response.map(|body| Outgoing::new(body, connection, reservations).boxed_unsync()))
+}
+
+/// Who waits for a turn.
+struct Client {
+    name: Arc<str>,
+    /// The number of the connection.
+    connection: usize,
+}
+
+/// Serves a request when it is its client's turn. A long one gets a thread of its own, so that the
+/// threads of the runtime serve others meanwhile.
+async fn serve_in_turn(
+    server: &Arc<Server>,
+    request: AuthorizedCall,
+    client: &Client,
+) -> Result<Response<Body>, Status> {
+    if !server.takes_long(&request) {
+        let _turn = server.turns.take(&client.name, client.connection).await;
+        return server.serve(&request);
+    }
+    let turn = server.long_turns.take(&client.name, client.connection).await;
+    let server = Arc::clone(server);
+    let served = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        server.serve(&request)
+    });
+    match served.await {
+        Ok(response) => response,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn serve(server: &Arc<Server>, request: AuthorizedCall) -> Result<Response<Body>, Status> {
     match server.faults.decide(&request) {
         None => server.serve(&request),
         Some(fault) => inject::serve(server, request, fault).await,
@@ -67,9 +125,4 @@ async fn wait_for_cache(call: &Call) {
     {
         call.api_server.wait_until(required).await;
     }
-}
-
-/// Anonymous users may get health and version, as upstream's default roles allow.
-fn is_public(route: &Route) -> bool {
-    matches!(route, Route::Health | Route::Version)
 }

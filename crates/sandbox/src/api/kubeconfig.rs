@@ -1,14 +1,17 @@
 //! The kubeconfig of the sandbox (S1).
 
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// The name of the cluster, the user and the context.
+const NAME: &str = "everynode-sandbox";
 
 /// A kubeconfig with one cluster, one user and one context, all named `everynode-sandbox`. It is
 /// JSON, which every YAML parser reads.
 pub(crate) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
-    let name = "everynode-sandbox";
+    let name = NAME;
     let document = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -25,12 +28,33 @@ pub(crate) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
     format!("{document:#}\n")
 }
 
-/// Writes `text` to `path` atomically, readable by the owner only. If the path is not a regular
-/// file, such as `/dev/stdout`, the text is written to it directly.
-pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
-    }
+/// A path to which the kubeconfig is not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The operating system refuses it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A device, a pipe or a directory; or a link to one, or to no file.
+    #[error("it is not a regular file; name one that the sandbox can write and read again")]
+    NotAFile,
+    /// A kubeconfig with clusters other than a sandbox.
+    #[error(
+        "it is the kubeconfig of {}, which would be lost; name another file, or remove this one",
+        clusters.join(", ")
+    )]
+    OtherClusters {
+        /// The names of the clusters.
+        clusters: Vec<String>,
+    },
+    /// A file with something else.
+    #[error("it is not the kubeconfig of a sandbox; name another file, or remove this one")]
+    OtherContent,
+}
+
+/// Writes `text` to `path` atomically, readable by the owner only. The path may be a link to a file,
+/// which is replaced instead of the link.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
+    let path = destination(path)?;
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -39,8 +63,57 @@ pub(crate) fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
+    file.persist(&path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// The file to create or replace for a path: an absent file, an empty one, or the kubeconfig of an
+/// earlier sandbox.
+fn destination(path: &Path) -> Result<PathBuf, WriteError> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path.to_owned()),
+        Err(error) => return Err(error.into()),
+        Ok(_) => {}
+    }
+    // Links such as /dev/stdout lead to whatever a stream of this process is, even a regular file.
+    let is_stream = |path: &Path| ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
+    let is_link_to_stream = std::fs::read_link(path).is_ok_and(|to| is_stream(&to));
+    if is_stream(path) || is_link_to_stream {
+        return Err(WriteError::NotAFile);
+    }
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Err(WriteError::NotAFile),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(WriteError::NotAFile),
+        Err(error) => return Err(error.into()),
+    }
+    check_content(&std::fs::read(path)?)?;
+    Ok(std::fs::canonicalize(path)?)
+}
+
+/// Refuses to lose what is not from a sandbox.
+fn check_content(content: &[u8]) -> Result<(), WriteError> {
+    if content.iter().all(u8::is_ascii_whitespace) {
+        return Ok(());
+    }
+    let document: Option<Value> =
+        std::str::from_utf8(content).ok().and_then(|text| crate::yaml::document(text).ok());
+    let Some(document) = document.filter(|document| document["kind"] == "Config") else {
+        return Err(WriteError::OtherContent);
+    };
+    let names = |list: &str| -> Vec<String> {
+        let entries = document[list].as_array().into_iter().flatten();
+        let names = entries.map(|entry| entry["name"].as_str().unwrap_or_default().to_owned());
+        names.filter(|name| name != NAME).collect()
+    };
+    let clusters = names("clusters");
+    if !clusters.is_empty() {
+        return Err(WriteError::OtherClusters { clusters });
+    }
+    if names("users").is_empty() && names("contexts").is_empty() {
+        return Ok(());
+    }
+    Err(WriteError::OtherContent)
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -66,7 +139,73 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::base64;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// S1: the kubeconfig replaces that of an earlier sandbox and an empty file, also through a
+    /// link, which stays; nothing else is lost.
+    #[test]
+    fn only_a_kubeconfig_of_a_sandbox_is_replaced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        let ours = render("https://127.0.0.1:1", "a certificate", "a token");
+        let other = "kind: Config\nclusters: [{name: prod}, {name: everynode-sandbox}]\n";
+        let merged = "kind: Config\ncontexts: [{name: prod}]\n";
+        let mended = "name another file, or remove this one";
+        for (content, refusal) in [
+            (None, None),
+            (Some(""), None),
+            (Some(ours.as_str()), None),
+            (
+                Some(other),
+                Some(format!("it is the kubeconfig of prod, which would be lost; {mended}")),
+            ),
+            (Some(merged), Some(format!("it is not the kubeconfig of a sandbox; {mended}"))),
+            (Some("a diary"), Some(format!("it is not the kubeconfig of a sandbox; {mended}"))),
+        ] {
+            let (path, link) = (at("config"), at("link"));
+            for to in [&path, &link] {
+                let _ = std::fs::remove_file(&path);
+                let _ = std::fs::remove_file(&link);
+                let Some(content) = content else {
+                    write(to, &ours).expect("an absent file is made");
+                    continue;
+                };
+                std::fs::write(&path, content).expect("a file");
+                symlink(&path, &link).expect("a link");
+                let result = write(to, &ours).map_err(|error| error.to_string());
+                assert_eq!(result.err(), refusal, "{content:?}");
+                let expected = if refusal.is_none() { &ours } else { content };
+                assert_eq!(std::fs::read_to_string(&path).expect("a file"), expected);
+                assert!(link.is_symlink(), "the link stays");
+            }
+        }
+    }
+
+    /// S1: devices, pipes, directories and links to them or to nothing are refused and stay.
+    #[test]
+    fn what_is_not_a_file_is_refused_and_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        symlink("/proc/self/fd/0", at("stream")).expect("a link");
+        symlink(at("nothing"), at("dangling")).expect("a link");
+        symlink(directory.path(), at("directory")).expect("a link");
+        for path in [
+            "/dev/null".into(),
+            "/dev/stdout".into(),
+            at("stream"),
+            at("dangling"),
+            at("directory"),
+            directory.path().to_owned(),
+        ] {
+            let before = std::fs::symlink_metadata(&path).expect("it exists").file_type();
+            let error = write(&path, "text").expect_err("it is refused");
+            assert!(matches!(error, WriteError::NotAFile), "{}: {error}", path.display());
+            let after = std::fs::symlink_metadata(&path).expect("it exists").file_type();
+            assert_eq!(before, after, "{}", path.display());
+        }
+    }
 
     #[test]
     fn base64_pads_as_the_standard_says() {

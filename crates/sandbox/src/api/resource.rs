@@ -1,6 +1,7 @@
 //! Requests for stored objects, the same for every kind in the table of kinds (S2, S4).
 
 mod read;
+mod transaction;
 mod write;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::call::Call;
 use super::respond::{Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
+use crate::authorization::User;
 use crate::kind::{Kind, Subresource, Verb};
 use crate::status::Status;
 
@@ -31,18 +33,19 @@ impl ResourceTarget<'_> {
 
 pub(crate) fn handle(
     shared: &Arc<SharedCluster>,
+    user: &User,
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let target = target(shared, path)?;
     match (target.name, path.subresource.as_deref()) {
-        (None, _) => on_collection(shared, &target, call),
-        (Some(name), None) => on_object(shared, &target, name, call),
+        (None, _) => on_collection(shared, user, &target, call),
+        (Some(name), None) => on_object(shared, user, &target, name, call),
         (Some(name), Some(subresource)) => {
             let subresource = Subresource::parse(subresource)
                 .filter(|subresource| target.kind.subresources.contains(subresource))
                 .ok_or_else(|| no_subresource(target.kind, subresource))?;
-            on_subresource(shared, &target, name, subresource, call)
+            on_subresource(shared, user, &target, name, subresource, call)
         }
     }
 }
@@ -90,6 +93,7 @@ fn no_subresource(kind: &Kind, name: &str) -> Status {
 
 fn on_collection(
     shared: &Arc<SharedCluster>,
+    user: &User,
     target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
@@ -108,13 +112,14 @@ fn on_collection(
         Verb::List => read::list(shared, target, call),
         // Writes need a namespace; only reads work on all namespaces.
         _ if target.namespace.is_none() => Err(method_not_allowed()),
-        Verb::Create => write::create(shared, target, call),
+        Verb::Create => write::create(shared, user, target, call),
         _ => write::delete_collection(shared, target, call),
     }
 }
 
 fn on_object(
     shared: &Arc<SharedCluster>,
+    user: &User,
     target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
@@ -131,14 +136,15 @@ fn on_object(
     }
     match verb {
         Verb::Get => read::get(shared, target, name, call),
-        Verb::Update => write::update(shared, target, name, write::WriteEndpoint::Main, call),
-        Verb::Patch => write::patch(shared, target, name, write::WriteEndpoint::Main, call),
+        Verb::Update => write::update(shared, user, target, name, write::WriteEndpoint::Main, call),
+        Verb::Patch => write::patch(shared, user, target, name, write::WriteEndpoint::Main, call),
         _ => write::delete(shared, target, name, call),
     }
 }
 
 fn on_subresource(
     shared: &Arc<SharedCluster>,
+    user: &User,
     target: &ResourceTarget<'_>,
     name: &str,
     subresource: Subresource,
@@ -147,13 +153,13 @@ fn on_subresource(
     match (subresource, &call.method) {
         (Subresource::Status, &Method::GET) => read::get(shared, target, name, call),
         (Subresource::Status, &Method::PUT) => {
-            write::update(shared, target, name, write::WriteEndpoint::Status, call)
+            write::update(shared, user, target, name, write::WriteEndpoint::Status, call)
         }
         (Subresource::Status, &Method::PATCH) => {
-            write::patch(shared, target, name, write::WriteEndpoint::Status, call)
+            write::patch(shared, user, target, name, write::WriteEndpoint::Status, call)
         }
         (Subresource::Finalize, &Method::PUT) => {
-            write::update(shared, target, name, write::WriteEndpoint::Finalize, call)
+            write::update(shared, user, target, name, write::WriteEndpoint::Finalize, call)
         }
         (Subresource::Binding, &Method::POST) => write::bind(shared, target, name, call),
         (Subresource::Eviction, &Method::POST) => write::evict(shared, target, name, call),

@@ -40,8 +40,10 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response<Body
 
 /// A response with an error as a `Status` document.
 pub(crate) fn status(status: &Status) -> Response<Body> {
+    /// Maximum size of a message. Some quote a part of the request.
+    const MESSAGE_BYTES_MAX: usize = 128 * 1024;
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, &status.to_value());
+    let mut response = json(code, &status.excerpt(MESSAGE_BYTES_MAX).to_value());
     let retry = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if retry > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry));
@@ -59,6 +61,12 @@ pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
             response.headers_mut().append(WARNING, value);
         }
     }
+}
+
+/// 429 for a client that uses more than its share, in upstream's words.
+pub(crate) fn too_many_requests() -> Status {
+    Status::new(Reason::TooManyRequests, "Too many requests, please try again later.")
+        .with_details(Details { retry_after_seconds: 1, ..Details::default() })
 }
 
 /// 401 for a request without valid credentials.

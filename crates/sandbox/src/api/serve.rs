@@ -1,8 +1,10 @@
 //! Accepts connections, does the TLS handshake and passes requests to a handler, within limits and
 //! deadlines.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustix::process::{Resource::Nofile, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
@@ -24,10 +27,15 @@ use super::stall::StallGuard;
 /// Limits on what a client can consume.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of connections; further ones wait in the kernel's backlog.
+    /// Maximum number of connections. A further one closes the oldest one on which no request had
+    /// valid credentials, or waits in the kernel's backlog if there is none.
     pub connections: usize,
+    /// Maximum number of connections of a client.
+    pub client_connections: usize,
     /// Maximum duration of a TLS handshake.
     pub tls_handshake: Duration,
+    /// Maximum time from the TLS handshake until the first bytes of a request.
+    pub first_request: Duration,
     /// Maximum time from the end of one request to the end of the next one's head. It exceeds the
     /// 90 s for which HTTP clients commonly keep an idle connection, so that the client closes it
     /// first.
@@ -40,22 +48,63 @@ pub struct Limits {
     pub request_head_bytes: u32,
     /// Maximum number of concurrent HTTP/2 streams per connection.
     pub concurrent_streams: u32,
-    /// Maximum time without progress while data is written to a client.
+    /// Maximum time without progress while data is written to a client, for the connection and for
+    /// each response on it.
     pub stalled_write: Duration,
+    /// Maximum number of requests other than watches until their response is sent.
+    pub requests: Share,
+    /// Maximum number of watches.
+    pub watches: Share,
+    /// Maximum size in bytes of all request bodies at a time.
+    pub body_bytes: Share,
+    /// Maximum size in bytes of all responses that are not sent yet.
+    pub response_bytes: Share,
 }
+
+/// A limit for each client, and one for all clients together. Clients are users.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// For each client.
+    pub client: usize,
+    /// For all clients.
+    pub total: usize,
+}
+
+const MEBIBYTE: usize = 1024 * 1024;
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 16_384,
+            client_connections: 8_192,
+            first_request: Duration::from_secs(10),
             tls_handshake: Duration::from_secs(10),
             request_head: Duration::from_secs(100),
             request_body: Duration::from_secs(60),
-            request_body_bytes: 3 * 1024 * 1024,
+            request_body_bytes: 3 * MEBIBYTE,
             request_head_bytes: 64 * 1024,
             concurrent_streams: 1_000,
             stalled_write: Duration::from_secs(60),
+            requests: Share { client: 10_000, total: 20_000 },
+            watches: Share { client: 2_000, total: 8_000 },
+            body_bytes: Share { client: 64 * MEBIBYTE, total: 256 * MEBIBYTE },
+            response_bytes: Share { client: 512 * MEBIBYTE, total: 1024 * MEBIBYTE },
         }
+    }
+}
+
+impl Limits {
+    /// The limits with no more connections than this process can have files open. Raises its limit
+    /// of open files as far as it may.
+    pub(crate) fn within_file_limit(self) -> Self {
+        /// Files for everything but connections, such as those of the runtime and of logs.
+        const OTHERS: usize = 32;
+        let files = getrlimit(Nofile);
+        // Refused only for a value above the maximum, which this is not.
+        let _ = setrlimit(Nofile, Rlimit { current: files.maximum, ..files });
+        let Some(files) = getrlimit(Nofile).current else { return self };
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        Self { connections: self.connections.min(files.saturating_sub(OTHERS).max(1)), ..self }
     }
 }
 
@@ -77,10 +126,9 @@ pub(crate) async fn serve<H, F>(
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let mut acceptor = Acceptor::new(&limits);
     let connections = TaskTracker::new();
     let mut signals = StopSignals { shutdown, outage: CancellationToken::new() };
-    let mut numbers = 0_usize..;
     loop {
         let accepted = tokio::select! {
             () = signals.shutdown.cancelled() => break,
@@ -95,15 +143,16 @@ pub(crate) async fn serve<H, F>(
                 signals.outage = CancellationToken::new();
                 continue;
             }
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = acceptor.accept(&listener) => accepted,
         };
-        let Some((stream, slot)) = accepted else { continue };
+        let Some((stream, client, slot)) = accepted else { continue };
         let (tls, handle, signals) = (tls.clone(), handle.clone(), signals.clone());
-        let client = Connection::new(numbers.next().unwrap_or_default());
         connections.spawn(async move {
-            if let Err(error) = connection(stream, client, tls, limits, handle, signals).await {
+            let result = connection(stream, client.clone(), tls, limits, handle, signals).await;
+            if let Err(error) = result {
                 tracing::debug!(error, "connection ended");
             }
+            client.close();
             drop(slot);
         });
     }
@@ -148,20 +197,73 @@ async fn reopen(
     }
 }
 
-/// Accepts the next connection, with the permit that it has until it closes.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => Some((stream, slot)),
-        Err(error) => {
-            // The process has no file descriptors left, or the peer is gone already: retry after a
-            // pause.
-            tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            None
+/// Accepts connections as long as there is room for them.
+struct Acceptor {
+    slots: Arc<Semaphore>,
+    unowned: Unowned,
+    numbers: RangeFrom<usize>,
+    /// Whether the last connection could not be accepted.
+    is_failing: bool,
+}
+
+impl Acceptor {
+    fn new(limits: &Limits) -> Self {
+        let slots = Arc::new(Semaphore::new(limits.connections));
+        Self { slots, unowned: Unowned::default(), numbers: 0.., is_failing: false }
+    }
+
+    /// Accepts the next connection, with the permit that it has until it closes.
+    async fn accept(
+        &mut self,
+        listener: &TcpListener,
+    ) -> Option<(TcpStream, Connection, OwnedSemaphorePermit)> {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                self.is_failing = false;
+                if self.slots.available_permits() == 0 {
+                    self.unowned.close_oldest();
+                }
+                let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+                let connection = Connection::new(self.numbers.next().unwrap_or_default());
+                self.unowned.add(connection.clone());
+                Some((stream, connection, slot))
+            }
+            Err(error) => {
+                // The process has no file descriptors left, or the peer is gone already: retry
+                // after a pause.
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(%error, "cannot accept a connection");
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                None
+            }
+        }
+    }
+}
+
+/// The connections on which no request had valid credentials, oldest first, and some others.
+#[derive(Default)]
+struct Unowned {
+    connections: VecDeque<Connection>,
+    /// The number of connections at which the others are removed.
+    full: usize,
+}
+
+impl Unowned {
+    fn add(&mut self, connection: Connection) {
+        if self.connections.len() >= self.full {
+            self.connections.retain(|connection| connection.may_be_closed());
+            self.full = (2 * self.connections.len()).max(64);
+        }
+        self.connections.push_back(connection);
+    }
+
+    fn close_oldest(&mut self) {
+        while let Some(oldest) = self.connections.pop_front() {
+            if oldest.may_be_closed() {
+                oldest.close();
+                return;
+            }
         }
     }
 }
@@ -184,11 +286,12 @@ where
     let stream = tokio::select! {
         stream = handshake => stream,
         () = signals.outage.cancelled() => return Ok(()),
+        () = client.closed() => return Ok(()),
     };
     let stream = stream
         .map_err(|_| "TLS handshake timed out".to_owned())?
         .map_err(|error| format!("TLS handshake: {error}"))?;
-    let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.request_head));
+    let io = TokioIo::new(StallGuard::new(stream, limits.stalled_write, limits.first_request));
     let of_requests = client.clone();
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(of_requests.clone());
@@ -204,6 +307,9 @@ where
             connection.await
         }
         () = signals.outage.cancelled() => return Ok(()),
+        () = client.stalled(limits.stalled_write) => {
+            return Err("the client takes nothing of a response".to_owned());
+        }
         state = client.interrupted() => {
             if state == ConnectionState::Frozen {
                 frozen(&client, &signals).await;

@@ -1,6 +1,7 @@
 //! //! Serves a request that is authenticated and authorized: the route selects the module that
 //! handles it.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
@@ -13,6 +14,7 @@ use super::faults::Faults;
 use super::negotiate;
 use super::openapi::OpenApi;
 use super::query;
+use super::quota::Quota;
 use super::resource;
 use super::respond::{self, Body, method_not_allowed, not_served};
 use super::review;
@@ -20,6 +22,7 @@ use super::route::{ResourcePath, Route};
 use super::serve::Limits;
 use super::shared::SharedCluster;
 use super::token;
+use super::turns::Turns;
 use crate::authorization::User;
 use crate::kind::Kinds;
 use crate::status::Status;
@@ -31,6 +34,11 @@ pub(crate) struct Server {
     pub faults: Faults,
     pub api_servers: ApiServers,
     pub authenticator: Authenticator,
+    pub quota: Arc<Quota>,
+    /// For requests that take a short time.
+    pub turns: Arc<Turns>,
+    /// For the others, which run beside the runtime's threads.
+    pub long_turns: Arc<Turns>,
     /// `127.0.0.1:6443`, for discovery.
     address: String,
     openapi: OpenApi,
@@ -46,8 +54,20 @@ impl Server {
         address: String,
     ) -> Self {
         let authenticator = Authenticator::new(token);
-        let openapi = OpenApi::default();
-        Self { shared, limits, faults, api_servers, authenticator, address, openapi }
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            shared,
+            limits,
+            faults,
+            api_servers,
+            authenticator,
+            quota: Quota::new(limits),
+            turns: Turns::new(cores),
+            // The other cores serve short requests meanwhile.
+            long_turns: Turns::new((cores / 2).max(1)),
+            address,
+            openapi: OpenApi::default(),
+        }
     }
 
     /// /// Handles an authorized request.
@@ -57,6 +77,29 @@ impl Server {
             (Route::Resource(target), Some(user)) => self.on_resource(target, user, call),
             (Route::Faults, _) => self.faults.handle(call),
             (route, _) => self.describe(route, &request.path, call),
+        }
+    }
+
+    /// Whether a request can take more than a few milliseconds: it has a large body, or it is about
+    /// many objects.
+    pub(crate) fn takes_long(&self, request: &AuthorizedCall) -> bool {
+        /// Maximum size in bytes of the body of a short request.
+        const BODY_BYTES_MAX: usize = 16 * 1024;
+        /// Maximum number of objects of a short request.
+        const OBJECTS_MAX: usize = 500;
+        let call = &request.call;
+        match &request.route {
+            _ if call.body.len() > BODY_BYTES_MAX => true,
+            Route::Resource(path) if path.name.is_none() && call.method != Method::POST => {
+                let has_many = self.shared.read(|store| {
+                    let kind = store.kinds().by_resource(&path.group, &path.version, &path.plural);
+                    kind.is_some_and(|kind| store.count(kind) > OBJECTS_MAX)
+                });
+                let is_page = call.parameters.limit.is_some_and(|limit| (1..=500).contains(&limit));
+                has_many && !is_page
+            }
+            Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Document(_) => true,
+            _ => false,
         }
     }
 
@@ -74,7 +117,7 @@ impl Server {
         }
         match review::find(target) {
             Some(review) => review::handle(review, &self.shared, user, call),
-            None => resource::handle(&self.shared, target, call),
+            None => resource::handle(&self.shared, user, target, call),
         }
     }
 

@@ -74,6 +74,15 @@ impl SharedCluster {
         next
     }
 
+    /// Drops the changes up to and including a resourceVersion; returns the newest one.
+    pub(crate) fn compact(&self, resource_version: u64) -> u64 {
+        let mut state = self.state.lock();
+        state.notify_watchers();
+        let store = state.cluster.registry_mut().store_mut();
+        store.compact(resource_version);
+        store.resource_version()
+    }
+
     /// Whether a request has requested the lock since the last call.
     pub(crate) fn was_requested(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)

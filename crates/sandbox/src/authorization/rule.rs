@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::validation::go_quote;
 use crate::value::array;
 
 /// The attributes of a request that rules match, as upstream's `authorizer.Attributes`.
@@ -28,7 +29,7 @@ pub(crate) enum RequestTarget<'a> {
 }
 
 /// `rbac.authorization.k8s.io/v1` PolicyRule.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PolicyRule {
     pub verbs: Vec<String>,
     pub groups: Vec<String>,
@@ -116,6 +117,117 @@ impl PolicyRule {
             }
         }
         rule
+    }
+}
+
+/// What is missing from the rules of a user who grants other rules.
+pub(super) enum Coverage {
+    Complete,
+    /// Rules with one verb each that are not covered.
+    Missing(Vec<PolicyRule>),
+    /// There are more combinations of the entries of the granted rules than are compared.
+    TooMany,
+}
+
+/// Maximum number of comparisons of a single right with a rule: a rule with a thousand groups,
+/// resources and verbs grants a billion rights.
+const COMPARISONS_MAX: usize = 1_000_000;
+
+/// The rights in `granted` that are not in `held`, as upstream's `Covers`.
+pub(super) fn missing(held: &[PolicyRule], granted: &[PolicyRule]) -> Coverage {
+    let rights: usize =
+        granted.iter().map(PolicyRule::rights).fold(0, |sum, rights| sum.saturating_add(rights));
+    if rights.saturating_mul(held.len().max(1)) > COMPARISONS_MAX {
+        return Coverage::TooMany;
+    }
+    let is_missing = |right: &PolicyRule| !held.iter().any(|rule| rule.covers(right));
+    let missing: Vec<PolicyRule> =
+        granted.iter().flat_map(PolicyRule::break_down).filter(is_missing).collect();
+    if missing.is_empty() { Coverage::Complete } else { Coverage::Missing(missing) }
+}
+
+impl PolicyRule {
+    /// The number of rules that [`break_down`](Self::break_down) returns.
+    fn rights(&self) -> usize {
+        let of_paths = self.paths.len().saturating_mul(self.verbs.len());
+        [&self.groups, &self.resources, &self.verbs]
+            .into_iter()
+            .fold(self.names.len().max(1), |product, list| product.saturating_mul(list.len()))
+            .saturating_add(of_paths)
+    }
+
+    /// Equivalent rules with one verb and one group, resource and name, or one path.
+    fn break_down(&self) -> Vec<Self> {
+        let one = |entry: &String| vec![entry.clone()];
+        let names: Vec<Vec<String>> = match self.names.as_slice() {
+            [] => vec![Vec::new()],
+            names => names.iter().map(one).collect(),
+        };
+        let mut rules = Vec::new();
+        for verb in &self.verbs {
+            for group in &self.groups {
+                for resource in &self.resources {
+                    rules.extend(names.iter().map(|names| Self {
+                        verbs: one(verb),
+                        groups: one(group),
+                        resources: one(resource),
+                        names: names.clone(),
+                        paths: Vec::new(),
+                    }));
+                }
+            }
+            rules.extend(self.paths.iter().map(|path| Self {
+                verbs: one(verb),
+                paths: one(path),
+                ..Self::default()
+            }));
+        }
+        rules
+    }
+
+    /// Whether the rule contains a right, which has at most one entry in each list.
+    fn covers(&self, right: &Self) -> bool {
+        let all =
+            |allowed: &[String], wanted: &[String]| wanted.iter().all(|one| has(allowed, one));
+        let resource = |wanted: &String| {
+            let part = wanted.split_once('/').map(|(_, part)| format!("*/{part}"));
+            has(&self.resources, wanted) || part.is_some_and(|part| self.resources.contains(&part))
+        };
+        let path = |wanted: &String| {
+            self.paths.iter().any(|allowed| allowed == wanted || path_matches(allowed, wanted))
+        };
+        let names = self.names.is_empty()
+            || (!right.names.is_empty()
+                && right.names.iter().all(|name| self.names.contains(name)));
+        all(&self.verbs, &right.verbs)
+            && all(&self.groups, &right.groups)
+            && right.resources.iter().all(resource)
+            && right.paths.iter().all(path)
+            && names
+    }
+
+    /// The rule without its verbs, and the verbs.
+    pub(super) fn split_verbs(mut self) -> (Self, Vec<String>) {
+        let verbs = std::mem::take(&mut self.verbs);
+        (self, verbs)
+    }
+}
+
+/// As upstream's `CompactString`: `{APIGroups:["apps"], Resources:["daemonsets"], Verbs:["get"]}`.
+impl std::fmt::Display for PolicyRule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lists = [
+            ("APIGroups", &self.groups),
+            ("Resources", &self.resources),
+            ("NonResourceURLs", &self.paths),
+            ("ResourceNames", &self.names),
+            ("Verbs", &self.verbs),
+        ];
+        let parts = lists.into_iter().filter(|(_, list)| !list.is_empty()).map(|(name, list)| {
+            let quoted: Vec<String> = list.iter().map(|entry| go_quote(entry)).collect();
+            format!("{name}:[{}]", quoted.join(" "))
+        });
+        write!(formatter, "{{{}}}", parts.collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -6,28 +6,34 @@ use serde_json::Value;
 
 use super::failed;
 use crate::status::{Reason, Status};
-use crate::value::json_type;
+use crate::value::{DEPTH_MAX, json_type, size};
 
 /// Upstream's `maxJSONPatchOperations`.
 const OPERATIONS_MAX: usize = 10_000;
 /// Maximum number of bytes that all `copy` operations of a patch may add. As upstream, it is the
 /// maximum size of a request's body.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// Maximum nesting of a patched object; JSON parsers, ours included, have the same limit.
-const DEPTH_MAX: usize = 128;
+/// Maximum number of values that all operations of a patch together may move or visit: without it
+/// ten thousand insertions at the start of a long list take minutes.
+const VISITED_MAX: usize = 10_000_000;
 
 /// Applies all operations in order, or none (RFC 6902). As upstream, a negative index counts from
 /// the end of the list.
 pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status> {
     let mut patched = current.clone();
     let mut copied_bytes = 0;
-    let mut depth_at_most = depth(current);
+    let mut depth_at_most = depth(current).0;
+    let mut visited = 0;
     for operation in decode(patch)? {
         let operation = absolute(&patched, operation);
         let operation = serde_json::from_value(operation).map_err(|_| failed())?;
         copied_bytes += copied(&patched, &operation);
         if copied_bytes > COPIED_BYTES_MAX {
             return Err(failed());
+        }
+        visited += moved(&patched, &operation);
+        if visited > VISITED_MAX {
+            return Err(too_much_work());
         }
         depth_at_most = depth_at_most.max(depth_after(&operation, depth_at_most));
         match json_patch::patch_unsafe(&mut patched, std::slice::from_ref(&operation)) {
@@ -36,7 +42,9 @@ pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status
             Err(_) => return Err(failed()),
         }
         if depth_at_most > DEPTH_MAX {
-            depth_at_most = depth(&patched);
+            let (found, values) = depth(&patched);
+            depth_at_most = found;
+            visited += values;
             if depth_at_most > DEPTH_MAX {
                 return Err(failed());
             }
@@ -142,7 +150,7 @@ fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool
 fn copied(document: &Value, operation: &PatchOperation) -> usize {
     match operation {
         PatchOperation::Copy(copy) => {
-            document.pointer(copy.from.as_str()).map_or(0, |source| source.to_string().len())
+            document.pointer(copy.from.as_str()).map_or(0, |source| size(source).json)
         }
         PatchOperation::Add(_)
         | PatchOperation::Remove(_)
@@ -152,27 +160,54 @@ fn copied(document: &Value, operation: &PatchOperation) -> usize {
     }
 }
 
+/// The number of elements that the operation may move in lists.
+fn moved(document: &Value, operation: &PatchOperation) -> usize {
+    let elements = |pointer: &Pointer| {
+        let parent = pointer.as_str().rsplit_once('/').and_then(|(list, _)| document.pointer(list));
+        parent.and_then(Value::as_array).map_or(0, Vec::len)
+    };
+    match operation {
+        PatchOperation::Add(add) => elements(&add.path),
+        PatchOperation::Remove(remove) => elements(&remove.path),
+        PatchOperation::Move(from_to) => elements(&from_to.from) + elements(&from_to.path),
+        PatchOperation::Copy(copy) => elements(&copy.path),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
+}
+
+fn too_much_work() -> Status {
+    let message = format!(
+        "The operations of a JSON patch may move {VISITED_MAX} elements of lists in all, and these \
+         move more"
+    );
+    Status::new(Reason::RequestEntityTooLarge, message)
+}
+
 /// An upper bound of the nesting after an operation on a document with the nesting `depth_before`.
 /// It does not walk the document, so that many operations on a large one stay cheap.
 fn depth_after(operation: &PatchOperation, depth_before: usize) -> usize {
     let length = |pointer: &Pointer| pointer.tokens().count();
     let carried = |from| depth_before.saturating_sub(length(from));
     match operation {
-        PatchOperation::Add(add) => length(&add.path) + depth(&add.value),
-        PatchOperation::Replace(replace) => length(&replace.path) + depth(&replace.value),
+        PatchOperation::Add(add) => length(&add.path) + depth(&add.value).0,
+        PatchOperation::Replace(replace) => length(&replace.path) + depth(&replace.value).0,
         PatchOperation::Move(from_to) => length(&from_to.path) + carried(&from_to.from),
         PatchOperation::Copy(from_to) => length(&from_to.path) + carried(&from_to.from),
         PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
     }
 }
 
-/// The nesting of a value. The recursion is bounded: parsed values nest at most `DEPTH_MAX` deep,
-/// and one operation can at most double that.
-fn depth(value: &Value) -> usize {
+/// The nesting of a value, and the number of values in it. The recursion is bounded: parsed values
+/// nest at most `DEPTH_MAX` deep, and one operation can at most double that.
+fn depth(value: &Value) -> (usize, usize) {
+    let deepest = |(depth, values): (usize, usize), inner: &Value| {
+        let (inner_depth, inner_values) = self::depth(inner);
+        (depth.max(inner_depth + 1), values + inner_values)
+    };
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Array(items) => items.iter().fold((1, 1), deepest),
+        Value::Object(fields) => fields.values().fold((1, 1), deepest),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (0, 1),
     }
 }
 

@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::status::{Status, StatusCause};
+use crate::status::{Reason, Status, StatusCause};
+use crate::store::Store;
 use crate::validation::{self, Cause};
+use crate::value::size;
 
 /// Refuses with 400 an object that can't be decoded as its kind.
 pub(super) fn decode(kind: &Kind, object: &Value) -> Result<(), Status> {
@@ -25,4 +27,24 @@ pub(super) fn refuse_invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Res
         })
         .collect();
     Err(Status::invalid(kind, name, causes))
+}
+
+/// etcd's default `--max-request-bytes`. Here it limits the JSON text of an object, which is larger
+/// than the Protobuf that a real server stores.
+const OBJECT_BYTES_MAX: usize = 1536 * 1024;
+
+/// Refuses an object that is too large to be stored, with etcd's message.
+pub(super) fn refuse_too_large(object: &Value) -> Result<(), Status> {
+    if size(object).json > OBJECT_BYTES_MAX {
+        return Err(Status::new(Reason::Unknown, "etcdserver: request is too large"));
+    }
+    Ok(())
+}
+
+/// Refuses to store more bytes than the store has room for, with etcd's message.
+pub(super) fn refuse_without_room(store: &Store, object: &Value) -> Result<(), Status> {
+    if store.has_room_for(size(object).json) {
+        return Ok(());
+    }
+    Err(Status::new(Reason::Unknown, "etcdserver: mvcc: database space exceeded"))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Registry, admission, check, metadata, strategy};
@@ -11,6 +12,65 @@ use crate::status::{Reason, Status};
 use crate::store::{Action, Store, WriteOptions, served_form, stored_form};
 use crate::value::text;
 use crate::{defaults, validation};
+
+/// A new object on its way to the store. Only [`admit`](Self::admit) and
+/// [`commit`](Registry::commit_draft) need the store, so that the rest can be done while others use
+/// it.
+pub(crate) struct Draft {
+    kind: &'static Kind,
+    namespace: String,
+    object: Value,
+}
+
+impl Draft {
+    /// Decodes the object, sets the server's metadata and applies the defaults.
+    pub(crate) fn new(
+        kind: &'static Kind,
+        namespace: &str,
+        mut object: Value,
+        now: Timestamp,
+    ) -> Result<Self, Status> {
+        metadata::check_shape(&object)?;
+        check::decode(kind, &object)?;
+        metadata::check_namespace(&object, kind, namespace)?;
+        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+            return Err(Status::new(
+                Reason::Unknown,
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        metadata::prepare_create(&mut object, kind, namespace, now);
+        defaults::apply(kind, &mut object);
+        Ok(Self { kind, namespace: namespace.to_owned(), object })
+    }
+
+    /// The object with its defaults.
+    pub(crate) fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// Lets admission complete or refuse the object, and chooses its name.
+    pub(crate) fn admit(&mut self, registry: &mut Registry) -> Result<(), Status> {
+        let store = &mut registry.store;
+        admission::namespace_exists(store, self.kind, &self.object)?;
+        admission::on_create(store, self.kind, &mut self.object)?;
+        let name = chosen_name(store, self.kind, &self.namespace, &self.object);
+        self.object["metadata"]["name"] = Value::from(name);
+        Ok(())
+    }
+
+    /// Refuses an invalid object.
+    pub(crate) fn validate(&mut self) -> Result<(), Status> {
+        strategy::prepare_create(self.kind, &mut self.object);
+        let causes = validation::on_create(self.kind, &self.object);
+        check::refuse_invalid(self.kind, self.name(), causes)?;
+        check::refuse_too_large(&self.object)
+    }
+
+    fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+}
 
 impl Registry {
     /// Creates an object and returns it as it is served.
@@ -22,27 +82,26 @@ impl Registry {
         &mut self,
         kind: &'static Kind,
         namespace: &str,
-        mut object: Value,
+        object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        metadata::check_shape(&object)?;
-        check::decode(kind, &object)?;
-        metadata::check_namespace(&object, kind, namespace)?;
-        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
-            return Err(Status::new(
-                Reason::Unknown,
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
-        metadata::prepare_create(&mut object, kind, namespace, options.now);
-        defaults::apply(kind, &mut object);
-        admission::namespace_exists(&self.store, kind, &object)?;
-        admission::on_create(&self.store, kind, &mut object)?;
-        let name = chosen_name(&mut self.store, kind, namespace, &object);
-        object["metadata"]["name"] = Value::from(name.as_str());
-        strategy::prepare_create(kind, &mut object);
-        check::refuse_invalid(kind, &name, validation::on_create(kind, &object))?;
-        if self.store.find(kind, namespace, &name).is_some() {
+        let mut draft = Draft::new(kind, namespace, object, options.now)?;
+        draft.admit(self)?;
+        draft.validate()?;
+        self.commit_draft(draft, options)
+    }
+
+    /// Stores a draft that was admitted and validated, and returns it as it is served.
+    pub(crate) fn commit_draft(
+        &mut self,
+        draft: Draft,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        // Since its admission the namespace may have been deleted.
+        admission::namespace_exists(&self.store, draft.kind, &draft.object)?;
+        let name = draft.name().to_owned();
+        let Draft { kind, namespace, mut object } = draft;
+        if self.store.find(kind, &namespace, &name).is_some() {
             return Err(Status::already_exists(kind, &name));
         }
         object["metadata"]["uid"] = Value::String(self.store.uid());
@@ -50,6 +109,7 @@ impl Registry {
             return Ok(Arc::new(Object::new(object)));
         }
         admission::may_be_stored(kind, &name)?;
+        check::refuse_without_room(&self.store, &object)?;
         let stored = self.store.commit(kind, Action::Added, stored_form(kind, object));
         if kind.strategy == Strategy::Namespace {
             self.create_default_service_account(&name, options);

@@ -31,15 +31,15 @@ impl Registry {
     pub fn finalize(
         &mut self,
         name: &str,
-        namespace: Value,
+        namespace: &Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        metadata::check_shape(&namespace)?;
-        metadata::check_name(&namespace, name)?;
+        metadata::check_shape(namespace)?;
+        metadata::check_name(namespace, name)?;
         let Some(current) = self.store.find_with_tree(&NAMESPACE, "", name) else {
             return Err(Status::not_found(&NAMESPACE, name));
         };
-        metadata::check_locks(&namespace, &NAMESPACE, &current)?;
+        metadata::check_locks(namespace, &NAMESPACE, &current)?;
         let mut object = current.value().clone();
         match namespace["spec"]["finalizers"].as_array() {
             Some(finalizers) if !finalizers.is_empty() => {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Registry;
 use super::delete::check_preconditions;
 use super::write::write;
+use super::{Registry, check};
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::kind::POD;
@@ -45,6 +45,7 @@ impl Registry {
             "lastTransitionTime": rfc3339(options.now),
         });
         condition::set(&mut object["status"], condition);
+        check::refuse_too_large(&object)?;
         write(&mut self.store, &POD, &current, object, options)?;
         Ok(())
     }

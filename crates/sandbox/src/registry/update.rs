@@ -30,9 +30,90 @@ pub struct Patch {
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Endpoint {
+pub(crate) enum Endpoint {
     Main,
     Status,
+}
+
+/// A change of an object on its way to the store. Only its
+/// [`commit`](Registry::commit_replacement) needs the store, so that the rest can be done while
+/// others use it.
+pub(crate) struct Replacement {
+    kind: &'static Kind,
+    endpoint: Endpoint,
+    stored: Arc<Object>,
+    current: Arc<Object>,
+    object: Value,
+}
+
+impl Replacement {
+    /// Replaces `stored` with `object`, which was checked with [`check_request`].
+    pub(crate) fn of_update(
+        kind: &'static Kind,
+        endpoint: Endpoint,
+        stored: &Arc<Object>,
+        object: Value,
+    ) -> Result<Self, Status> {
+        if endpoint == Endpoint::Main {
+            require_resource_version(&object, kind, stored.name())?;
+        }
+        Self::new(kind, endpoint, stored, served_form(kind, stored), object)
+    }
+
+    /// Applies a patch to `stored` (S5).
+    pub(crate) fn of_patch(
+        kind: &'static Kind,
+        stored: &Arc<Object>,
+        patch: &Patch,
+    ) -> Result<Self, Status> {
+        let served = served_form(kind, stored);
+        let object = patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
+        decode_patched(patch, &object, &served, kind)?;
+        metadata::check_shape(&object)?;
+        check_patched(&object, &served, kind)?;
+        let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
+        Self::new(kind, endpoint, stored, served, object)
+    }
+
+    fn new(
+        kind: &'static Kind,
+        endpoint: Endpoint,
+        stored: &Arc<Object>,
+        current: Arc<Object>,
+        mut object: Value,
+    ) -> Result<Self, Status> {
+        metadata::check_locks(&object, kind, &current)?;
+        metadata::prepare_update(&mut object, kind, current.value());
+        defaults::apply(kind, &mut object);
+        Ok(Self { kind, endpoint, stored: Arc::clone(stored), current, object })
+    }
+
+    /// The object before the change.
+    pub(crate) fn current(&self) -> &Arc<Object> {
+        &self.current
+    }
+
+    /// The object after the change.
+    pub(crate) fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// Restores what the endpoint may not change, and refuses an invalid object.
+    pub(crate) fn validate(&mut self) -> Result<(), Status> {
+        let (kind, current, object) = (self.kind, self.current.value(), &mut self.object);
+        let causes = match self.endpoint {
+            Endpoint::Main => {
+                strategy::prepare_update(kind, object, current);
+                validation::on_update(kind, object, current)
+            }
+            Endpoint::Status => {
+                strategy::prepare_status_update(kind, object, current);
+                validation::on_status_update(kind, object, current)
+            }
+        };
+        check::refuse_invalid(kind, self.current.name(), causes)?;
+        check::refuse_too_large(object)
+    }
 }
 
 impl Registry {
@@ -47,19 +128,17 @@ impl Registry {
         kind: &'static Kind,
         namespace: &str,
         name: &str,
-        mut object: Value,
+        object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
         check_request(&object, kind, namespace, name)?;
-        let Some(current) = self.store.find_with_tree(kind, namespace, name) else {
-            if strategy::allows_create_on_update(kind) {
-                metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
-                return self.create(kind, namespace, object, options);
+        match self.store.find_with_tree(kind, namespace, name) {
+            Some(stored) => {
+                let change = Replacement::of_update(kind, Endpoint::Main, &stored, object)?;
+                self.replace(change, options)
             }
-            return Err(Status::not_found(kind, name));
-        };
-        require_resource_version(&object, kind, name)?;
-        replace(&mut self.store, kind, Endpoint::Main, &current, object, options)
+            None => self.create(kind, namespace, created_by_update(kind, name, object)?, options),
+        }
     }
 
     /// Replaces an object's status and returns the object as it is served.
@@ -75,8 +154,9 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
         check_request(&object, kind, namespace, name)?;
-        let current = existing(&self.store, kind, namespace, name)?;
-        replace(&mut self.store, kind, Endpoint::Status, &current, object, options)
+        let stored = existing(&self.store, kind, namespace, name)?;
+        let change = Replacement::of_update(kind, Endpoint::Status, &stored, object)?;
+        self.replace(change, options)
     }
 
     /// Applies a patch to an object or to its status, and returns the object as it is served (S5).
@@ -91,15 +171,56 @@ impl Registry {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        let current = existing(&self.store, kind, namespace, name)?;
-        let served = served_form(kind, &current);
-        let object = patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
-        decode_patched(patch, &object, &served, kind)?;
-        metadata::check_shape(&object)?;
-        check_patched(&object, &served, kind)?;
-        let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
-        replace(&mut self.store, kind, endpoint, &current, object, options)
+        let stored = existing(&self.store, kind, namespace, name)?;
+        self.replace(Replacement::of_patch(kind, &stored, patch)?, options)
     }
+
+    fn replace(
+        &mut self,
+        mut change: Replacement,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        change.validate()?;
+        self.commit_replacement(change, options)
+    }
+
+    /// Stores a validated change and returns the object as it is served.
+    ///
+    /// # Errors
+    /// 409 if the object is not the one that the change was made for.
+    pub(crate) fn commit_replacement(
+        &mut self,
+        change: Replacement,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        if !self.is_current(&change) {
+            return Err(Status::modified(change.kind, change.stored.name()));
+        }
+        write(&mut self.store, change.kind, &change.stored, change.object, options)
+    }
+
+    /// Whether the object is still the one that the change was made for.
+    pub(crate) fn is_current(&self, change: &Replacement) -> bool {
+        let stored = &change.stored;
+        let found = self.store.find(change.kind, stored.namespace(), stored.name());
+        found.is_some_and(|found| found.resource_version() == stored.resource_version())
+    }
+}
+
+/// The object that an update of an absent object creates.
+///
+/// # Errors
+/// 404 for the kinds that an update does not create.
+pub(crate) fn created_by_update(
+    kind: &Kind,
+    name: &str,
+    mut object: Value,
+) -> Result<Value, Status> {
+    if !strategy::allows_create_on_update(kind) {
+        return Err(Status::not_found(kind, name));
+    }
+    metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
+    Ok(object)
 }
 
 fn existing(
@@ -111,7 +232,13 @@ fn existing(
     store.find_with_tree(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
 }
 
-fn check_request(object: &Value, kind: &Kind, namespace: &str, name: &str) -> Result<(), Status> {
+/// Checks the object of an update against the path of the request.
+pub(crate) fn check_request(
+    object: &Value,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
     metadata::check_shape(object)?;
     check::decode(kind, object)?;
     metadata::check_name(object, name)?;
@@ -199,31 +326,4 @@ fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(
         message: "Invalid value: 0x0: must be specified for an update".to_string(),
     };
     Err(Status::invalid(kind, name, vec![cause]))
-}
-
-/// The common path of updates and patches.
-fn replace(
-    store: &mut Store,
-    kind: &'static Kind,
-    endpoint: Endpoint,
-    stored: &Arc<Object>,
-    mut object: Value,
-    options: &WriteOptions,
-) -> Result<Arc<Object>, Status> {
-    let current = served_form(kind, stored);
-    metadata::check_locks(&object, kind, &current)?;
-    metadata::prepare_update(&mut object, kind, current.value());
-    defaults::apply(kind, &mut object);
-    let causes = match endpoint {
-        Endpoint::Main => {
-            strategy::prepare_update(kind, &mut object, current.value());
-            validation::on_update(kind, &object, current.value())
-        }
-        Endpoint::Status => {
-            strategy::prepare_status_update(kind, &mut object, current.value());
-            validation::on_status_update(kind, &object, current.value())
-        }
-    };
-    check::refuse_invalid(kind, current.name(), causes)?;
-    write(store, kind, stored, object, options)
 }

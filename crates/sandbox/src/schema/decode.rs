@@ -1,5 +1,6 @@
 //! Errors of Go's decoder: the first value with a wrong type, and the unknown fields.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
@@ -57,7 +58,7 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
 pub(crate) fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
     let mut found = unknown_fields(kind, object);
     if !found.is_empty() {
-        let known = unknown_fields(kind, before);
+        let known: HashSet<String> = unknown_fields(kind, before).into_iter().collect();
         found.retain(|field| !known.contains(field));
     }
     found

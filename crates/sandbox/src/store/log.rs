@@ -9,6 +9,12 @@ use std::sync::Arc;
 
 use crate::object::Object;
 
+/// Number of latest changes whose objects keep their trees, for the readers of the log.
+pub(crate) const TREE_CHANGES: usize = 1_000;
+/// Maximum size of these trees: fewer changes keep them if they are larger. A tree can need a
+/// hundred times the memory of its text.
+const TREE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// A write.
 #[derive(Debug)]
 pub struct Change {
@@ -48,6 +54,12 @@ pub struct Expired {
 pub(super) struct ChangeLog {
     changes: VecDeque<Arc<Change>>,
     capacity: usize,
+    /// The size of all objects in the changes, as JSON text.
+    bytes: usize,
+    /// The number of changes, from the first one, whose trees were dropped.
+    bare: usize,
+    /// The size of the trees in the other changes.
+    tree_bytes: usize,
     /// The oldest resourceVersion from which the log can be read.
     oldest: u64,
 }
@@ -57,7 +69,7 @@ impl ChangeLog {
     /// If `capacity` is 0.
     pub(super) fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a log keeps at least one change");
-        Self { changes: VecDeque::new(), capacity, oldest: 0 }
+        Self { changes: VecDeque::new(), capacity, bytes: 0, bare: 0, tree_bytes: 0, oldest: 0 }
     }
 
     pub(super) fn push(&mut self, change: Arc<Change>) {
@@ -68,7 +80,15 @@ impl ChangeLog {
         if self.changes.len() == self.capacity {
             self.drop_first();
         }
+        self.bytes += change.bytes();
+        self.tree_bytes += change.object.tree_bytes();
         self.changes.push_back(change);
+    }
+
+    /// The size of all objects in the changes, as JSON text. An object that is in two changes
+    /// counts twice.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The oldest resourceVersion from which the log can be read.
@@ -103,19 +123,21 @@ impl ChangeLog {
         Ok(self.changes.range(start..))
     }
 
-    /// Removes all changes up to and including `resource_version`.
-    pub(super) fn compact(&mut self, resource_version: u64) {
-        while self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
-        {
-            self.drop_first();
-        }
+    /// Whether there is a change up to and including `resource_version`.
+    pub(super) fn reaches_back_to(&self, resource_version: u64) -> bool {
+        self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
     }
 
-    /// Drops the trees of the change that is `age` changes old. Returns its object, so that the
-    /// table can share it.
-    pub(super) fn drop_tree(&mut self, age: usize) -> Option<Arc<Object>> {
-        let index = self.changes.len().checked_sub(age + 1)?;
-        let change = self.changes.get_mut(index)?;
+    /// Drops the trees of the oldest change that has them, unless the log may keep them. Returns its
+    /// object, so that the table can share it.
+    pub(super) fn drop_tree(&mut self) -> Option<Arc<Object>> {
+        let with_trees = self.changes.len() - self.bare;
+        if with_trees <= 1 || (with_trees <= TREE_CHANGES && self.tree_bytes <= TREE_BYTES_MAX) {
+            return None;
+        }
+        let change = self.changes.get_mut(self.bare)?;
+        self.bare += 1;
+        self.tree_bytes = self.tree_bytes.saturating_sub(change.object.tree_bytes());
         let bare =
             |object: &Arc<Object>| object.without_tree().map_or_else(|| object.clone(), Arc::new);
         let object = bare(&change.object);
@@ -130,15 +152,31 @@ impl ChangeLog {
         Some(object)
     }
 
-    /// The resourceVersion of the change that is `age` changes old; 0 if the log is shorter.
-    pub(super) fn tree_since(&self, age: usize) -> u64 {
-        let index = self.changes.len().checked_sub(age + 1);
-        index.and_then(|index| self.changes.get(index)).map_or(0, |change| change.resource_version)
+    /// The resourceVersion of the newest change whose trees were dropped, with the change or
+    /// without; 0 if there is none.
+    pub(super) fn bare_until(&self) -> u64 {
+        let index = self.bare.checked_sub(1);
+        let bare = index.and_then(|index| self.changes.get(index));
+        bare.map_or(self.oldest, |change| change.resource_version)
     }
 
-    fn drop_first(&mut self) {
-        if let Some(dropped) = self.changes.pop_front() {
-            self.oldest = dropped.resource_version;
+    /// Drops and returns the oldest change.
+    pub(super) fn drop_first(&mut self) -> Option<Arc<Change>> {
+        let dropped = self.changes.pop_front()?;
+        self.oldest = dropped.resource_version;
+        self.bytes = self.bytes.saturating_sub(dropped.bytes());
+        match self.bare.checked_sub(1) {
+            Some(bare) => self.bare = bare,
+            None => {
+                self.tree_bytes = self.tree_bytes.saturating_sub(dropped.object.tree_bytes());
+            }
         }
+        Some(dropped)
+    }
+}
+
+impl Change {
+    fn bytes(&self) -> usize {
+        self.object.bytes() + self.previous.as_ref().map_or(0, |previous| previous.bytes())
     }
 }

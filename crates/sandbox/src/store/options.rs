@@ -16,11 +16,22 @@ pub struct Options {
     pub seed: u64,
     /// The number of changes that are kept for each kind.
     pub window: usize,
+    /// The maximum size of all kept changes in bytes. Each change counts with the object before and
+    /// after it, as JSON text.
+    pub log_bytes_max: usize,
+    /// The maximum size of all objects in bytes, as JSON text. The default is that of etcd's
+    /// `--quota-backend-bytes`.
+    pub bytes_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, window: 20_000 }
+        Self {
+            seed: 0,
+            window: 20_000,
+            log_bytes_max: 256 * 1024 * 1024,
+            bytes_max: 2 * 1024 * 1024 * 1024,
+        }
     }
 }
 

@@ -8,13 +8,12 @@ use super::log::{Action, Change, ChangeLog};
 use crate::kind::{Kind, Strategy};
 use crate::object::Object;
 
-/// Number of latest changes whose objects keep their trees, for the readers of the log.
-pub(crate) const TREE_CHANGES: usize = 1_000;
-
 #[derive(Debug)]
 pub(super) struct Table {
     kind: &'static Kind,
     objects: BTreeMap<String, Arc<Object>>,
+    /// The size of the objects, as JSON text.
+    bytes: usize,
     /// Keys of pods by their node; empty for other kinds.
     by_node: BTreeMap<String, BTreeSet<String>>,
     pub log: ChangeLog,
@@ -32,6 +31,7 @@ impl Table {
         Self {
             kind,
             objects: BTreeMap::new(),
+            bytes: 0,
             by_node: BTreeMap::new(),
             log: ChangeLog::new(capacity),
             sweep: String::new(),
@@ -50,6 +50,11 @@ impl Table {
 
     pub(super) fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    /// The size of all objects, as JSON text.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&Arc<Object>> {
@@ -84,6 +89,10 @@ impl Table {
             Action::Added | Action::Modified => self.objects.insert(key.clone(), object.clone()),
             Action::Deleted => self.objects.remove(&key),
         };
+        self.bytes -= previous.as_ref().map_or(0, |previous| previous.bytes());
+        if action != Action::Deleted {
+            self.bytes += object.bytes();
+        }
         self.reindex(&key, action, &object, previous.as_deref());
         self.log.push(Arc::new(Change {
             resource_version: object.resource_version(),
@@ -94,18 +103,13 @@ impl Table {
         self.drop_trees();
     }
 
-    /// Drops the tree of one object that was not written for a while, and of one that was read
-    /// since then.
+    /// Drops the trees of objects that were not written for a while, and of one that was read since
+    /// then.
     fn drop_trees(&mut self) {
-        if let Some(bare) = self.log.drop_tree(TREE_CHANGES) {
-            let key = key(bare.namespace(), bare.name());
-            if let Some(object) = self.objects.get_mut(&key)
-                && object.resource_version() == bare.resource_version()
-            {
-                *object = bare;
-            }
+        while let Some(bare) = self.log.drop_tree() {
+            self.share(bare);
         }
-        let newest = self.log.tree_since(TREE_CHANGES);
+        let newest = self.log.bare_until();
         let start = (Bound::Excluded(self.sweep.as_str()), Bound::Unbounded);
         let Some((key, object)) = self.objects.range_mut::<str, _>(start).next() else {
             self.sweep.clear();
@@ -117,6 +121,31 @@ impl Table {
             && let Some(bare) = object.without_tree()
         {
             *object = Arc::new(bare);
+        }
+    }
+
+    /// Stores an object without its tree instead of the same one with it.
+    fn share(&mut self, bare: Arc<Object>) {
+        let key = key(bare.namespace(), bare.name());
+        if let Some(object) = self.objects.get_mut(&key)
+            && object.resource_version() == bare.resource_version()
+        {
+            *object = bare;
+        }
+    }
+
+    /// Drops the oldest change, and the tree of its object.
+    pub(super) fn forget_first(&mut self) {
+        let Some(dropped) = self.log.drop_first() else { return };
+        if let Some(bare) = dropped.object.without_tree() {
+            self.share(Arc::new(bare));
+        }
+    }
+
+    /// Drops all changes up to and including `resource_version`.
+    pub(super) fn compact(&mut self, resource_version: u64) {
+        while self.log.reaches_back_to(resource_version) {
+            self.forget_first();
         }
     }
 

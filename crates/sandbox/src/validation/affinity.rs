@@ -1,5 +1,7 @@
 //! Validates node affinity, pod affinity and pod anti-affinity.
 
+use std::collections::HashSet;
+
 use super::field::{Causes, Field, go_quote};
 use super::{format, selector};
 
@@ -122,8 +124,9 @@ fn label_keys(term: &Field, causes: &mut Causes) {
             selector::label_key(&key, causes);
         }
     }
+    let mismatched: HashSet<String> = mismatched.items().map(|key| key.text().to_owned()).collect();
     for key in matched.items() {
-        if mismatched.items().any(|other| other.text() == key.text()) {
+        if mismatched.contains(key.text()) {
             causes.invalid(&key, "exists in both matchLabelKeys and mismatchLabelKeys");
         }
     }

@@ -30,6 +30,8 @@ pub enum Reason {
     TooLong,
     /// The value has the wrong type.
     TypeInvalid,
+    /// There are too many items.
+    TooMany,
 }
 
 impl Reason {
@@ -44,6 +46,7 @@ impl Reason {
             Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooMany => "FieldValueTooMany",
         }
     }
 
@@ -57,6 +60,7 @@ impl Reason {
             Self::Duplicate => "Duplicate value",
             Self::NotFound => "Not found",
             Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
         }
     }
 }

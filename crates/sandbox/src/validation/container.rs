@@ -1,5 +1,7 @@
 //! Validates containers: regular, init and ephemeral ones.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::field::{Causes, Field, go_json, go_quote};
@@ -9,7 +11,7 @@ use super::{environment, format, probe, resources, security};
 /// All containers of a pod spec.
 pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
     let regular = spec.child("containers");
-    let mut names: Vec<String> = Vec::new();
+    let mut names: HashSet<String> = HashSet::new();
     if regular.is_empty() {
         causes.required(&regular, "");
     } else {
@@ -28,7 +30,7 @@ fn regular_containers(
     spec: &Field,
     regular: &Field,
     volumes: &Volumes,
-    names: &mut Vec<String>,
+    names: &mut HashSet<String>,
     causes: &mut Causes,
 ) {
     let grace_period = spec.child("terminationGracePeriodSeconds");
@@ -49,7 +51,7 @@ fn init_container(
     spec: &Field,
     container: &Field,
     volumes: &Volumes,
-    names: &mut Vec<String>,
+    names: &mut HashSet<String>,
     causes: &mut Causes,
 ) {
     common(spec, container, volumes, causes);
@@ -84,12 +86,12 @@ fn init_container(
     }
 }
 
-fn unique_name(container: &Field, names: &mut Vec<String>, causes: &mut Causes) {
+fn unique_name(container: &Field, names: &mut HashSet<String>, causes: &mut Causes) {
     let name = container.child("name");
-    if names.iter().any(|other| other == name.text()) {
+    if names.contains(name.text()) {
         causes.duplicate_rendered(&name, go_quote(name.text()), "");
     } else if !name.text().is_empty() {
-        names.push(name.text().to_owned());
+        names.insert(name.text().to_owned());
     }
 }
 
@@ -122,17 +124,17 @@ fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Cause
 }
 
 fn ports(ports: &Field, causes: &mut Causes) {
-    let mut names: Vec<String> = Vec::new();
+    let mut names: HashSet<String> = HashSet::new();
     for port in ports.items() {
         let name = port.child("name");
         if !name.text().is_empty() {
             let wrong = format::port_name(name.text());
             if !wrong.is_empty() {
                 causes.invalid_each(&name, wrong);
-            } else if names.iter().any(|other| other == name.text()) {
+            } else if names.contains(name.text()) {
                 causes.duplicate(&name);
             } else {
-                names.push(name.text().to_owned());
+                names.insert(name.text().to_owned());
             }
         }
         let inner = port.child("containerPort");
@@ -151,7 +153,7 @@ fn ports(ports: &Field, causes: &mut Causes) {
 
 /// No two regular containers can use the same port of the host.
 fn unique_host_ports(containers: &Field, causes: &mut Causes) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for container in containers.items() {
         for port in container.child("ports").items() {
             let host = port.child("hostPort");
@@ -163,7 +165,7 @@ fn unique_host_ports(containers: &Field, causes: &mut Causes) {
             if seen.contains(&identity) {
                 causes.duplicate_rendered(&host, go_quote(&identity), "");
             } else {
-                seen.push(identity);
+                seen.insert(identity);
             }
         }
     }
@@ -171,7 +173,11 @@ fn unique_host_ports(containers: &Field, causes: &mut Causes) {
 
 fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
     let (mounts, devices) = (container.child("volumeMounts"), container.child("volumeDevices"));
-    let mut paths: Vec<String> = Vec::new();
+    let mut paths: HashSet<String> = HashSet::new();
+    let used = |name: &'static str| -> HashSet<String> {
+        devices.items().map(|device| device.child(name).text().to_owned()).collect()
+    };
+    let (device_names, device_paths) = (used("name"), used("devicePath"));
     for mount in mounts.items() {
         let (name, path) = (mount.child("name"), mount.child("mountPath"));
         if name.text().is_empty() {
@@ -183,14 +189,14 @@ fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
         if path.text().is_empty() {
             causes.required(&path, "");
         }
-        if paths.iter().any(|other| other == path.text()) {
+        if paths.contains(path.text()) {
             causes.invalid(&path, "must be unique");
         }
-        paths.push(path.text().to_owned());
-        if devices.items().any(|device| device.child("name").text() == name.text()) {
+        paths.insert(path.text().to_owned());
+        if device_names.contains(name.text()) {
             causes.invalid(&name, "must not already exist in volumeDevices");
         }
-        if devices.items().any(|device| device.child("devicePath").text() == path.text()) {
+        if device_paths.contains(path.text()) {
             causes.invalid(&path, "must not already exist as a path in volumeDevices");
         }
         mount_options(container, &mounts, &mount, causes);
@@ -244,14 +250,14 @@ fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut 
 }
 
 fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
-    let mut names: Vec<String> = Vec::new();
-    let mut paths: Vec<String> = Vec::new();
+    let mut names: HashSet<String> = HashSet::new();
+    let mut paths: HashSet<String> = HashSet::new();
     for device in container.child("volumeDevices").items() {
         let (name, path) = (device.child("name"), device.child("devicePath"));
         if name.text().is_empty() {
             causes.required(&name, "");
         }
-        if names.iter().any(|other| other == name.text()) {
+        if names.contains(name.text()) {
             causes.invalid(&name, "must be unique");
         }
         match volumes.is_claim(name.text()) {
@@ -266,25 +272,25 @@ fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
         if path.text().is_empty() {
             causes.required(&path, "");
         }
-        if paths.iter().any(|other| other == path.text()) {
+        if paths.contains(path.text()) {
             causes.invalid(&path, "must be unique");
         }
         if path.text().split('/').any(|part| part == "..") {
             causes.invalid(&path, "can not contain backsteps ('..')");
         }
-        names.push(name.text().to_owned());
-        paths.push(path.text().to_owned());
+        names.insert(name.text().to_owned());
+        paths.insert(path.text().to_owned());
     }
 }
 
 fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Causes) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for policy in policies.items() {
         let (resource, restart) = (policy.child("resourceName"), policy.child("restartPolicy"));
-        if seen.iter().any(|other| other == resource.text()) {
+        if seen.contains(resource.text()) {
             causes.duplicate_rendered(&policy, go_quote(resource.text()), "");
         }
-        seen.push(resource.text().to_owned());
+        seen.insert(resource.text().to_owned());
         causes.required_choice(&policies.with_value(resource.value()), &["cpu", "memory"]);
         causes.required_choice(
             &policies.with_value(restart.value()),

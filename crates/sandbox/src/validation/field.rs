@@ -130,18 +130,48 @@ impl<'a> Field<'a> {
     }
 }
 
+/// Maximum number of errors that are listed.
+pub(super) const CAUSES_MAX: usize = 100;
+/// Size in bytes of all listed errors above which no other one is listed.
+const CAUSES_BYTES_MAX: usize = 64 * 1024;
+
 /// The errors in an object, in upstream's order. Upstream validates some parts twice on an update;
-/// duplicates are removed, as kubectl does.
+/// duplicates are removed, as kubectl does. Upstream lists any number of errors; here further ones
+/// cost nothing and are left out.
 #[derive(Default)]
-pub(super) struct Causes(pub Vec<Cause>);
+pub(super) struct Causes {
+    found: Vec<Cause>,
+    bytes: usize,
+    omitted: bool,
+}
 
 impl Causes {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
+    }
+
+    /// Whether further errors are left out. Then their texts need not be made.
+    pub(super) fn is_full(&self) -> bool {
+        self.found.len() >= CAUSES_MAX || self.bytes >= CAUSES_BYTES_MAX
     }
 
     pub(super) fn append(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.omitted |= other.omitted;
+        for cause in other.found {
+            self.push(cause);
+        }
+    }
+
+    /// The errors, with a note at the end if some are left out.
+    pub(super) fn into_vec(mut self) -> Vec<Cause> {
+        if self.omitted {
+            self.found.push(Cause {
+                reason: Reason::TooMany,
+                field: String::new(),
+                message: format!("Too many: only the first {} errors are listed", self.found.len()),
+            });
+        }
+        self.found
     }
 
     pub(super) fn required(&mut self, field: &Field, detail: &str) {
@@ -154,7 +184,7 @@ impl Causes {
 
     /// The value of the field is invalid.
     pub(super) fn invalid(&mut self, field: &Field, detail: &str) {
-        self.add(Reason::Invalid, field, Some(go_value(field.value)), detail);
+        self.add(Reason::Invalid, field, Some(&|| go_value(field.value)), detail);
     }
 
     /// One error for each of `details`.
@@ -166,7 +196,7 @@ impl Causes {
 
     /// The value is invalid; `value` is its text in the message.
     pub(super) fn invalid_rendered(&mut self, field: &Field, value: String, detail: &str) {
-        self.add(Reason::Invalid, field, Some(value), detail);
+        self.add(Reason::Invalid, field, Some(&|| value.clone()), detail);
     }
 
     /// The field is missing or the empty string.
@@ -193,7 +223,9 @@ impl Causes {
     }
 
     pub(super) fn not_supported(&mut self, field: &Field, supported: &[&str]) {
-        self.not_supported_rendered(field, go_value(field.value), supported);
+        if !self.is_full() {
+            self.not_supported_rendered(field, go_value(field.value), supported);
+        }
     }
 
     pub(super) fn not_supported_rendered(
@@ -204,37 +236,66 @@ impl Causes {
     ) {
         let supported: Vec<String> = supported.iter().map(|value| go_quote(value)).collect();
         let detail = format!("supported values: {}", supported.join(", "));
-        self.add(Reason::NotSupported, field, Some(value), &detail);
+        self.add(Reason::NotSupported, field, Some(&|| value.clone()), &detail);
     }
 
     pub(super) fn duplicate(&mut self, field: &Field) {
-        self.duplicate_rendered(field, go_value(field.value), "");
+        self.add(Reason::Duplicate, field, Some(&|| go_value(field.value)), "");
     }
 
     pub(super) fn duplicate_rendered(&mut self, field: &Field, value: String, detail: &str) {
-        self.add(Reason::Duplicate, field, Some(value), detail);
+        self.add(Reason::Duplicate, field, Some(&|| value.clone()), detail);
     }
 
     pub(super) fn not_found(&mut self, field: &Field, detail: &str) {
-        self.add(Reason::NotFound, field, Some(go_value(field.value)), detail);
+        self.add(Reason::NotFound, field, Some(&|| go_value(field.value)), detail);
     }
 
     pub(super) fn too_long(&mut self, field: &Field, bytes_max: usize) {
         self.add(Reason::TooLong, field, None, &format!("may not be more than {bytes_max} bytes"));
     }
 
-    fn add(&mut self, reason: Reason, field: &Field, value: Option<String>, detail: &str) {
-        let mut message = reason.title().to_owned();
-        for part in [value.as_deref(), (!detail.is_empty()).then_some(detail)].into_iter().flatten()
-        {
-            message.push_str(": ");
-            message.push_str(part);
+    fn add(
+        &mut self,
+        reason: Reason,
+        field: &Field,
+        value: Option<&dyn Fn() -> String>,
+        detail: &str,
+    ) {
+        if self.is_full() {
+            self.omitted = true;
+            return;
         }
-        let cause = Cause { reason, field: field.path(), message };
-        if !self.0.contains(&cause) {
-            self.0.push(cause);
+        let mut message = reason.title().to_owned();
+        if let Some(value) = value {
+            message.push_str(": ");
+            message.push_str(&excerpt(value()));
+        }
+        if !detail.is_empty() {
+            message.push_str(": ");
+            message.push_str(detail);
+        }
+        self.push(Cause { reason, field: excerpt(field.path()), message });
+    }
+
+    fn push(&mut self, cause: Cause) {
+        if self.is_full() {
+            self.omitted = true;
+        } else if !self.found.contains(&cause) {
+            self.bytes += cause.field.len() + cause.message.len();
+            self.found.push(cause);
         }
     }
+}
+
+/// A text, cut if it is very long. Upstream quotes any length.
+fn excerpt(mut text: String) -> String {
+    const BYTES_MAX: usize = 4 * 1024;
+    if text.len() > BYTES_MAX {
+        text.truncate(text.floor_char_boundary(BYTES_MAX));
+        text.push_str("...");
+    }
+    text
 }
 
 /// A value as `field.Error` prints it: strings quoted, numbers and booleans plain, anything else as
@@ -253,7 +314,7 @@ pub(super) fn go_json(value: &Value) -> String {
 }
 
 /// A string in the format of Go's `%q`.
-pub(super) fn go_quote(text: &str) -> String {
+pub(crate) fn go_quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {

@@ -1,6 +1,8 @@
 //! Validates `metadata`: names, labels, annotations, owners and finalizers (upstream's
 //! `ValidateObjectMeta`).
 
+use std::collections::HashSet;
+
 use super::field::{Causes, Field, go_json, go_quote};
 use super::format;
 use crate::kind::Kind;
@@ -235,7 +237,7 @@ fn kubernetes_finalizer(finalizer: &Field, causes: &mut Causes) {
 }
 
 fn no_new_finalizers(finalizers: &Field, old: &Field, causes: &mut Causes) {
-    let had: Vec<String> = old.items().map(|finalizer| finalizer.text().to_owned()).collect();
+    let had: HashSet<String> = old.items().map(|finalizer| finalizer.text().to_owned()).collect();
     let mut extra: Vec<String> = finalizers
         .items()
         .map(|finalizer| finalizer.text().to_owned())

@@ -1,5 +1,7 @@
 //! Validates Nodes: taints, quantities, addresses and immutable fields.
 
+use std::collections::HashSet;
+
 use super::field::{Causes, Field, go_json, go_quote};
 use super::metadata::{self, CLUSTER_SCOPED};
 use super::resources::quantity_of_resource;
@@ -40,7 +42,7 @@ fn taints(object: &Field, causes: &mut Causes) {
     let metadata = object.child("metadata");
     let path = metadata.child("taints");
     let taints = path.with_value(spec.child("taints").value());
-    let mut seen: Vec<(String, String)> = Vec::new();
+    let mut seen: HashSet<(String, String)> = HashSet::new();
     for taint in taints.items() {
         selector::label_key(&taint.child("key"), causes);
         let value = taint.child("value");
@@ -62,7 +64,7 @@ fn taints(object: &Field, causes: &mut Causes) {
                 "taints must be unique by key and effect pair",
             );
         } else {
-            seen.push(identity);
+            seen.insert(identity);
         }
     }
 }
@@ -94,7 +96,7 @@ fn quantities(object: &Field, causes: &mut Causes) {
 }
 
 fn addresses(addresses: &Field, causes: &mut Causes) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for address in addresses.items() {
         let identity =
             (address.child("type").text().to_owned(), address.child("address").text().to_owned());
@@ -104,13 +106,13 @@ fn addresses(addresses: &Field, causes: &mut Causes) {
                 format!("{{\"Type\":{},\"Address\":{}}}", go_quote(address_type), go_quote(text));
             causes.duplicate_rendered(&address, value, "");
         } else {
-            seen.push(identity);
+            seen.insert(identity);
         }
     }
 }
 
 fn pod_cidrs(cidrs: &Field, causes: &mut Causes) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for cidr in cidrs.items() {
         if !is_cidr(cidr.text()) {
             causes
@@ -123,10 +125,9 @@ fn pod_cidrs(cidrs: &Field, causes: &mut Causes) {
         causes.invalid(cidrs, "may specify no more than one CIDR for each IP family");
     }
     for cidr in cidrs.items() {
-        if seen.contains(&cidr.text()) {
+        if !seen.insert(cidr.text().to_owned()) {
             causes.duplicate(&cidr);
         }
-        seen.push(cidr.text());
     }
 }
 

@@ -1,6 +1,8 @@
 //! Validates pods and pod templates. The rules of both are in `pod_spec`; here are the differences,
 //! and the fields of a pod that may change.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::field::{Causes, Field, go_quote};
@@ -183,9 +185,11 @@ fn active_deadline_update(spec: &Field, old_spec: &Field, causes: &mut Causes) -
 }
 
 fn only_removed_gates(gates: &Field, old_gates: &Field, causes: &mut Causes) {
+    let old_names: HashSet<String> =
+        old_gates.items().map(|old| old.child("name").text().to_owned()).collect();
     for gate in gates.items() {
         let name = gate.child("name");
-        if !old_gates.items().any(|old| old.child("name").text() == name.text()) {
+        if !old_names.contains(name.text()) {
             let detail = format!(
                 "only deletion is allowed, but found new scheduling gate '{}'",
                 name.text()
@@ -263,6 +267,9 @@ fn difference(new: &Value, old: &Value) -> String {
 
 /// Upstream reports the types of conditions under `metadata.conditions`.
 fn condition_type(object: &Field, condition: &Field, causes: &mut Causes) {
+    if causes.is_full() {
+        return;
+    }
     let status = object.child("status");
     let conditions = status.child("conditions");
     let Some(index) =
@@ -291,17 +298,18 @@ fn container_transitions(
     }
     for name in ["containerStatuses", "initContainerStatuses"] {
         let (new, old) = (status.child(name), old_status.child(name));
+        let running: HashSet<String> = new
+            .items()
+            .filter(|is| !is.child("state").child("terminated").is_set())
+            .map(|is| is.child("name").text().to_owned())
+            .collect();
         for (index, was) in old.items().enumerate() {
             let terminated = was.child("state").child("terminated").value().clone();
             let failed = terminated["exitCode"].as_i64().unwrap_or(0) != 0;
             if terminated.is_null() || (failed && restart_policy == "OnFailure") {
                 continue;
             }
-            let revived = new.items().any(|is| {
-                is.child("name").text() == was.child("name").text()
-                    && !is.child("state").child("terminated").is_set()
-            });
-            if revived {
+            if running.contains(was.child("name").text()) {
                 let path = new.index(index);
                 causes.forbidden(
                     &path.child("state"),

@@ -1,5 +1,7 @@
 //! Validates the spec of a pod or template (upstream's `ValidatePodSpec`).
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::field::{Causes, Field, go_quote};
@@ -158,29 +160,28 @@ fn dns_search(domain: &str) -> Vec<String> {
 }
 
 fn scheduling_gates(gates: &Field, causes: &mut Causes) {
-    let mut seen: Vec<&Value> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for gate in gates.items() {
         let name = gate.value().get("name").unwrap_or(&Value::Null);
         let named = gate.with_value(name);
         causes.invalid_each(&named, format::label_key(named.text()));
-        if seen.contains(&name) {
+        if !seen.insert(name.to_string()) {
             causes.duplicate(&named);
         }
-        seen.push(name);
     }
 }
 
 fn resource_claims(claims: &Field, causes: &mut Causes) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for claim in claims.items() {
         let name = claim.child("name");
         if name.text().is_empty() {
             causes.required(&name, "");
-        } else if seen.iter().any(|other| other == name.text()) {
+        } else if seen.contains(name.text()) {
             causes.duplicate(&name);
         } else {
             causes.invalid_each(&name, format::dns_label(name.text()));
-            seen.push(name.text().to_owned());
+            seen.insert(name.text().to_owned());
         }
         let sources = [claim.child("resourceClaimName"), claim.child("resourceClaimTemplateName")];
         match sources.each_ref().map(Field::is_set) {

@@ -1,5 +1,7 @@
 //! Validates resource requirements: names, quantities, and requests within limits.
 
+use std::collections::HashSet;
+
 use super::field::{Causes, Field, go_quote};
 use super::format;
 use everynode_k8s::quantity::Quantity;
@@ -169,7 +171,8 @@ fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
         .filter(|name| !name.is_empty())
         .collect();
     known.sort_unstable();
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    let is_known: HashSet<&str> = known.iter().copied().collect();
     for claim in claims.items() {
         let name = claim.child("name").text().to_owned();
         let named = serde_json::Value::from(name.as_str());
@@ -181,7 +184,7 @@ fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
         if seen.contains(&name) {
             causes.duplicate(&field);
         }
-        if !known.contains(&name.as_str()) {
+        if !is_known.contains(name.as_str()) && !causes.is_full() {
             let rest = if known.is_empty() {
                 " which is empty".to_owned()
             } else {
@@ -192,6 +195,6 @@ fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
                 &format!("must be one of the names in pod.spec.resourceClaims{rest}"),
             );
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }

@@ -1,6 +1,6 @@
 //! Validates tolerations, taint effects and topology spread constraints.
 
-use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 
 use super::field::{Causes, Field, go_quote};
 use super::{format, selector};
@@ -67,9 +67,9 @@ pub(super) fn only_added_tolerations(tolerations: &Field, old: &Field, causes: &
         if let Some(fields) = value.as_object_mut() {
             fields.remove("tolerationSeconds");
         }
-        value
+        value.to_string()
     };
-    let kept: Vec<Value> =
+    let kept: HashSet<String> =
         tolerations.items().map(|toleration| without_seconds(&toleration)).collect();
     if old.items().any(|toleration| !kept.contains(&without_seconds(&toleration))) {
         causes.forbidden(
@@ -114,6 +114,12 @@ fn rendered(toleration: &Field) -> String {
 }
 
 pub(super) fn topology_spread_constraints(constraints: &Field, causes: &mut Causes) {
+    let pair = |constraint: &Field| {
+        ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name).text().to_owned())
+    };
+    // Upstream reports all but the last of equal pairs.
+    let last: HashMap<[String; 2], usize> =
+        constraints.items().map(|constraint| pair(&constraint)).zip(0..).collect();
     for (index, constraint) in constraints.items().enumerate() {
         let [max_skew, key, action] =
             ["maxSkew", "topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name));
@@ -134,11 +140,7 @@ pub(super) fn topology_spread_constraints(constraints: &Field, causes: &mut Caus
                 &["DoNotSchedule", "ScheduleAnyway"],
             );
         }
-        let repeated = constraints.items().skip(index + 1).any(|other| {
-            other.child("topologyKey").text() == key.text()
-                && other.child("whenUnsatisfiable").text() == action.text()
-        });
-        if repeated {
+        if last.get(&pair(&constraint)).is_some_and(|last| *last > index) {
             let pair = format!("{{{}, {}}}", key.text(), action.text());
             causes.duplicate_rendered(
                 &constraint.child("{topologyKey, whenUnsatisfiable}"),
@@ -178,14 +180,15 @@ fn match_label_keys(constraint: &Field, causes: &mut Causes) {
     if !label_selector.is_set() {
         causes.forbidden(&keys, "must not be specified when labelSelector is not set");
     }
+    let in_expressions: HashSet<String> = label_selector
+        .child("matchExpressions")
+        .items()
+        .map(|expression| expression.child("key").text().to_owned())
+        .collect();
     for key in keys.items() {
         selector::label_key(&key, causes);
         let in_labels = label_selector.child("matchLabels").key(key.text()).is_set();
-        let in_expressions = label_selector
-            .child("matchExpressions")
-            .items()
-            .any(|other| other.child("key").text() == key.text());
-        if in_labels || in_expressions {
+        if in_labels || in_expressions.contains(key.text()) {
             causes.invalid(&key, "exists in both matchLabelKeys and labelSelector");
         }
     }

@@ -1,5 +1,7 @@
 //! Validates the security contexts of pods and containers.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::field::{Causes, Field, go_json, go_quote};
@@ -71,7 +73,7 @@ fn unix_id(id: &Field, causes: &mut Causes) {
 }
 
 fn sysctls(spec: &Field, sysctls: &Field, causes: &mut Causes) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.child("name");
         let text = name.text();
@@ -83,10 +85,10 @@ fn sysctls(spec: &Field, sysctls: &Field, causes: &mut Causes) {
                 "must have at most 253 characters and match regex \
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
             );
-        } else if seen.iter().any(|other| other == text) {
+        } else if seen.contains(text) {
             causes.duplicate(&name);
         }
-        seen.push(text.to_owned());
+        seen.insert(text.to_owned());
         let dotted = text.replace('/', ".");
         if spec.child("hostNetwork").is_true() && dotted.starts_with("net.") {
             causes.invalid_rendered(

@@ -1,16 +1,13 @@
 //! Validates volumes: unique names, and exactly one type each.
 
+use std::collections::HashMap;
+
 use super::field::{Causes, Field};
 use super::{format, volume_source};
 
 /// The valid volumes of a pod, which its containers can mount.
-pub(super) struct Volumes(Vec<Volume>);
-
-struct Volume {
-    name: String,
-    /// Whether it is a claim, which can be a block device.
-    claim: bool,
-}
+/// By name, whether it is a claim, which can be a block device.
+pub(super) struct Volumes(HashMap<String, bool>);
 
 impl Volumes {
     pub(super) fn has(&self, name: &str) -> bool {
@@ -19,14 +16,14 @@ impl Volumes {
 
     /// Whether the volume with this name is a claim; `None` if there is no such volume.
     pub(super) fn is_claim(&self, name: &str) -> Option<bool> {
-        self.0.iter().find(|volume| volume.name == name).map(|volume| volume.claim)
+        self.0.get(name).copied()
     }
 }
 
 /// Validates the volumes and returns the valid ones. As upstream, a mount of an invalid volume is
 /// not found.
 pub(super) fn volumes(volumes: &Field, causes: &mut Causes) -> Volumes {
-    let mut valid = Volumes(Vec::new());
+    let mut valid = Volumes(HashMap::new());
     for volume in volumes.items() {
         let name = volume.child("name");
         let mut found = Causes::default();
@@ -42,7 +39,7 @@ pub(super) fn volumes(volumes: &Field, causes: &mut Causes) -> Volumes {
         if found.is_empty() {
             let claim = volume.child("persistentVolumeClaim").is_set()
                 || volume.child("ephemeral").is_set();
-            valid.0.push(Volume { name: name.text().to_owned(), claim });
+            valid.0.insert(name.text().to_owned(), claim);
         }
         causes.append(found);
     }

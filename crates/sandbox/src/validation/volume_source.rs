@@ -1,5 +1,7 @@
 //! Validates the sources of volumes.
 
+use std::collections::HashSet;
+
 use super::field::{Causes, Field, go_quote};
 use super::{environment, format, resources, selector};
 
@@ -209,22 +211,22 @@ fn downward_file(owner: &Field, item: &Field, causes: &mut Causes) {
 
 fn projected(projected: &Field, causes: &mut Causes) {
     default_mode(projected, causes);
-    let mut paths = Paths(Vec::new());
+    let mut paths = Paths(HashSet::new());
     for source in projected.child("sources").items() {
         projection(projected, &source, &mut paths, causes);
     }
 }
 
 /// The paths in a projected volume.
-struct Paths(Vec<String>);
+struct Paths(HashSet<String>);
 
 impl Paths {
     /// Adds a path; if it is a duplicate, reports the value `reported` as upstream does.
     fn take(&mut self, projected: &Field, path: &str, reported: &str, causes: &mut Causes) {
-        if self.0.iter().any(|other| other == path) {
+        if self.0.contains(path) {
             causes.invalid_rendered(projected, go_quote(reported), "conflicting duplicate paths");
         } else if !path.is_empty() {
-            self.0.push(path.to_owned());
+            self.0.insert(path.to_owned());
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Warnings about discouraged but valid fields, which kubectl prints (upstream's
 //! `pkg/api/pod/warnings.go`).
 
+use std::collections::HashSet;
+
 use super::field::{Field, go_quote};
 use super::resources::quantity;
 
@@ -99,8 +101,14 @@ pub(super) fn of_pod(pod: &Field) -> Vec<String> {
 
 struct Warnings(Vec<String>);
 
+/// Maximum number of warnings about an object.
+const WARNINGS_MAX: usize = 20;
+
 impl Warnings {
     fn add(&mut self, field: &Field, message: &str) {
+        if self.0.len() >= WARNINGS_MAX {
+            return;
+        }
         self.0.push(format!("{}: {message}", field.path()));
     }
 }
@@ -193,7 +201,7 @@ fn whole_bytes(amount: &Field, warnings: &mut Warnings) {
 
 /// A variable that is defined twice, the second time without a reference to the first.
 fn environment(variables: &Field, warnings: &mut Warnings) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
     for variable in variables.items() {
         let name = variable.child("name").text().to_owned();
         let refers = variable.child("value").text().contains(&format!("$({name})"));
@@ -206,9 +214,12 @@ fn environment(variables: &Field, warnings: &mut Warnings) {
                 ),
             );
         }
-        seen.push(name);
+        seen.insert(name);
     }
 }
+
+/// Maximum number of ports with which the others are compared.
+const COMPARED_PORTS_MAX: usize = 1_000;
 
 /// A port, with its path.
 struct Port {
@@ -244,5 +255,7 @@ fn overlaps(port: &Field, seen: &mut Vec<Port>, warnings: &mut Warnings) {
         };
         warnings.add(port, &format!("{how} port definition with {}", other.path));
     }
-    seen.push(this);
+    if seen.len() < COMPARED_PORTS_MAX {
+        seen.push(this);
+    }
 }

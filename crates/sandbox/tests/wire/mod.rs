@@ -49,18 +49,8 @@ impl Server {
         let sandbox = start(options).await.expect("a sandbox");
         let text = std::fs::read_to_string(sandbox.kubeconfig_path()).expect("a kubeconfig");
         let document: Value = serde_json::from_str(&text).expect("a kubeconfig of ours is JSON");
-        let authority = &document["clusters"][0]["cluster"]["certificate-authority-data"];
-        let mut roots = rustls::RootCertStore::empty();
-        let pem = decode(authority.as_str().expect("a certificate"));
-        roots.add(CertificateDer::from_pem_slice(&pem).expect("PEM")).expect("a certificate");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("TLS versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let token = document["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
-        Self { sandbox, token, connector: TlsConnector::from(Arc::new(config)) }
+        Self { sandbox, token, connector: connector(&document) }
     }
 
     pub(crate) fn kubeconfig(&self) -> &Path {
@@ -84,6 +74,30 @@ impl Server {
         let head =
             format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
         self.send(head.as_bytes()).await
+    }
+
+    /// Returns a token of a service account in the namespace `default`.
+    pub(crate) async fn token_of(&self, account: &str) -> String {
+        let path = format!("/api/v1/namespaces/default/serviceaccounts/{account}/token");
+        let issued = self.post(&path, b"{}").await.json();
+        issued["status"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Sends a request with another token.
+    pub(crate) async fn send_with(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Response {
+        let (body, length) = (body.to_string(), body.to_string().len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        self.send(&[head.as_bytes(), body.as_bytes()].concat()).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &[u8]) -> Response {
@@ -214,6 +228,21 @@ impl Stream {
         self.text.push_str(&String::from_utf8_lossy(&buffer[..length.unwrap_or(0)]));
         length.is_some()
     }
+}
+
+/// Returns a connector that trusts the certificate authority in a kubeconfig.
+pub(crate) fn connector(kubeconfig: &Value) -> TlsConnector {
+    let authority = &kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"];
+    let mut roots = rustls::RootCertStore::empty();
+    let pem = decode(authority.as_str().expect("a certificate"));
+    roots.add(CertificateDer::from_pem_slice(&pem).expect("PEM")).expect("a certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("TLS versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
 }
 
 async fn read(stream: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> Option<usize> {

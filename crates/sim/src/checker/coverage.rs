@@ -10,6 +10,8 @@ pub struct Coverage {
     pub deletions: Judged,
     /// Creations of pods that arrived, and those of them that were judged in their replica's view.
     pub creations: Judged,
+    /// The judged creations of pods that the controller bound to their nodes (C31).
+    pub bound: u64,
     /// Judged writes of pods, by the rule that allows them.
     pub reasons: BTreeMap<&'static str, u64>,
     /// Judged writes of other kinds.
@@ -62,8 +64,9 @@ impl Coverage {
         reason.into_iter().for_each(|reason| self.record_reason(reason));
     }
 
-    pub(super) fn record_creation(&mut self, reason: Option<&'static str>) {
+    pub(super) fn record_creation(&mut self, reason: Option<&'static str>, is_bound: bool) {
         self.creations.record(reason.is_some());
+        self.bound += u64::from(is_bound && reason.is_some());
         reason.into_iter().for_each(|reason| self.record_reason(reason));
     }
 
@@ -94,6 +97,7 @@ impl Coverage {
     pub fn merge(&mut self, other: &Self) {
         self.deletions.add(other.deletions);
         self.creations.add(other.creations);
+        self.bound += other.bound;
         self.budgets.add(other.budgets);
         self.surges.add(other.surges);
         let pairs = [
@@ -118,6 +122,7 @@ impl fmt::Display for Coverage {
         };
         writeln!(f, "pod deletions judged: {}", self.deletions)?;
         writeln!(f, "pod creations judged: {}", self.creations)?;
+        writeln!(f, "pods bound by the controller: {}", self.bound)?;
         writeln!(f, "reasons: {}", list(&self.reasons))?;
         writeln!(f, "other writes judged: {}", list(&self.others))?;
         writeln!(f, "rollouts with a full budget: {}", self.budgets)?;

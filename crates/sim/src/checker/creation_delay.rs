@@ -24,7 +24,7 @@ struct Delay {
 pub(super) fn end(view: &View, ds: &DaemonSet, history: &History) -> Option<Timestamp> {
     let delay = view.outcomes.iter().fold(None, |last, outcome| next(last, outcome, view, history));
     let delay = delay.filter(|delay| delay.generation == ds.generation);
-    delay.filter(|delay| delay.is_running(view.clock)).map(Delay::end)
+    delay.filter(|delay| delay.is_running(view.planned_at)).map(Delay::end)
 }
 
 /// The delay after the outcome of a write. A pod that counts ends it if it was created afterwards.
@@ -43,19 +43,19 @@ fn next(
     let pod = history.pods.at(&uid.to_string(), resource_version.0);
     let daemon_sets = history.daemon_sets.seen(&outcome.daemon_sets, Repetition::IsIgnored);
     let Some((pod, ds)) = pod.zip(daemon_sets.get(&*view.daemon_set)) else { return last };
-    let clock = outcome.clock;
+    let now = outcome.arrived_at;
     let last = last.filter(|last| last.generation == ds.generation);
-    if last.is_some_and(|last| last.is_running(clock)) {
+    if last.is_some_and(|last| last.is_running(now)) {
         return last;
     }
     if counts(pod, new, ds) {
         return None;
     }
-    let is_recent = |last: &Delay| (0..=2 * BACKOFF_MAX_MS).contains(&(clock.0 - last.since.0));
+    let is_recent = |last: &Delay| now.0 - last.since.0 <= 2 * BACKOFF_MAX_MS;
     let length_ms = last
         .filter(is_recent)
         .map_or(BACKOFF_MIN_MS, |last| (last.length_ms * 2).min(BACKOFF_MAX_MS));
-    Some(Delay { generation: ds.generation, since: clock, length_ms })
+    Some(Delay { generation: ds.generation, since: now, length_ms })
 }
 
 /// Whether the pod is one of the DaemonSet's on the node for which it was created. A rolling update
@@ -72,8 +72,7 @@ impl Delay {
         Timestamp(self.since.0 + self.length_ms)
     }
 
-    /// Not before its beginning: then the clock was set back.
-    fn is_running(&self, now: Timestamp) -> bool {
-        self.since <= now && now < self.end()
+    fn is_running(self, now: Timestamp) -> bool {
+        now < self.end()
     }
 }

@@ -125,6 +125,12 @@ impl<T> Versions<T> {
         states[..count].last()?.1.as_deref()
     }
 
+    /// Whether an object was changed after one version and up to another.
+    pub(super) fn has_changed(&self, uid: &str, after: u64, until: u64) -> bool {
+        let mut states = self.objects.get(uid).into_iter().flatten();
+        states.any(|(at, _)| *at > after && *at <= until)
+    }
+
     /// All objects that exist.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.objects.values().filter_map(|states| states.last()?.1.as_deref())

@@ -15,7 +15,7 @@ mod rollout;
 mod selector;
 mod template;
 
-pub(super) use created_pod::expected_pod;
+pub(super) use created_pod::{BoundBy, expected_pod};
 pub(super) use daemon_set::DaemonSet;
 pub(super) use metadata::{HASH_LABEL, Metadata};
 pub(super) use namespace::Namespace;

@@ -21,8 +21,6 @@ use crate::view::{PodOutcome, View};
 #[derive(Debug, Default)]
 pub(super) struct Backoffs {
     by_node: BTreeMap<(u64, String, String), Backoff>,
-    /// The clock at the last plan, by replica and DaemonSet.
-    clocks: BTreeMap<(u64, String), Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +58,6 @@ pub(super) fn judge(
         let message = "pods are written although the selector is empty".to_owned();
         return error(situation, Property::Deletion, message);
     }
-    backoffs.set_clock(view);
     let creations_delayed_until = creation_delay::end(view, situation.ds, history);
     let judge = Judge { view, situation, creations_delayed_until };
     let mut judged = JudgedPlan::default();
@@ -131,7 +128,9 @@ impl Judge<'_> {
             return fail(property, &state);
         };
         let end = backoffs.end(view, situation, on_node, Doubt::Allows);
-        if reason != Deletion::Failed || view.is_waiting || end.is_none_or(|end| end <= view.clock)
+        if reason != Deletion::Failed
+            || view.is_waiting
+            || end.is_none_or(|end| end <= view.planned_at)
         {
             return Ok(reason);
         }
@@ -153,7 +152,7 @@ impl Judge<'_> {
             let message = format!(
                 "a pod is created on {} at {}, although admission has changed one and creations \
                  are delayed until {}",
-                new.node, self.view.clock.0, end.0
+                new.node, self.view.planned_at.0, end.0
             );
             return error(situation, Property::Backoff, message);
         }
@@ -231,8 +230,9 @@ impl Judge<'_> {
         let is_pending = |(name, on_node): &(&&str, &OnNode)| {
             let is_counted = judged.creations.get(**name) == Some(&Creation::SurgeWithinBudget);
             let has_old = !situation.active(on_node).old.is_empty();
-            let is_recent =
-                on_node.pending.is_some_and(|pending| view.clock.0 < pending.since.0 + RESERVED_MS);
+            let is_recent = on_node
+                .pending
+                .is_some_and(|pending| view.planned_at.0 < pending.since.0 + RESERVED_MS);
             is_recent && has_old && !is_counted
         };
         situation.nodes.iter().filter(is_pending).count()
@@ -260,7 +260,7 @@ impl Judge<'_> {
             && self.creations_delayed_until.is_none();
         let demanded = Demands::of(situation, |on_node| {
             let end = backoffs.end(view, situation, on_node, Doubt::Demands);
-            end.is_none_or(|end| end <= view.clock)
+            end.is_none_or(|end| end <= view.planned_at)
         });
         let left_out =
             demanded.deletions.iter().find(|(uid, _)| !judged.deletions.contains_key(**uid));
@@ -387,17 +387,6 @@ impl Deletion {
 }
 
 impl Backoffs {
-    /// Ends the back-offs after failures in the future, if the replica's clock was set back (C24).
-    fn set_clock(&mut self, view: &View) {
-        let last = self.clocks.insert((view.replica, view.daemon_set.clone()), view.clock);
-        if last.is_some_and(|last| view.clock < last) {
-            self.by_node.retain(|(replica, daemon_set, _), backoff| {
-                (*replica, &**daemon_set) != (view.replica, &*view.daemon_set)
-                    || backoff.since <= view.clock
-            });
-        }
-    }
-
     /// When the back-off of a node's failed pod ends; `None` if there is none. A node that was
     /// deleted and added again leaves it open whether the back-off still counts.
     fn end(
@@ -411,7 +400,7 @@ impl Backoffs {
         let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
         let is_current = backoff.observed_generation == observed_generation(situation)
             && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
-            && view.clock.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
+            && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
         is_current.then_some(Timestamp(backoff.since.0 + backoff.delay_ms))
     }
 
@@ -432,7 +421,7 @@ impl Backoffs {
                 observed_generation: observed_generation(situation),
                 node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
                 delay_ms,
-                since: view.clock,
+                since: view.planned_at,
             };
             self.by_node.insert(key(view, name), backoff);
         }

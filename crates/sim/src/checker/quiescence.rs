@@ -1,16 +1,14 @@
 //! What holds at rest: no rule demands another write, and the status is correct (C21, C23, C42,
 //! C44, C53, C70).
 
-use everynode_core::api::Timestamp;
-use serde_json::Value;
-
 use super::history::History;
 use super::model::{Budget, Eligibility, Metadata, Pod};
 use super::plan::Demands;
 use super::reason::{Deletion, Doubt};
 use super::situation::{OnNode, Situation};
-use super::{Property, Violation};
+use super::{Property, Violation, status};
 use crate::view::{Feed, Feeds};
+use everynode_core::api::Timestamp;
 
 /// Checks all DaemonSets that are not terminating.
 pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
@@ -24,7 +22,7 @@ pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
     };
     let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
     alive.into_iter().find_map(|ds| {
-        let situation = Situation::seen(&ds.metadata.uid, &feeds, now, history)?;
+        let situation = Situation::seen(&ds.metadata.uid, &feeds, None, (now, now), history)?;
         let problem = ownership(&situation)
             .or_else(|| placement(&situation))
             .or_else(|| status(&situation))
@@ -77,33 +75,14 @@ fn is_stuck_surge(situation: &Situation, here: &[&Pod]) -> bool {
     situation.ds.strategy.surges() && here.len() == 2 && ready == 1
 }
 
-/// The counts of the status (C70).
+/// The status is correct (C70).
 fn status(situation: &Situation) -> Problem {
-    let should_run = |on: &&OnNode| on.eligibility == Eligibility::ShouldRun;
-    let count = |counts: &dyn Fn(&Pod) -> bool| {
-        let oldest = situation.nodes.values().filter(should_run);
-        let oldest = oldest.filter_map(|on_node| on_node.occupants().next());
-        oldest.filter(|our| counts(our.pod)).count()
-    };
-    let misscheduled = situation.nodes.values().filter(|on| on.node.is_some() && !should_run(on));
-    let misscheduled = misscheduled.filter(|on| on.occupants().next().is_some()).count();
-    let desired = situation.desired();
-    let available = count(&|pod| situation.is_surely_available(pod));
-    let number = |count: usize| Some(i64::try_from(count).unwrap_or(i64::MAX));
-    let expected = [
-        ("observedGeneration", Some(situation.ds.generation)),
-        ("desiredNumberScheduled", number(desired)),
-        ("currentNumberScheduled", number(count(&|_| true))),
-        ("numberMisscheduled", number(misscheduled)),
-        ("numberReady", number(count(&|pod| pod.is_ready))),
-        ("numberAvailable", number(available)),
-        ("numberUnavailable", number(desired - available)),
-        ("updatedNumberScheduled", number(count(&|pod| situation.is_updated(pod)))),
-    ];
-    let status = &situation.ds.status;
-    let written = |key: &str| status.get(key).map_or(Some(0), Value::as_i64);
-    let (key, value) = expected.into_iter().find(|(key, value)| written(key) != *value)?;
-    Some((Property::Status, format!("{key} is {:?}, correct is {value:?}", written(key))))
+    let (ds, status) = (situation.ds, &situation.ds.status);
+    let problem = status::counts_problem(situation, status).or_else(|| {
+        let observed = &status["observedGeneration"];
+        (*observed != ds.generation).then(|| format!("has observedGeneration {observed}"))
+    });
+    problem.map(|problem| (Property::Status, format!("the status {problem}")))
 }
 
 /// Every pod has the current revision, except those beyond the budget: nodes that must not run a

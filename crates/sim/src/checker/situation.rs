@@ -10,18 +10,20 @@ use super::history::{History, Objects, Repetition};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
-use crate::view::{Feeds, View};
+use crate::view::{Feeds, KnownOrphans, View};
 
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
-/// A pod may count as available this much earlier: if a kubelet's clock is ahead, the time at which
-/// the change was seen counts (C54).
-const CLOCK_DIFFERENCE_MS: i64 = 1_000;
+/// A clock that is adjusted by less may be followed later (C54).
+const CLOCK_TOLERANCE_MS: i64 = 500;
 
 /// What a replica knows about a DaemonSet.
 pub(super) struct Situation<'a> {
     pub ds: &'a DaemonSet,
-    pub clock: Timestamp,
+    /// The time.
+    pub now: Timestamp,
+    /// The same by the wall clock of the replica.
+    wall_clock: Timestamp,
     /// By name: all nodes, and those that do not exist but have pods of the DaemonSet.
     pub nodes: BTreeMap<&'a str, OnNode<'a>>,
     /// All pods, by UID.
@@ -83,7 +85,9 @@ pub(super) struct Active<'a> {
 impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
-        let mut situation = Self::seen(&view.daemon_set, &view.feeds, view.clock, history)?;
+        let known = view.orphans.as_deref();
+        let clocks = (view.planned_at, view.wall_clock);
+        let mut situation = Self::seen(&view.daemon_set, &view.feeds, known, clocks, history)?;
         if view.is_waiting && situation.current_hashes.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts.
             let last = situation.revisions.old.last();
@@ -93,16 +97,25 @@ impl<'a> Situation<'a> {
         Some(situation)
     }
 
-    /// The situation that watches have shown that are this far.
+    /// The situation that watches have shown that are this far, without the orphan pods that the
+    /// replica does not know.
     pub(super) fn seen(
         daemon_set: &str,
         feeds: &Feeds,
-        clock: Timestamp,
+        known: Option<&KnownOrphans>,
+        (now, wall_clock): (Timestamp, Timestamp),
         history: &'a History,
     ) -> Option<Self> {
         let daemon_sets = history.daemon_sets.seen(&feeds.daemon_sets, Repetition::IsIgnored);
         let ds = *daemon_sets.get(daemon_set)?;
-        let pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        let mut pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        if let Some(known) = known {
+            pods.retain(|uid, pod| {
+                is_known(pod, known, || {
+                    history.pods.has_changed(uid, known.kept_since, feeds.pods.version)
+                })
+            });
+        }
         let all_revisions = history.revisions.seen(&feeds.revisions, Repetition::IsIgnored);
         let revisions = Revisions::of(ds, &all_revisions);
         let namespaces = history.namespaces.seen(&feeds.namespaces, Repetition::Replaces);
@@ -125,7 +138,7 @@ impl<'a> Situation<'a> {
             current_hashes = stored_by_others(ds, history);
         }
         let mut situation =
-            Self { ds, clock, nodes, pods, all_revisions, revisions, current_hashes };
+            Self { ds, now, wall_clock, nodes, pods, all_revisions, revisions, current_hashes };
         let pods: Vec<&Pod> = situation.pods.values().copied().collect();
         for pod in pods {
             situation.add(pod);
@@ -168,19 +181,19 @@ impl<'a> Situation<'a> {
                     }
                 }
                 (Write::CreatePod(new), Outcome::Unknown { .. }) => {
-                    let (clock, node) = (outcome.clock, new.node.as_str());
+                    let (at, node) = (outcome.arrived_at, new.node.as_str());
                     let (Some(name), Some(on_node)) = (&new.name, self.nodes.get_mut(node)) else {
                         continue;
                     };
-                    let is_recent = |pending: &Pending| clock.0 < pending.since.0 + UNKNOWN_FOR_MS;
-                    let since = on_node.pending.filter(is_recent).map_or(clock, |old| old.since);
+                    let is_recent = |pending: &Pending| at.0 < pending.since.0 + UNKNOWN_FOR_MS;
+                    let since = on_node.pending.filter(is_recent).map_or(at, |old| old.since);
                     on_node.pending = Some(Pending { name: name.as_str(), since });
                 }
                 (Write::DeletePod(pod), Outcome::Written { .. } | Outcome::Gone) => {
                     deleted.insert(pod.uid.to_string(), None);
                 }
                 (Write::DeletePod(pod), Outcome::Unknown { .. }) => {
-                    deleted.entry(pod.uid.to_string()).or_insert(Some(outcome.clock));
+                    deleted.entry(pod.uid.to_string()).or_insert(Some(outcome.arrived_at));
                 }
                 _ => {}
             }
@@ -195,7 +208,7 @@ impl<'a> Situation<'a> {
         for (name, on_node) in &mut self.nodes {
             for our in &mut on_node.pods {
                 our.is_going |= deleted.get(&our.pod.metadata.uid).is_some_and(|since| {
-                    since.is_none_or(|since| view.clock.0 < since.0 + UNKNOWN_FOR_MS)
+                    since.is_none_or(|since| view.planned_at.0 < since.0 + UNKNOWN_FOR_MS)
                 });
             }
             let is_seen = |pending: &Pending| {
@@ -220,20 +233,27 @@ impl<'a> Situation<'a> {
         self.ds.strategy.budget(self.desired())
     }
 
+    /// Whether a revision of the DaemonSet stores the template and has a hash (C40, C42).
+    pub(super) fn has_current_hash(&self) -> bool {
+        self.revisions.current.iter().any(|revision| revision.metadata.hash().is_some())
+    }
+
     /// Whether the pod has the current template (C45).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
             || self.ds.has_generation(pod)
     }
 
-    /// Whether the pod is available, whatever the clocks differ (C54).
+    /// Whether the pod is available by the wall clock (C54).
     pub(super) fn is_surely_available(&self, pod: &Pod) -> bool {
-        pod.is_available(self.ds.min_ready_seconds, self.clock)
+        let earliest = Timestamp(self.wall_clock.0 - CLOCK_TOLERANCE_MS);
+        pod.is_available(self.ds.min_ready_seconds, earliest)
     }
 
-    /// Whether the pod may be available, since clocks differ (C54).
+    /// Whether the pod may be available: by the wall clock, or because it has been ready for long
+    /// enough although the wall clock is behind (C54).
     pub(super) fn may_be_available(&self, pod: &Pod) -> bool {
-        let latest = Timestamp(self.clock.0 + CLOCK_DIFFERENCE_MS);
+        let latest = Timestamp(self.wall_clock.0.max(self.now.0) + CLOCK_TOLERANCE_MS);
         pod.is_available(self.ds.min_ready_seconds, latest)
     }
 
@@ -358,6 +378,15 @@ impl<'a> Revisions<'a> {
         }
         revisions
     }
+}
+
+/// Whether a replica knows a pod. It keeps those of DaemonSets, and the orphans that it knows (C3).
+fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> bool) -> bool {
+    let Metadata { uid, controller, .. } = &pod.metadata;
+    controller.is_some()
+        || known.listed.contains(uid)
+        || known.shown_again.contains(uid)
+        || has_changed_since()
 }
 
 /// The hashes of revisions that store the current template and have another owner, or had one: if

@@ -11,8 +11,12 @@ use rand::RngExt;
 use super::{ElectionTiming, ScheduledEvent, World};
 use crate::replica::{LEASE, Replica, Settings, identity, timing};
 
-/// How far a replica's clock differs from virtual time. Decisions allow for a second (C54).
-const CLOCK_SKEW_MAX_MS: i64 = 900;
+/// How far most replicas' clocks differ from virtual time.
+const SMALL_CLOCK_SKEW_MS: i64 = 900;
+/// How far a clock differs that is wrong.
+const SKEW_OF_SECONDS_MS: i64 = 60_000;
+/// The same for the clock of a machine before its first answer from a time server.
+const SKEW_OF_HOURS_MS: i64 = 2 * 3_600_000;
 /// Without an answer for this long, the pings of a connection fail, and it is closed.
 const PINGS_FAIL_AFTER_MS: i64 = 15_000;
 
@@ -141,7 +145,13 @@ impl World {
     }
 
     fn draw_clock_skew(&mut self) -> i64 {
-        self.rng.random_range(-CLOCK_SKEW_MAX_MS..=CLOCK_SKEW_MAX_MS)
+        let max = if self.setting.wrong_clocks && self.rng.random_ratio(1, 2) {
+            // Most relevant are differences of the order of minReadySeconds and back-offs.
+            [SKEW_OF_SECONDS_MS, SKEW_OF_HOURS_MS][self.rng.random_range(0..2)]
+        } else {
+            SMALL_CLOCK_SKEW_MS
+        };
+        self.rng.random_range(-max..=max)
     }
 
     pub(super) fn reconnect(&mut self, number: u64) {

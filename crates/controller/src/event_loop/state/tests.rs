@@ -26,6 +26,7 @@ fn state() -> LoopState {
         synced: watch::channel(false).0,
         queue: Queue::default(),
         tasks: Vec::new(),
+        wall_ahead_ms: 0,
     };
     let node = json!({ "metadata": { "name": "n", "resourceVersion": "1" } });
     let node = convert::node(node.to_string().as_bytes(), &mut Interner::default()).unwrap();

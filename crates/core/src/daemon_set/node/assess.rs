@@ -1,7 +1,7 @@
 //! What one node contributes to counts and sets: a pure function of its slot and the time.
 //! Upstream: `podsShouldBeOnNode`, and the loops over nodes in `rollingUpdate`.
 
-use crate::api::{DaemonSet, PodPhase, Timestamp, UpdateStrategy};
+use crate::api::{DaemonSet, Now, PodPhase, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
 
@@ -37,7 +37,7 @@ impl RolloutParameters {
 pub(in crate::daemon_set) struct Assessor<'a> {
     parameters: RolloutParameters,
     labels: &'a RevisionLabels,
-    now: Timestamp,
+    now: Now,
 }
 
 /// The pods of a node that are not terminating, by revision.
@@ -55,7 +55,7 @@ enum ActivePods<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    pub(crate) fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Timestamp) -> Self {
+    pub(crate) fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Now) -> Self {
         Self { parameters: RolloutParameters::of(daemon_set), labels, now }
     }
 
@@ -102,7 +102,8 @@ impl<'a> Assessor<'a> {
 
     /// When the pod becomes available, if that lies in the future.
     pub(crate) fn becomes_available_at(&self, pod: &PodView) -> Option<Timestamp> {
-        pod.available_at(self.parameters.min_ready_seconds).filter(|&at| at > self.now)
+        let at = pod.available_at(self.parameters.min_ready_seconds, self.now);
+        at.filter(|&at| at > self.now.steady)
     }
 
     /// Sets what the status counts. Only the oldest pod of a node counts (C70).

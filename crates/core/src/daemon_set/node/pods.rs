@@ -1,6 +1,6 @@
 //! The pods of one node, reduced to what decisions read.
 
-use crate::api::{NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
+use crate::api::{NodeName, Now, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
 use crate::plan::PodReference;
 use crate::revisions::RevisionLabelsId;
 
@@ -54,13 +54,16 @@ impl PodView {
     }
 
     /// Whether the pod has been ready for `min_ready_seconds` (C54).
-    pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Timestamp) -> bool {
-        self.readiness.is_available(self.readiness_seen, min_ready_seconds, now)
+    pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Now) -> bool {
+        let readiness = self.readiness.by_steady_clock(now);
+        readiness.is_available(self.readiness_seen, min_ready_seconds, now.steady)
     }
 
-    /// When the pod becomes available if it stays ready; `None` if that is unknown.
-    pub(crate) fn available_at(&self, min_ready_seconds: u32) -> Option<Timestamp> {
-        self.readiness.available_at(self.readiness_seen, min_ready_seconds)
+    /// When the pod becomes available, by the steady clock, if it stays ready and the wall clock is
+    /// not set; `None` if that is unknown.
+    pub(crate) fn available_at(&self, min_ready_seconds: u32, now: Now) -> Option<Timestamp> {
+        let readiness = self.readiness.by_steady_clock(now);
+        readiness.available_at(self.readiness_seen, min_ready_seconds)
     }
 
     pub(crate) fn reference(&self, node: Option<&NodeName>) -> PodReference {

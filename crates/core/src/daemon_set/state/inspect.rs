@@ -1,6 +1,6 @@
 //! The state of one node for reports and forecasts. No decision reads this.
 
-use crate::api::{Budget, PodName, Timestamp, Uid};
+use crate::api::{Budget, Now, PodName, Timestamp, Uid};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 
@@ -42,8 +42,8 @@ pub struct InspectedPod {
 
 impl DaemonSetState {
     /// The state of a node right after a plan made at `now`.
-    pub fn inspect(&self, id: NodeId, now: Timestamp, nodes: &NodeTable) -> Inspection {
-        let assessor = self.sync_input(now).assessor();
+    pub fn inspect(&self, id: NodeId, now: impl Into<Now>, nodes: &NodeTable) -> Inspection {
+        let assessor = self.sync_input(now.into()).assessor();
         let slot = &self.slots[id.index()];
         debug_assert_eq!(slot.eligibility, self.evaluate(id, nodes), "the node was applied");
         let pods = slot.pods.as_slice().iter().map(|pod| InspectedPod {

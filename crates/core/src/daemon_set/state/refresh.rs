@@ -1,6 +1,6 @@
 //! Which slots a plan assesses, and what an assessment changes (C80, C81).
 
-use crate::api::Timestamp;
+use crate::api::{Now, Timestamp};
 use crate::daemon_set::index::{NodeCounts, WorkSets};
 use crate::daemon_set::node::{Assessor, NodeAssessment, Slot};
 use crate::node_table::{NodeId, NodeTable};
@@ -12,9 +12,9 @@ use super::DaemonSetState;
 impl DaemonSetState {
     /// The counts, recomputed from all slots. Equal to [`counts`](Self::counts) right after a plan
     /// made at `now` that was allowed to act.
-    pub fn recount(&self, now: Timestamp) -> NodeCounts {
+    pub fn recount(&self, now: impl Into<Now>) -> NodeCounts {
         let mut counts = NodeCounts::default();
-        for assessment in self.assess_all(now) {
+        for assessment in self.assess_all(now.into()) {
             counts.add(&assessment);
         }
         counts
@@ -22,7 +22,8 @@ impl DaemonSetState {
 
     /// Whether counts and sets equal those recomputed from all slots, right after a plan made at
     /// `now` that was allowed to act. For checkers.
-    pub fn is_consistent(&self, now: Timestamp, nodes: &NodeTable) -> bool {
+    pub fn is_consistent(&self, now: impl Into<Now>, nodes: &NodeTable) -> bool {
+        let now = now.into();
         let mut work_sets = WorkSets::default();
         for (index, assessment) in self.assess_all(now).enumerate() {
             let id = NodeId::from_index(index);
@@ -71,16 +72,14 @@ impl DaemonSetState {
     }
 
     /// Brings counts and sets up to date.
-    pub(super) fn refresh(&mut self, now: Timestamp, nodes: &NodeTable) {
-        if self.refresh_current_revision(now) {
+    pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
+        let is_wall_clock_set =
+            std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
+        if self.refresh_current_revision(now.steady) || is_wall_clock_set {
             self.mark_all();
         }
-        if now < self.refreshed_at {
-            self.forget_future(now);
-        }
-        self.refreshed_at = now;
         while let Some(&(at, id)) = self.timers.first()
-            && at <= now
+            && at <= now.steady
         {
             self.timers.pop_first();
             self.mark(id);
@@ -88,19 +87,10 @@ impl DaemonSetState {
         for id in std::mem::take(&mut self.marked) {
             self.assess(id, now, nodes);
         }
-        self.backoff.collect(now);
+        self.backoff.collect(now.steady);
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
         );
-    }
-
-    /// Drops what was concluded from a later time, because the clock was set back: no pod is
-    /// available earlier than the corrected clock shows (C54), and no write waits for the time at
-    /// which the clock was wrong.
-    fn forget_future(&mut self, now: Timestamp) {
-        self.mark_all();
-        self.backoff.forget_future(now);
-        self.no_creations_before = None;
     }
 
     /// Determines which pods are up to date; returns whether that changed for any pod. While no
@@ -120,12 +110,12 @@ impl DaemonSetState {
             && self.labels.set_current(CurrentRevision { hashes, template_generation })
     }
 
-    fn assess(&mut self, id: NodeId, now: Timestamp, nodes: &NodeTable) {
+    fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
         self.slots_assessed += 1;
-        let backed_off_until = self.backoff.until(id, now);
+        let backed_off_until = self.backoff.until(id, now.steady);
         let slot = &mut self.slots[id.index()];
         slot.marked = false;
-        slot.pods.record_readiness_seen(now);
+        slot.pods.record_readiness_seen(now.steady);
         let assessor = Assessor::new(&self.daemon_set, &self.labels, now);
         let assessed = assessor.assess(slot, backed_off_until);
         let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
@@ -158,10 +148,12 @@ impl DaemonSetState {
         }
     }
 
-    fn assess_all(&self, now: Timestamp) -> impl Iterator<Item = NodeAssessment> {
+    fn assess_all(&self, now: Now) -> impl Iterator<Item = NodeAssessment> {
         let assessor = Assessor::new(&self.daemon_set, &self.labels, now);
         self.slots.iter().enumerate().map(move |(index, slot)| {
-            assessor.assess(slot, self.backoff.until(NodeId::from_index(index), now)).assessment
+            assessor
+                .assess(slot, self.backoff.until(NodeId::from_index(index), now.steady))
+                .assessment
         })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::api::{
-    AdmissionChange, Problem, ResourceVersion, Revision, Timestamp, Uid, UpdateStrategy,
+    AdmissionChange, Now, Problem, ResourceVersion, Revision, Timestamp, Uid, UpdateStrategy,
 };
 use crate::backoff::Delay;
 use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
@@ -177,7 +177,7 @@ impl DaemonSetState {
     }
 
     /// Repeats the deletions of unknown outcome that would be planned now (C52).
-    pub(super) fn repeat_deletions(&self, now: Timestamp, nodes: &NodeTable, draft: &mut Draft) {
+    pub(super) fn repeat_deletions(&self, now: Now, nodes: &NodeTable, draft: &mut Draft) {
         if self.expectations.deletions_to_repeat().next().is_none() {
             return;
         }

@@ -58,7 +58,7 @@ pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut
 /// Creates the revision of the current template, or resolves a collision of its name (C40, C43).
 fn plan_creation(input: &SyncInput<'_>, number: i64, draft: &mut Draft) -> PodRevision {
     let new = input.history.new_revision(input.daemon_set, number);
-    match input.history.collision_action(&new, input.now) {
+    match input.history.collision_action(&new, input.now.steady) {
         Some(CollisionAction::UseHash(hash)) => return PodRevision::StoredByOther { hash },
         Some(CollisionAction::Wait) => {}
         Some(CollisionAction::RaiseCount(collision_count)) => {
@@ -79,7 +79,7 @@ fn plan_deduplication(
     current: &RevisionHash,
     draft: &mut Draft,
 ) {
-    let may_delete = input.history.may_delete_duplicates(input.now);
+    let may_delete = input.history.may_delete_duplicates(input.now.steady);
     for duplicate in &set.duplicates {
         let live = duplicate.hash().filter(|h| h != current && input.labels.is_live(h));
         match live {

@@ -46,7 +46,7 @@ fn surge(input: &SyncInput<'_>, max_surge: usize, hash: &RevisionHash, draft: &m
     delete_old(input, &sets.delete_old_if_spare, spare, draft);
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
-    let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now);
+    let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now.steady);
     let budget = max_surge.saturating_sub(input.counts.uses_surge);
     let budget = budget.saturating_sub(reserved(&sets.surge_now).len());
     let again = reserved(&sets.surge);

@@ -27,7 +27,7 @@ pub(in crate::daemon_set) fn plan_status(
     if state.is_stale || status == input.daemon_set.status {
         return;
     }
-    match due_at(input, state, &status).filter(|at| input.now < *at) {
+    match due_at(input, state, &status).filter(|at| input.now.steady < *at) {
         Some(at) => draft.status_due_at = Some(at),
         None => {
             let resource_version = input.daemon_set.resource_version;
@@ -41,8 +41,7 @@ pub(in crate::daemon_set) fn plan_status(
 /// once.
 fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<Timestamp> {
     let is_new = status.observed_generation != input.daemon_set.status.observed_generation;
-    // Ignore a write in the future: the clock was set back.
-    let last = state.written_at.filter(|last| !is_new && *last <= input.now)?;
+    let last = state.written_at.filter(|_| !is_new)?;
     Some(last + input.config.status_interval)
 }
 

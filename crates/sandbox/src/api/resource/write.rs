@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
+use super::transaction::{Changed, Transaction};
 use super::{ResourceTarget, read};
 use crate::api::call::Call;
 use crate::api::decode::{self, Decoded};
@@ -13,10 +14,11 @@ use crate::api::query::FieldValidation;
 use crate::api::render;
 use crate::api::respond::{self, Body};
 use crate::api::shared::SharedCluster;
+use crate::authorization::User;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::PatchType;
-use crate::registry::{Patch, Registry};
+use crate::registry::Patch;
 use crate::schema::{self, DecodeError};
 use crate::status::Status;
 use crate::store::{DeleteOptions, WriteOptions};
@@ -32,14 +34,12 @@ pub(super) enum WriteEndpoint {
 
 pub(super) fn create(
     shared: &Arc<SharedCluster>,
+    user: &User,
     target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
-    let created = shared.write(|registry, now| {
-        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        registry.create(target.kind, target.namespace(), body.value, &options)
-    })?;
+    let created = transaction(shared, user, target, call).create(body.value)?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
     object_response(target.kind, &created, call, StatusCode::CREATED, &warnings)
@@ -47,23 +47,26 @@ pub(super) fn create(
 
 pub(super) fn update(
     shared: &Arc<SharedCluster>,
+    user: &User,
     target: &ResourceTarget<'_>,
     name: &str,
     endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let body = object_body(target.kind, call)?;
-    let (kind, namespace) = (target.kind, target.namespace());
-    let changed = change(shared, target, name, call, |registry, options| match endpoint {
-        WriteEndpoint::Main => registry.update(kind, namespace, name, body.value, options),
-        WriteEndpoint::Status => registry.update_status(kind, namespace, name, body.value, options),
-        WriteEndpoint::Finalize => registry.finalize(name, body.value, options),
-    })?;
-    change_response(kind, &changed, call, body.warnings)
+    let kind = target.kind;
+    let ObjectBody { value, warnings } = object_body(kind, call)?;
+    let transaction = transaction(shared, user, target, call);
+    let changed = match endpoint {
+        WriteEndpoint::Main => transaction.update(name, &value)?,
+        WriteEndpoint::Status => transaction.update_status(name, &value)?,
+        WriteEndpoint::Finalize => transaction.finalize(name, &value)?,
+    };
+    change_response(kind, &changed, call, warnings)
 }
 
 pub(super) fn patch(
     shared: &Arc<SharedCluster>,
+    user: &User,
     target: &ResourceTarget<'_>,
     name: &str,
     endpoint: WriteEndpoint,
@@ -72,7 +75,7 @@ pub(super) fn patch(
     let patch_type = PatchType::parse(&negotiate::content_type(&call.headers))?;
     let decoded = decode::decode(&call.body, Syntax::Json)
         .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    let (kind, namespace) = (target.kind, target.namespace());
+    let kind = target.kind;
     let mut findings = decoded.duplicates;
     if patch_type == PatchType::Json {
         findings.extend(unknown_members(&decoded.value));
@@ -86,9 +89,7 @@ pub(super) fn patch(
         status: endpoint == WriteEndpoint::Status,
         strict,
     };
-    let changed = change(shared, target, name, call, |registry, options| {
-        registry.patch(kind, namespace, name, &patch, options)
-    })?;
+    let changed = transaction(shared, user, target, call).patch(name, &patch)?;
     let warnings = match validation {
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
         FieldValidation::Warn => {
@@ -100,26 +101,14 @@ pub(super) fn patch(
     change_response(kind, &changed, call, warnings)
 }
 
-/// An object after a change, and before it if it existed.
-struct Changed {
-    before: Option<Arc<Object>>,
-    after: Arc<Object>,
-}
-
-fn change(
-    shared: &SharedCluster,
-    target: &ResourceTarget<'_>,
-    name: &str,
+fn transaction<'a>(
+    shared: &'a SharedCluster,
+    user: &'a User,
+    target: &'a ResourceTarget<'a>,
     call: &Call,
-    write: impl FnOnce(&mut Registry, &WriteOptions) -> Result<Arc<Object>, Status>,
-) -> Result<Changed, Status> {
-    shared.write(|registry, now| {
-        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        let before = registry.store().get(target.kind, target.namespace(), name).ok();
-        let before = before.map(|before| before.with_tree());
-        let after = write(registry, &options)?;
-        Ok(Changed { before, after })
-    })
+) -> Transaction<'a> {
+    let (body_bytes, dry_run) = (call.body.len(), call.parameters.dry_run);
+    Transaction { shared, user, target, body_bytes, dry_run }
 }
 
 fn change_response(
@@ -130,7 +119,8 @@ fn change_response(
 ) -> Result<Response<Body>, Status> {
     let before = changed.before.as_ref().map(|before| before.value());
     warnings.extend(validation::warnings(kind, changed.after.value(), before));
-    object_response(kind, &changed.after, call, StatusCode::OK, &warnings)
+    let code = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+    object_response(kind, &changed.after, call, code, &warnings)
 }
 
 pub(super) fn delete(

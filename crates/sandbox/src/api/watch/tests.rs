@@ -23,7 +23,7 @@ const GROUPS: usize = 50;
 
 fn shared() -> Arc<SharedCluster> {
     let now = Timestamp(1_767_323_045_678);
-    let registry = Registry::new(&Options { seed: 0, window: WINDOW }, now);
+    let registry = Registry::new(&Options { seed: 0, window: WINDOW, ..Options::default() }, now);
     let cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), now);
     Arc::new(SharedCluster::new(cluster, CancellationToken::new()))
 }

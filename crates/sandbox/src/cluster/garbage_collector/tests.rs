@@ -15,7 +15,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(window: usize) -> Self {
-        let registry = Registry::new(&Options { seed: 1, window }, NOW);
+        let registry = Registry::new(&Options { seed: 1, window, ..Options::default() }, NOW);
         Self { registry, collector: GarbageCollector::default() }
     }
 

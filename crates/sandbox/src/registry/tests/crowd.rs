@@ -55,7 +55,8 @@ fn truth(store: &Store) -> BTreeMap<String, u64> {
 #[test]
 fn watchers_of_all_speeds_end_with_the_same_state() {
     const WINDOW: usize = 1_000;
-    let mut registry = Registry::new(&Options { seed: 0, window: WINDOW }, START);
+    let mut registry =
+        Registry::new(&Options { seed: 0, window: WINDOW, ..Options::default() }, START);
     let mut watchers: Vec<Watcher> = (0..100)
         .map(|index| Watcher {
             position: registry.store().resource_version(),

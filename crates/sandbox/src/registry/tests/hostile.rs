@@ -161,7 +161,7 @@ fn send(kind: &'static Kind, object: &Value, other: &Value) {
         let _ = registry.evict(namespace, &name, other, &options());
     }
     if kind.subresources.contains(&Subresource::Finalize) {
-        let _ = registry.finalize(&name, other.clone(), &options());
+        let _ = registry.finalize(&name, other, &options());
     }
     let delete = DeleteOptions::parse(other).unwrap_or_default();
     let _ = registry.delete(kind, namespace, &name, &delete, &options());

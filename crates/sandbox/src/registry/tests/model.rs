@@ -127,7 +127,7 @@ impl Pager {
 }
 
 fn run(steps: &[Step], window: usize) {
-    let mut registry = Registry::new(&Options { seed: 0, window }, START);
+    let mut registry = Registry::new(&Options { seed: 0, window, ..Options::default() }, START);
     let labels = |label: usize| json!({"app": (["a", "b", "c"][label])});
     let mut clients: Vec<Client> = ["", "app=a", "app!=a"]
         .into_iter()

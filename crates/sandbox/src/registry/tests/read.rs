@@ -171,7 +171,7 @@ fn a_selector_determines_the_type_of_a_change() {
 /// S7: a watcher that is behind the window gets an error, and does not delay the others.
 #[test]
 fn slow_watchers_expire() {
-    let mut registry = Registry::new(&Options { seed: 0, window: 3 }, START);
+    let mut registry = Registry::new(&Options { seed: 0, window: 3, ..Options::default() }, START);
     let start = registry.store().resource_version();
     for name in ["a", "b", "c", "d"] {
         create(&mut registry, &POD, pod(name));

@@ -1,4 +1,4 @@
-//! The pod that a DaemonSet creates (C14, C30).
+//! The pod that a DaemonSet creates (C14, C30, C31).
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,23 @@ use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata};
 use super::placement::default_tolerations;
 use super::template::reduced;
 
-/// The pod that a DaemonSet creates on a node, without its name (C14, C30).
-pub(in crate::checker) fn expected_pod(ds: &DaemonSet, node: &str, hash: &str) -> Value {
+/// The component that binds a created pod to its node (C31).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) enum BoundBy {
+    /// The scheduler, to the node to which the required node affinity pins the pod.
+    #[default]
+    Scheduler,
+    /// The controller: the pod is created with `spec.nodeName`.
+    Controller,
+}
+
+/// The pod that a DaemonSet creates on a node, without its name (C14, C30, C31).
+pub(in crate::checker) fn expected_pod(
+    ds: &DaemonSet,
+    node: &str,
+    hash: &str,
+    bound_by: BoundBy,
+) -> Value {
     let template = &ds.template;
     let Metadata { name, uid, .. } = &ds.metadata;
     let mut labels = template["metadata"]["labels"].clone();
@@ -51,6 +66,15 @@ pub(in crate::checker) fn expected_pod(ds: &DaemonSet, node: &str, hash: &str) -
         }
     }
     spec["tolerations"] = tolerations.into();
+    match bound_by {
+        BoundBy::Scheduler => pin(&mut spec, node),
+        BoundBy::Controller => spec["nodeName"] = node.into(),
+    }
+    reduced(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+}
+
+/// Replaces the required node affinity by one for a node. Other affinity stays.
+fn pin(spec: &mut Value, node: &str) {
     if !spec["affinity"].is_object() {
         spec["affinity"] = json!({});
     }
@@ -60,7 +84,6 @@ pub(in crate::checker) fn expected_pod(ds: &DaemonSet, node: &str, hash: &str) -
     let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
     spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
         json!({"nodeSelectorTerms": [{"matchFields": [field]}]});
-    reduced(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
 }
 
 #[cfg(test)]
@@ -84,7 +107,7 @@ mod tests {
                 }]},
             }},
         }));
-        let pod = expected_pod(&ds, "n", "h");
+        let pod = expected_pod(&ds, "n", "h", BoundBy::Scheduler);
         let labels = json!({"app": "d", HASH_LABEL: "h", GENERATION_LABEL: "4"});
         assert_eq!(pod["metadata"]["labels"], labels);
         assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
@@ -95,5 +118,18 @@ mod tests {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         let terms = &pod["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"];
         assert_eq!(terms[0]["matchFields"][0]["values"], json!(["n"]));
+    }
+
+    /// C31: a pod that the controller binds has a node name, and the affinity of its template.
+    #[test]
+    fn a_bound_pod_has_a_node_name() {
+        let affinity = json!({"nodeAffinity": {"preferred": [1]}});
+        let ds = DaemonSet::parse(&json!({
+            "metadata": {"name": "d", "uid": "u"},
+            "spec": {"template": {"spec": {"affinity": affinity}}},
+        }));
+        let pod = expected_pod(&ds, "n", "h", BoundBy::Controller);
+        assert_eq!(pod["spec"]["nodeName"], "n");
+        assert_eq!(pod["spec"]["affinity"], affinity);
     }
 }

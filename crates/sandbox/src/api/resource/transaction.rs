@@ -1,0 +1,193 @@
+//! How a write reaches the store: in one step for a small object, and without the lock while a
+//! large one is decoded, patched and validated.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ResourceTarget;
+use crate::api::access;
+use crate::api::shared::{SharedCluster, now};
+use crate::authorization::{Attributes, RequestTarget, User, escalation};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::registry::{
+    Draft, Endpoint, Patch, Registry, Replacement, check_request, created_by_update,
+};
+use crate::status::Status;
+use crate::store::{Store, WriteOptions};
+
+/// Maximum size in bytes of a body and of the object that it changes for which the write is one
+/// step. It takes a few milliseconds at most, and less than to take the lock several times.
+const SMALL_BYTES: usize = 16 * 1024;
+/// How often a change of a large object is tried again after another write of the object. As
+/// upstream for patches.
+const ATTEMPTS: usize = 5;
+
+/// A write request: its user, and what applies to all of its steps.
+pub(super) struct Transaction<'a> {
+    pub shared: &'a SharedCluster,
+    pub user: &'a User,
+    pub target: &'a ResourceTarget<'a>,
+    /// The size of the body.
+    pub body_bytes: usize,
+    pub dry_run: bool,
+}
+
+/// An object after a change, and before it if it existed.
+pub(super) struct Changed {
+    pub before: Option<Arc<Object>>,
+    pub after: Arc<Object>,
+}
+
+impl Transaction<'_> {
+    /// Creates an object.
+    pub(super) fn create(&self, object: Value) -> Result<Arc<Object>, Status> {
+        let mut draft = Draft::new(self.target.kind, self.target.namespace(), object, now())?;
+        let admit = |registry: &mut Registry, draft: &mut Draft| {
+            self.check_create(registry.store(), draft)?;
+            draft.admit(registry)
+        };
+        if self.body_bytes <= SMALL_BYTES {
+            return self.write(|registry, options| {
+                admit(registry, &mut draft)?;
+                draft.validate()?;
+                registry.commit_draft(draft, options)
+            });
+        }
+        self.write(|registry, _| admit(registry, &mut draft))?;
+        draft.validate()?;
+        self.write(|registry, options| registry.commit_draft(draft, options))
+    }
+
+    /// Replaces an object, or creates it if its kind allows that.
+    pub(super) fn update(&self, name: &str, object: &Value) -> Result<Changed, Status> {
+        let kind = self.target.kind;
+        check_request(object, kind, self.target.namespace(), name)?;
+        let change =
+            |stored: &_| Replacement::of_update(kind, Endpoint::Main, stored, object.clone());
+        self.change(name, change, || {
+            let created = created_by_update(kind, name, object.clone())?;
+            self.check_may_create(name)?;
+            Ok(Changed { before: None, after: self.create(created)? })
+        })
+    }
+
+    /// Replaces the status of an object.
+    pub(super) fn update_status(&self, name: &str, object: &Value) -> Result<Changed, Status> {
+        let kind = self.target.kind;
+        check_request(object, kind, self.target.namespace(), name)?;
+        let change =
+            |stored: &_| Replacement::of_update(kind, Endpoint::Status, stored, object.clone());
+        self.change(name, change, || Err(Status::not_found(kind, name)))
+    }
+
+    /// Applies a patch to an object or its status.
+    pub(super) fn patch(&self, name: &str, patch: &Patch) -> Result<Changed, Status> {
+        let kind = self.target.kind;
+        let change = |stored: &_| Replacement::of_patch(kind, stored, patch);
+        self.change(name, change, || Err(Status::not_found(kind, name)))
+    }
+
+    /// Replaces the finalizers in the spec of a namespace.
+    pub(super) fn finalize(&self, name: &str, namespace: &Value) -> Result<Changed, Status> {
+        self.write(|registry, options| {
+            let before = registry.store().find_with_tree(self.target.kind, "", name);
+            Ok(Changed { before, after: registry.finalize(name, namespace, options)? })
+        })
+    }
+
+    /// Changes an object, or calls `create` if there is none.
+    fn change(
+        &self,
+        name: &str,
+        change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
+        create: impl Fn() -> Result<Changed, Status>,
+    ) -> Result<Changed, Status> {
+        let (kind, namespace) = (self.target.kind, self.target.namespace());
+        for _ in 0..ATTEMPTS {
+            let found = self.shared.read(|store| store.find(kind, namespace, name).cloned());
+            let Some(stored) = found else { return create() };
+            let changed = if self.body_bytes + stored.bytes() <= SMALL_BYTES {
+                self.at_once(name, &change)
+            } else {
+                self.optimistically(&stored.with_tree(), &change)
+            };
+            if let Some(changed) = changed {
+                return changed;
+            }
+        }
+        Err(Status::modified(kind, name))
+    }
+
+    /// Changes an object in one step. `None` if it is gone.
+    fn at_once(
+        &self,
+        name: &str,
+        change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
+    ) -> Option<Result<Changed, Status>> {
+        let (kind, namespace) = (self.target.kind, self.target.namespace());
+        self.write(|registry, options| {
+            let stored = registry.store().find_with_tree(kind, namespace, name)?;
+            let validated = change(&stored).and_then(|mut change| {
+                self.check_change(registry.store(), &change)?;
+                change.validate()?;
+                Ok(change)
+            });
+            Some(validated.and_then(|change| commit(registry, change, options)))
+        })
+    }
+
+    /// Changes an object without the lock while the change is made and validated. `None` if the
+    /// object was written meanwhile.
+    fn optimistically(
+        &self,
+        stored: &Arc<Object>,
+        change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
+    ) -> Option<Result<Changed, Status>> {
+        let validated = change(stored).and_then(|mut change| {
+            self.shared.read(|store| self.check_change(store, &change))?;
+            change.validate()?;
+            Ok(change)
+        });
+        match validated {
+            Err(status) => Some(Err(status)),
+            Ok(change) => self.write(|registry, options| {
+                registry.is_current(&change).then(|| commit(registry, change, options))
+            }),
+        }
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&mut Registry, &WriteOptions) -> T) -> T {
+        self.shared
+            .write(|registry, now| write(registry, &WriteOptions { now, dry_run: self.dry_run }))
+    }
+
+    /// As upstream, an update that creates an object needs the right to create it.
+    fn check_may_create(&self, name: &str) -> Result<(), Status> {
+        let Kind { group, plural, .. } = *self.target.kind;
+        let namespace = self.target.namespace();
+        let target =
+            RequestTarget::Resource { group, resource: plural, subresource: "", namespace, name };
+        access::check(self.shared, self.user, &Attributes { verb: "create", target })
+    }
+
+    fn check_create(&self, store: &Store, draft: &Draft) -> Result<(), Status> {
+        let namespace = self.target.namespace();
+        escalation::check_create(store, self.user, self.target.kind, namespace, draft.object())
+    }
+
+    fn check_change(&self, store: &Store, change: &Replacement) -> Result<(), Status> {
+        let (current, object) = (change.current(), change.object());
+        escalation::check_update(store, self.user, self.target.kind, current, object)
+    }
+}
+
+fn commit(
+    registry: &mut Registry,
+    change: Replacement,
+    options: &WriteOptions,
+) -> Result<Changed, Status> {
+    let before = Some(Arc::clone(change.current()));
+    Ok(Changed { before, after: registry.commit_replacement(change, options)? })
+}

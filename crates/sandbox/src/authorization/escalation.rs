@@ -1,0 +1,203 @@
+//! Nobody grants more than they have, unless a role lets them `escalate` roles or `bind` a role: the
+//! checks of upstream's `policybased` storage of roles and bindings.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::rule::Coverage;
+use super::{Attributes, Decision, PolicyRule, RequestTarget, User, authorize, role_rules};
+use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
+use crate::object::Object;
+use crate::status::Status;
+use crate::store::Store;
+use crate::validation::go_quote;
+use crate::value::{array, string};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// Maximum number of missing rights that a refusal lists.
+const LISTED_MAX: usize = 100;
+
+/// The object of a write, as far as it grants rights.
+#[derive(Clone, Copy)]
+enum Grant {
+    /// A Role or ClusterRole grants its rules.
+    Rules,
+    /// A RoleBinding or ClusterRoleBinding grants the rules of its role.
+    Binding,
+}
+
+/// Refuses a new role or binding that grants rights which the user lacks.
+///
+/// # Errors
+/// 403, or 404 if the role of a binding is missing.
+pub(crate) fn check_create(
+    store: &Store,
+    user: &User,
+    kind: &Kind,
+    namespace: &str,
+    object: &Value,
+) -> Result<(), Status> {
+    // As upstream: the request of a creation has no name, so that `escalate` with resourceNames
+    // does not allow it.
+    check(&Request { store, user, kind, namespace, name: "" }, object, None)
+}
+
+/// Refuses a change after which a role or binding grants rights that the user lacks.
+///
+/// # Errors
+/// Those of [`check_create`].
+pub(crate) fn check_update(
+    store: &Store,
+    user: &User,
+    kind: &Kind,
+    current: &Object,
+    object: &Value,
+) -> Result<(), Status> {
+    let (namespace, name) = (current.namespace(), current.name());
+    check(&Request { store, user, kind, namespace, name }, object, Some(current))
+}
+
+struct Request<'a> {
+    store: &'a Store,
+    user: &'a User,
+    kind: &'a Kind,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+fn check(request: &Request<'_>, object: &Value, current: Option<&Object>) -> Result<(), Status> {
+    let Some(grant) = grant_of(request.kind) else { return Ok(()) };
+    if request.user.is_master()
+        || current.is_some_and(|current| changes_only_references(current, object))
+    {
+        return Ok(());
+    }
+    let old = current.map_or(&Value::Null, Object::value);
+    match grant {
+        Grant::Rules => {
+            if request.may("escalate", request.kind.plural, request.name) {
+                return Ok(());
+            }
+            let rules = array(object, "/rules").iter().map(PolicyRule::of_json).collect();
+            request.confirm(object, rules)?;
+            if has_aggregation(object) || has_aggregation(old) {
+                let all = vec![PolicyRule::any_resource(), PolicyRule::any_path()];
+                let cause = "must have cluster-admin privileges to use the aggregationRule";
+                request.confirm(object, all).map_err(|_| request.forbidden(object, cause))?;
+            }
+            Ok(())
+        }
+        Grant::Binding => {
+            let reference = &object["roleRef"];
+            let (role_kind, name) = (string(reference, "/kind"), string(reference, "/name"));
+            let role = match role_kind {
+                "Role" => &ROLE,
+                "ClusterRole" => &CLUSTER_ROLE,
+                // Validation refuses it.
+                _ => return Ok(()),
+            };
+            if request.may("bind", role.plural, name) {
+                return Ok(());
+            }
+            let rules = role_rules(request.store, role, request.namespace, name)
+                .ok_or_else(|| Status::not_found(role, name))?;
+            request.confirm(object, rules)
+        }
+    }
+}
+
+fn grant_of(kind: &Kind) -> Option<Grant> {
+    let is = |other: &Kind| (kind.group, kind.kind) == (other.group, other.kind);
+    if is(&ROLE) || is(&CLUSTER_ROLE) {
+        return Some(Grant::Rules);
+    }
+    (is(&ROLE_BINDING) || is(&CLUSTER_ROLE_BINDING)).then_some(Grant::Binding)
+}
+
+/// Whether only owner references and finalizers change, as the garbage collector changes them.
+fn changes_only_references(current: &Object, object: &Value) -> bool {
+    let without = |value: &Value| {
+        let mut value = value.clone();
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove("ownerReferences");
+            metadata.remove("finalizers");
+        }
+        value
+    };
+    without(current.value()) == without(object)
+}
+
+fn has_aggregation(role: &Value) -> bool {
+    !array(role, "/aggregationRule/clusterRoleSelectors").is_empty()
+}
+
+impl Request<'_> {
+    fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
+        let namespace = self.namespace;
+        let target =
+            RequestTarget::Resource { group: GROUP, resource, subresource: "", namespace, name };
+        let decision = authorize(self.store, self.user, &Attributes { verb, target });
+        matches!(decision, Decision::Allowed { .. })
+    }
+
+    /// Refuses to grant rules that the user's own rules don't cover.
+    fn confirm(&self, object: &Value, granted: Vec<PolicyRule>) -> Result<(), Status> {
+        let mut held = Vec::new();
+        let mut errors = Vec::new();
+        for binding in super::bindings(self.store, self.user, self.namespace) {
+            match super::rules_of(self.store, &binding) {
+                Ok(rules) => held.extend(rules),
+                Err(error) => errors.push(error),
+            }
+        }
+        let missing = match super::rule::missing(&held, &granted) {
+            Coverage::Complete => return Ok(()),
+            Coverage::Missing(missing) => missing,
+            Coverage::TooMany => {
+                let cause = "the rules have too many combinations of API group, resource, verb and \
+                             resource name to compare them with those of the user";
+                return Err(self.forbidden(object, cause));
+            }
+        };
+        let groups: Vec<String> = self.user.groups.iter().map(|group| go_quote(group)).collect();
+        let mut cause = format!(
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            go_quote(&self.user.name),
+            groups.join(" "),
+            list(missing)
+        );
+        match errors.as_slice() {
+            [] => {}
+            [error] => cause.push_str(&format!("; resolution errors: [{error}]")),
+            errors => cause.push_str(&format!("; resolution errors: [[{}]]", errors.join(", "))),
+        }
+        Err(self.forbidden(object, &cause))
+    }
+
+    fn forbidden(&self, object: &Value, cause: &str) -> Status {
+        Status::forbidden(self.kind, string(object, "/metadata/name"), cause)
+    }
+}
+
+/// One line for each missing right; verbs on the same resource share one.
+fn list(missing: Vec<PolicyRule>) -> String {
+    let mut lines = BTreeSet::new();
+    let mut verbs: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
+    for rule in missing {
+        if rule.paths.is_empty() {
+            let (rule, of_rule) = rule.split_verbs();
+            verbs.entry(rule).or_default().extend(of_rule);
+        } else {
+            lines.insert(rule.to_string());
+        }
+    }
+    let of_resources = verbs.into_iter().map(|(rule, verbs)| PolicyRule { verbs, ..rule });
+    lines.extend(of_resources.map(|rule| rule.to_string()));
+    let more = lines.len().saturating_sub(LISTED_MAX);
+    let mut listed: Vec<String> = lines.into_iter().take(LISTED_MAX).collect();
+    if more > 0 {
+        listed.push(format!("and {more} more"));
+    }
+    listed.join("\n")
+}

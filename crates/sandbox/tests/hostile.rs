@@ -1,0 +1,175 @@
+//! The hostile run: clients send generated hostile requests to a sandbox in a process of its own,
+//! over HTTP/1.1 and HTTP/2, while another client does ordinary work.
+//!
+//! At the end the sandbox has not panicked, the ordinary client never waited for a second, the
+//! memory is back near where it was, and the sandbox works as before. Every connection is generated
+//! from the seed and its number, so that a run can be repeated:
+//!
+//! `HOSTILE_REQUESTS=1000000 HOSTILE_SEED=1 cargo test --release -p everynode-sandbox --test hostile -- --nocapture`
+
+#[path = "hostile/body.rs"]
+mod body;
+#[path = "hostile/client.rs"]
+mod client;
+#[path = "hostile/http1.rs"]
+mod http1;
+#[path = "hostile/http2.rs"]
+mod http2;
+#[path = "hostile/ordinary.rs"]
+mod ordinary;
+#[path = "hostile/server.rs"]
+mod server;
+mod wire;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use client::Target;
+use ordinary::Latency;
+
+/// Number of hostile connections at a time.
+const CONNECTIONS: usize = 24;
+/// Number of requests of the short run.
+const REQUESTS: u64 = 5_000;
+/// Maximum time that a request of the ordinary client may take. A debug build is many times slower.
+const LATENCY_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
+/// How much more memory than before the sandbox may use at the end, in percent.
+const GROWTH_PERCENT_MAX: u64 = 20;
+/// Maximum time until the memory is back.
+const PAUSE_MAX: Duration = Duration::from_secs(120);
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Not a test of its own: the process that [`hostile_requests_cost_only_themselves`] starts.
+#[test]
+fn serve() {
+    server::serve_if_asked();
+}
+
+/// S12: hostile requests cost nothing but themselves.
+#[test]
+fn hostile_requests_cost_only_themselves() {
+    let (requests, seed) = (number("HOSTILE_REQUESTS", REQUESTS), number("HOSTILE_SEED", 1));
+    let mut server = server::Process::start();
+    let target = Arc::new(server.target());
+    let stop = Arc::new(AtomicBool::new(false));
+    let fresh = server.settled_memory(None);
+    // Before the memory is compared, all code and all caches have been used once.
+    attack(&target, seed.wrapping_add(1_000_000), requests.min(5_000) / 2, None);
+    server.clean();
+    let before = server.settled_memory(None);
+    let ordinary = std::thread::spawn({
+        let (target, stop) = (Arc::clone(&target), Arc::clone(&stop));
+        move || ordinary::work(&target, &stop)
+    });
+    let delay = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || ordinary::delay_of_the_machine(&stop)
+    });
+    let started = Instant::now();
+    let counts = attack(&target, seed, requests, Some(&server));
+    let took = started.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    let latency: Latency = ordinary.join().expect("the ordinary client works");
+    let delay = delay.join().expect("a thread that sleeps");
+    let peak = server.peak_memory();
+    server.clean();
+    let allowed = before + before * GROWTH_PERCENT_MAX / 100;
+    let after = server.settled_memory(Some(allowed));
+    println!(
+        "hostile run: seed {seed}, {} requests on {} connections in {:.1} s ({} answered)\n\
+         ordinary client: {} requests, median {:?}, 99% {:?}, max {:?} ({}); \
+         the machine delays a thread by up to {delay:?}\n\
+         memory: {} KiB after the start, {} KiB before, {} KiB at most, {} KiB after",
+        counts.requests.load(Ordering::Relaxed),
+        counts.connections.load(Ordering::Relaxed),
+        took.as_secs_f64(),
+        counts.answers.load(Ordering::Relaxed),
+        latency.count(),
+        latency.percentile(50),
+        latency.percentile(99),
+        latency.max().0,
+        latency.max().1,
+        fresh,
+        before,
+        peak,
+        after,
+    );
+    server.check();
+    ordinary::check(&target);
+    assert!(counts.answers.load(Ordering::Relaxed) > requests / 4, "most requests have no answer");
+    // A machine that runs other things too delays every process.
+    let limit = LATENCY_MAX + 5 * delay;
+    assert!(latency.max().0 < limit, "{} took {:?}", latency.max().1, latency.max().0);
+    assert!(after <= allowed, "{after} KiB, before {before} KiB");
+}
+
+/// What the hostile clients did.
+#[derive(Default)]
+struct Counts {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    answers: AtomicU64,
+}
+
+/// Runs hostile connections until they have sent a number of requests.
+fn attack(
+    target: &Arc<Target>,
+    seed: u64,
+    requests: u64,
+    watched: Option<&server::Process>,
+) -> Arc<Counts> {
+    let counts = Arc::new(Counts::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let (target, counts) = (Arc::clone(target), Arc::clone(&counts));
+            clients.push(tokio::spawn(async move {
+                while counts.requests.load(Ordering::Relaxed) < requests {
+                    let number = counts.connections.fetch_add(1, Ordering::Relaxed);
+                    let mut rng = Pcg64::seed_from_u64(seed.wrapping_mul(1 << 32) ^ number);
+                    let (sent, answered) = connection(&target, &mut rng).await;
+                    counts.requests.fetch_add(sent, Ordering::Relaxed);
+                    counts.answers.fetch_add(answered, Ordering::Relaxed);
+                }
+            }));
+        }
+        let mut reported = Instant::now();
+        for client in clients {
+            while !client.is_finished() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                if let Some(server) = watched
+                    && reported.elapsed() > Duration::from_secs(30)
+                {
+                    reported = Instant::now();
+                    let requests = counts.requests.load(Ordering::Relaxed);
+                    println!("{requests} requests, {} KiB", server.memory());
+                }
+            }
+            client.await.expect("a hostile client does not fail");
+        }
+    });
+    counts
+}
+
+/// One hostile connection; returns the numbers of requests that it sent and of answers that it got.
+async fn connection(target: &Target, rng: &mut Pcg64) -> (u64, u64) {
+    match rng.random_range(0..100) {
+        0..45 => http1::requests(target, rng).await,
+        45..50 => http1::unfinished(target, rng).await,
+        50..55 => http1::garbage(target, rng).await,
+        55..85 => http2::requests(target, rng).await,
+        _ => http2::abuse(target, rng).await,
+    }
+}

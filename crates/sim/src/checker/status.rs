@@ -1,0 +1,116 @@
+//! The status: the counts of what a replica had seen, by the text of the rules (C56, C70).
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use super::history::History;
+use super::model::{Eligibility, Pod};
+use super::situation::Situation;
+use super::{PendingWrite, Property, Violation, violation};
+use crate::view::View;
+
+/// Judges a write of the status by the view of its plan.
+pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
+    let orphans = view.orphans.as_deref();
+    let clocks = (view.planned_at, view.wall_clock);
+    let seen = Situation::seen(&view.daemon_set, &view.feeds, orphans, clocks, history);
+    let Some(situation) = seen else {
+        let message = "a status for a DaemonSet that the replica has not seen".to_owned();
+        return violation(Property::Foreign, message);
+    };
+    let status = &write.body["status"];
+    let problem = if situation.ds.metadata.is_terminating {
+        Some("is written although the DaemonSet is terminating".to_owned())
+    } else if status["collisionCount"].is_null() {
+        counts_problem(&situation, status)
+            .or_else(|| generation_problem(&situation, view.is_waiting, status))
+    } else {
+        collision_problem(&situation, status)
+    }?;
+    violation(Property::Status, format!("{}: the status {problem}", situation.ds.metadata.name))
+}
+
+/// Which count of a status is wrong (C70).
+pub(super) fn counts_problem(situation: &Situation, status: &Value) -> Option<String> {
+    let desired = situation.desired();
+    let on_desired = |counts: &dyn Fn(&Pod) -> bool| number(desired_nodes(situation, counts));
+    let surely_available = on_desired(&|pod| situation.is_surely_available(pod));
+    let maybe_available = on_desired(&|pod| situation.may_be_available(pod));
+    let unavailable = number(desired) - written(status, "numberAvailable");
+    let exactly = |count: i64| count..=count;
+    let expected = [
+        ("desiredNumberScheduled", exactly(number(desired))),
+        ("currentNumberScheduled", exactly(on_desired(&|_| true))),
+        ("numberMisscheduled", exactly(number(misscheduled(situation)))),
+        ("numberReady", exactly(on_desired(&|pod| pod.is_ready))),
+        // Clocks leave open whether a pod is available (C54).
+        ("numberAvailable", surely_available..=maybe_available),
+        ("numberUnavailable", exactly(unavailable)),
+        ("updatedNumberScheduled", updated(situation)),
+    ];
+    let is_wrong =
+        |(key, allowed): &(&str, RangeInclusive<i64>)| !allowed.contains(&written(status, key));
+    let (key, allowed) = expected.into_iter().find(is_wrong)?;
+    let value = written(status, key);
+    Some(match allowed.into_inner() {
+        (least, most) if least == most => format!("has {key} {value}, correct is {least}"),
+        (least, most) => format!("has {key} {value}, correct is {least} to {most}"),
+    })
+}
+
+/// Number of nodes that should run a pod and whose oldest pod `counts`.
+fn desired_nodes(situation: &Situation, counts: impl Fn(&Pod) -> bool) -> usize {
+    let nodes = situation.nodes.values();
+    let desired = nodes.filter(|on| on.eligibility == Eligibility::ShouldRun);
+    let oldest = desired.filter_map(|on_node| on_node.occupants().next());
+    oldest.filter(|our| counts(our.pod)).count()
+}
+
+/// `updatedNumberScheduled`. Until a revision stores the template, an earlier one counts as the
+/// current one, whichever that was (C40).
+fn updated(situation: &Situation) -> RangeInclusive<i64> {
+    if situation.has_current_hash() {
+        let updated = number(desired_nodes(situation, |pod| situation.is_updated(pod)));
+        return updated..=updated;
+    }
+    let like = |pod: &Pod| {
+        desired_nodes(situation, |other| {
+            situation.ds.has_generation(other)
+                || other.metadata.hash() == pod.metadata.hash()
+                || other.generation().is_some() && other.generation() == pod.generation()
+        })
+    };
+    0..=number(situation.pods.values().map(|pod| like(pod)).max().unwrap_or_default())
+}
+
+/// Number of nodes that should not run a pod and have one.
+fn misscheduled(situation: &Situation) -> usize {
+    let nodes = situation.nodes.values();
+    let others = nodes.filter(|on| on.node.is_some() && on.eligibility != Eligibility::ShouldRun);
+    others.filter(|on| on.occupants().next().is_some()).count()
+}
+
+/// Why the written `observedGeneration` is wrong: a plan that waits does not raise it (C56).
+fn generation_problem(situation: &Situation, is_waiting: bool, status: &Value) -> Option<String> {
+    let known = written(&situation.ds.status, "observedGeneration");
+    let correct = if is_waiting { known } else { known.max(situation.ds.generation) };
+    let observed = written(status, "observedGeneration");
+    (observed != correct).then(|| format!("has observedGeneration {observed}, not {correct}"))
+}
+
+/// Why the written `collisionCount` is wrong (C43).
+fn collision_problem(situation: &Situation, status: &Value) -> Option<String> {
+    let correct = written(&situation.ds.status, "collisionCount") + 1;
+    let count = written(status, "collisionCount");
+    (count != correct).then(|| format!("has collisionCount {count}, not {correct}"))
+}
+
+/// A number of a status; an absent one is zero.
+fn written(status: &Value, key: &str) -> i64 {
+    status[key].as_i64().unwrap_or_default()
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,93 @@
+//! Deliberate bugs with which a replica forgets every few minutes what it has seen, and writes it
+//! again. So it never comes to rest, although each write is right and there are few.
+
+use std::collections::BTreeMap;
+
+use everynode_controller::event::Event;
+use everynode_controller::observation::Observation;
+use everynode_controller::watch::Change;
+use everynode_core::api::{DaemonSetKey, Namespace, Revision, RevisionName, Timestamp};
+use everynode_k8s::convert::{DaemonSetObject, RevisionObject};
+
+use super::Mutation;
+
+const INTERVAL_MS: i64 = 2 * 60_000;
+
+/// What a replica has seen, and when it forgets some of it.
+#[derive(Default)]
+pub(crate) struct Forgetting {
+    daemon_sets: BTreeMap<DaemonSetKey, DaemonSetObject>,
+    revisions: BTreeMap<(Namespace, RevisionName), Revision>,
+    last: Timestamp,
+}
+
+impl Forgetting {
+    /// Records what the replica sees.
+    pub(crate) fn record(&mut self, event: &Event) {
+        match event {
+            Event::Observed(Observation::DaemonSet(change)) => {
+                record(&mut self.daemon_sets, change, |object| {
+                    Some((object.raw.key.clone(), object.clone()))
+                });
+            }
+            Event::Observed(Observation::Revision(change)) => {
+                record(&mut self.revisions, change, |object| match object {
+                    RevisionObject::Revision { namespace, revision } => {
+                        Some(((namespace.clone(), revision.name.clone()), revision.clone()))
+                    }
+                    RevisionObject::Foreign { .. } => None,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// What the replica believes for one step because it has forgotten something, and the truth.
+    pub(crate) fn forget(
+        &mut self,
+        mutation: Mutation,
+        now: Timestamp,
+    ) -> Option<[Observation; 2]> {
+        if now.0 - self.last.0 < INTERVAL_MS {
+            return None;
+        }
+        self.last = now;
+        match mutation {
+            Mutation::ForgetStatus => {
+                let (_, truth) = self.daemon_sets.first_key_value()?;
+                let mut belief = truth.clone();
+                belief.daemon_set.status.number_ready += 1;
+                Some([belief, truth.clone()].map(|item| {
+                    let version = item.daemon_set.resource_version;
+                    Observation::DaemonSet(Change::Applied { item, version })
+                }))
+            }
+            Mutation::ForgetNumber => {
+                let ((namespace, _), truth) =
+                    self.revisions.iter().max_by_key(|(_, revision)| revision.number)?;
+                let belief = Revision { number: 0, ..truth.clone() };
+                Some([belief, truth.clone()].map(|revision| {
+                    let version = revision.resource_version;
+                    let item = RevisionObject::Revision { namespace: namespace.clone(), revision };
+                    Observation::Revision(Change::Applied { item, version })
+                }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn record<T, K: Ord, V>(
+    known: &mut BTreeMap<K, V>,
+    change: &Change<T>,
+    entry: impl Fn(&T) -> Option<(K, V)>,
+) {
+    match change {
+        Change::Reset { items, .. } => *known = items.iter().filter_map(entry).collect(),
+        Change::Applied { item, .. } => known.extend(entry(item)),
+        Change::Deleted { item, .. } => {
+            entry(item).map(|(key, _)| known.remove(&key));
+        }
+        Change::Reached(_) => {}
+    }
+}
