@@ -85,7 +85,8 @@ struct Execution<'a, S> {
 }
 
 impl<S: Server> Execution<'_, S> {
-    /// Creates pods in batches of 1, 2, 4, …; a batch with a failure is the last (C28).
+    /// Creates pods in batches of 1, 2, 4, …; a batch with a failure, or with a pod that admission
+    /// has changed, is the last (C28).
     async fn create_pods(&self, creations: Vec<Write>) {
         let mut rest = creations;
         let mut size = BATCH_FIRST;
@@ -114,7 +115,8 @@ impl<S: Server> Execution<'_, S> {
         };
         let succeeded = match &outcome {
             Outcome::Written { .. } | Outcome::Gone | Outcome::RevisionExists { .. } => true,
-            Outcome::NamespaceTerminating
+            Outcome::Changed { .. }
+            | Outcome::NamespaceTerminating
             | Outcome::Skipped
             | Outcome::Failed { .. }
             | Outcome::Unknown { .. } => false,
@@ -162,6 +164,7 @@ impl<S: Server> Execution<'_, S> {
             }
             Outcome::Gone
             | Outcome::Skipped
+            | Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
             | Outcome::RevisionExists { .. } => {}
         }

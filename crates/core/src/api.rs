@@ -23,7 +23,7 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, Readiness};
-pub use problem::Problem;
+pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

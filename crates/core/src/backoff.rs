@@ -1,4 +1,5 @@
-//! The back-off of failed pods: when a failed pod is deleted, and so replaced (C24).
+//! The back-offs: when a failed pod is deleted, and so replaced (C24), and when pods are created
+//! again after admission has changed one (C28).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,19 +16,20 @@ const FORGET_AFTER: Duration = Duration::from_secs(2 * 15 * 60);
 /// Time between two removals of expired entries.
 const COLLECT_EVERY: Duration = Duration::from_secs(60);
 
+/// A delay after a failure. It doubles with each failure up to a maximum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delay {
+    length: Duration,
+    since: Timestamp,
+}
+
 /// The delays of one DaemonSet's nodes. A new observed generation resets them all. Upstream:
 /// `failedPodsBackoff`, whose keys also contain that generation.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     observed_generation: i64,
-    entries: BTreeMap<NodeId, Entry>,
+    entries: BTreeMap<NodeId, Delay>,
     collect_at: Option<Timestamp>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    delay: Duration,
-    updated_at: Timestamp,
 }
 
 impl Backoff {
@@ -44,15 +46,14 @@ impl Backoff {
     /// deleted now.
     pub(crate) fn until(&self, node: NodeId, now: Timestamp) -> Option<Timestamp> {
         let entry = self.entries.get(&node).filter(|entry| !entry.is_expired(now))?;
-        Some(entry.updated_at + entry.delay).filter(|&until| now < until)
+        Some(entry.end()).filter(|&until| now < until)
     }
 
     /// Lengthens the delay, because a failed pod on this node is being deleted.
     pub(crate) fn next(&mut self, node: NodeId, now: Timestamp) {
         self.collect_at.get_or_insert(now + COLLECT_EVERY);
-        let last = self.entries.get(&node).filter(|entry| !entry.is_expired(now));
-        let delay = last.map_or(DELAY_MIN, |entry| (entry.delay * 2).min(DELAY_MAX));
-        self.entries.insert(node, Entry { delay, updated_at: now });
+        let delay = Delay::after(self.entries.get(&node).copied(), now);
+        self.entries.insert(node, delay);
     }
 
     /// Drops the delay of a deleted node, whose number may be reused.
@@ -74,9 +75,24 @@ impl Backoff {
     }
 }
 
-impl Entry {
+impl Delay {
+    /// The delay after a failure at `now`. Ignores a last failure that was long ago.
+    pub(crate) fn after(last: Option<Self>, now: Timestamp) -> Self {
+        let last = last.filter(|last| !last.is_expired(now));
+        let length = last.map_or(DELAY_MIN, |last| (last.length * 2).min(DELAY_MAX));
+        Self { length, since: now }
+    }
+
+    pub(crate) fn end(&self) -> Timestamp {
+        self.since + self.length
+    }
+
+    pub(crate) fn is_running(&self, now: Timestamp) -> bool {
+        now < self.end()
+    }
+
     fn is_expired(&self, now: Timestamp) -> bool {
-        now.since(self.updated_at) > FORGET_AFTER
+        now.since(self.since) > FORGET_AFTER
     }
 }
 

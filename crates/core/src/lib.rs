@@ -9,6 +9,7 @@
 //! - [`api`]: the parts of Kubernetes' objects that decisions read.
 //! - [`placement`]: whether a node should run a pod, and the reasons if it should not.
 //! - [`ownership`]: whether a pod or a revision belongs to a DaemonSet.
+//! - [`admission`]: whether a created pod counts for its node, as the API server stored it.
 //! - [`node_table`]: the nodes of the cluster, which all DaemonSets share.
 //! - [`revisions`]: the hash of a template. The revision history is internal.
 //! - [`daemon_set`]: [`DaemonSetState`](daemon_set::DaemonSetState), everything known of one
@@ -58,6 +59,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod api;
 mod backoff;
 pub mod daemon_set;

@@ -29,8 +29,19 @@ impl Ownership {
         terminating: bool,
     ) -> Self {
         let selector = daemon_set.selector.as_ref();
+        Self::by(&daemon_set.uid, selector, controller, labels, terminating)
+    }
+
+    /// The same, for a DaemonSet with this UID and this selector.
+    pub(crate) fn by(
+        owner: &Uid,
+        selector: Option<&LabelSelector>,
+        controller: Option<&Uid>,
+        labels: &Labels,
+        terminating: bool,
+    ) -> Self {
         match controller {
-            Some(uid) if *uid != daemon_set.uid => Self::Foreign,
+            Some(uid) if uid != owner => Self::Foreign,
             Some(_) if selector.is_none_or(|selector| selector.matches(labels)) => Self::Owned,
             Some(_) => Self::Released,
             None if !terminating && adopts(selector, labels) => Self::Orphan,

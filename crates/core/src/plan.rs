@@ -8,8 +8,8 @@ mod display;
 use std::collections::BTreeMap;
 
 use crate::api::{
-    NodeName, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName, Status,
-    Timestamp, Uid,
+    AdmissionChange, NodeName, PodName, Problem, ResourceVersion, Revision, RevisionHash,
+    RevisionName, Status, Timestamp, Uid,
 };
 
 /// The outcome of one sync of one DaemonSet.
@@ -165,6 +165,16 @@ pub enum Outcome {
         uid: Uid,
         /// `metadata.resourceVersion` in the response.
         resource_version: ResourceVersion,
+    },
+    /// `CreatePod` only: the pod was created, but admission has changed it so that it does not
+    /// count for its node (C28).
+    Changed {
+        /// `metadata.uid` in the response.
+        uid: Uid,
+        /// `metadata.resourceVersion` in the response.
+        resource_version: ResourceVersion,
+        /// What was changed.
+        change: AdmissionChange,
     },
     /// The object does not exist any more, or another object has its name. For a deletion this is a
     /// success.

@@ -31,6 +31,7 @@ macro_rules! transcripts {
 transcripts! {
     budget: "budget",
     burst: "burst",
+    changed_pods: "changed-pods",
     collision: "collision",
     create: "create",
     evict: "evict",

@@ -31,6 +31,14 @@ pub(crate) enum Effect {
     ExceedQuota,
     /// A webhook adds a label, an annotation and a container.
     Extend,
+    /// A webhook removes all labels.
+    RemoveLabels,
+    /// A webhook removes one label.
+    RemoveLabel(&'static str),
+    /// A webhook sets the node on which the pod runs.
+    SetNode(String),
+    /// A webhook removes the affinity, which pins the pod to its node.
+    RemoveAffinity,
 }
 
 impl Admission {
@@ -63,20 +71,24 @@ impl Admission {
                      pods=1, limited: pods=1"
                 ))
             }
-            Effect::Extend => None,
+            Effect::Extend
+            | Effect::RemoveLabels
+            | Effect::RemoveLabel(_)
+            | Effect::SetNode(_)
+            | Effect::RemoveAffinity => None,
         }
     }
 
-    /// Changes the pod of an admitted request.
+    /// Changes the pod of an admitted request. Returns whether it may no longer count for its node.
     pub(crate) fn change(
         &self,
         request: &Request,
         target: &Target,
         now: Timestamp,
         pod: &mut Value,
-    ) {
+    ) -> bool {
         if !self.concerns(request, target, now) {
-            return;
+            return false;
         }
         match &self.effect {
             Effect::Extend => {
@@ -85,14 +97,26 @@ impl Admission {
                 if let Some(containers) = pod["spec"]["containers"].as_array_mut() {
                     containers.push(json!({"name": "sidecar", "image": "sidecar"}));
                 }
+                return false;
             }
-            Effect::DenyNode(_) | Effect::DenyAll | Effect::FailToCall | Effect::ExceedQuota => {}
+            Effect::RemoveLabels => remove(&mut pod["metadata"], "labels"),
+            Effect::RemoveLabel(key) => remove(&mut pod["metadata"]["labels"], key),
+            Effect::SetNode(node) => pod["spec"]["nodeName"] = json!(node),
+            Effect::RemoveAffinity => remove(&mut pod["spec"], "affinity"),
+            Effect::DenyNode(_) | Effect::DenyAll | Effect::FailToCall | Effect::ExceedQuota => {
+                return false;
+            }
         }
+        true
     }
 
     fn concerns(&self, request: &Request, target: &Target, now: Timestamp) -> bool {
         now < self.until && request.method == Method::POST && target.kind.kind == POD.kind
     }
+}
+
+fn remove(object: &mut Value, key: &str) {
+    object.as_object_mut().and_then(|members| members.remove(key));
 }
 
 /// The node that a DaemonSet's pod is made for.

@@ -5,6 +5,7 @@
 //! from their text and the objects' JSON, not by calling the controller's functions.
 
 mod coverage;
+mod creation_delay;
 mod duplicate;
 mod foreign;
 mod history;
@@ -90,8 +91,9 @@ pub struct Checks {
     /// The plans that were judged, by replica and number.
     plans: BTreeMap<(u64, u64), JudgedPlan>,
     backoffs: Backoffs,
-    /// The names of all pods that a replica has tried to create.
-    created_pods: BTreeSet<String>,
+    /// The names of all pods that a replica has tried to create, with their nodes. Admission may
+    /// have set another node.
+    created_pods: BTreeMap<String, String>,
     /// The names of those whose creation took effect late.
     late_pods: BTreeSet<String>,
 }
@@ -188,7 +190,8 @@ impl Checks {
             Err(violation) => return Some(violation),
         };
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
-            self.created_pods.insert(name.to_owned());
+            let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();
+            self.created_pods.insert(name.to_owned(), node);
             if write.arrives_late {
                 self.late_pods.insert(name.to_owned());
             }
@@ -232,7 +235,7 @@ impl Checks {
         for view in plans.into_iter().rev() {
             let situation = Situation::of(view, history);
             let plan = match &situation {
-                Some(situation) => plan::judge(view, situation, backoffs, coverage),
+                Some(situation) => plan::judge(view, situation, history, backoffs, coverage),
                 None => Ok(JudgedPlan::default()),
             };
             match plan {

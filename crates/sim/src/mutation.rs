@@ -8,7 +8,7 @@ use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as WatchChange;
-use everynode_core::api::{Now, ResourceVersion, RevisionHash, Timestamp};
+use everynode_core::api::{AdmissionChange, Now, ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
@@ -105,6 +105,10 @@ pub enum Mutation {
     UnlimitedSurge,
     /// `maxUnavailable` is never more than one (C52).
     SlowRollout,
+    /// A pod that admission has changed is treated as any other (C28).
+    TrustAdmission,
+    /// Any created pod is treated as changed by admission (C28).
+    DistrustAdmission,
     /// Three revisions more than `revisionHistoryLimit` are kept (C44).
     LongHistory,
 }
@@ -122,7 +126,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 40] = [
+    pub const ALL: [(Self, Property); 42] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -163,6 +167,8 @@ impl Mutation {
         (Self::UnlimitedSurge, Property::Budget),
         (Self::SlowRollout, Property::Budget),
         (Self::LongHistory, Property::Revision),
+        (Self::TrustAdmission, Property::Backoff),
+        (Self::DistrustAdmission, Property::Placement),
     ];
 
     /// Returns the mutation with this name.
@@ -344,6 +350,19 @@ impl Mutation {
             ) => result.outcome = Outcome::Skipped,
             (Self::SkipExpectations, _, Outcome::Written { resource_version, .. }) => {
                 *resource_version = ResourceVersion(0);
+            }
+            (Self::TrustAdmission, _, Outcome::Changed { uid, resource_version, .. }) => {
+                let (uid, resource_version) = (uid.clone(), *resource_version);
+                result.outcome = Outcome::Written { uid, resource_version };
+            }
+            (
+                Self::DistrustAdmission,
+                Write::CreatePod(_),
+                Outcome::Written { uid, resource_version },
+            ) => {
+                let (uid, resource_version) = (uid.clone(), *resource_version);
+                let change = AdmissionChange::Labels;
+                result.outcome = Outcome::Changed { uid, resource_version, change };
             }
             (Self::WaitForTooMuch, _, Outcome::Written { resource_version, .. }) => {
                 resource_version.0 += 1_000_000;

@@ -16,8 +16,9 @@ use orphans::OrphanRecorder;
 
 pub(crate) use orphans::KnownOrphans;
 
-/// Longer than the controller waits until it sees a write (C60).
-const OUTCOMES_KEPT_MS: i64 = 10 * 60_000;
+/// Longer than the controller waits until it sees a write (C60), and than it delays creations
+/// (C28).
+const OUTCOMES_KEPT_MS: i64 = 20 * 60_000;
 
 /// The knowledge of a replica when it made a plan, and the plan.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub struct PodOutcome {
     pub result: WriteResult,
     /// When the outcome arrived.
     pub arrived_at: Timestamp,
+    /// How far the watch of DaemonSets was then.
+    pub daemon_sets: Feed,
 }
 
 /// Records what a replica sees and plans.
@@ -112,7 +115,8 @@ impl ViewRecorder {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
                     let is_recent = |old: &PodOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
-                    self.outcomes.push(PodOutcome { daemon_set, result, arrived_at: now });
+                    let (daemon_sets, arrived_at) = (self.feeds.daemon_sets.clone(), now);
+                    self.outcomes.push(PodOutcome { daemon_set, result, arrived_at, daemon_sets });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {

@@ -16,7 +16,7 @@ const COVERAGE_MIN: u64 = 1_000;
 /// Least share of the deletions and creations of pods that are judged, in percent.
 const JUDGED_MIN: u64 = 90;
 /// The faults that must be among the schedules, also in the middle of a rollout.
-const FAULTS: [&str; 21] = [
+const FAULTS: [&str; 22] = [
     "5xx after the write",
     "API server restarted",
     "admission",
@@ -26,6 +26,7 @@ const FAULTS: [&str; 21] = [
     "late bookmark",
     "list cut off",
     "list or watch refused",
+    "pod changed by admission",
     "log compacted",
     "watch closed",
     "watch error",

@@ -1,12 +1,13 @@
 //! Creates pods under names that the executor generates, so that a creation can be repeated (C35).
 
 use bytes::Bytes;
+use everynode_core::admission;
 use everynode_core::api::{PodName, Uid};
 use everynode_core::plan::{NewPod, Outcome};
-use everynode_k8s::convert::{self, Interner, Meta, PodObject};
+use everynode_k8s::convert::{self, Interner, PodObject, RawDaemonSet, resource_version};
 use http::Method;
 
-use super::{Execution, answer, request};
+use super::{Execution, request};
 use crate::api::{Content, Error, Server};
 use crate::recorder::Severity;
 
@@ -34,16 +35,14 @@ impl<S: Server> Execution<'_, S> {
         for _ in 0..ATTEMPTS_MAX {
             new.name = Some(name.clone());
             let error = match self.send_creation(new).await {
-                Ok(body) => return self.created(new, convert::meta(&body)),
+                Ok(body) => return self.created(new, &body),
                 Err(error) => error,
             };
             if !error.is_reason("AlreadyExists") {
                 return self.creation_failed(new, &error);
             }
             match self.name_owner(new, &name).await {
-                Ok(NameOwner::CreatedBefore(body)) => {
-                    return self.created(new, convert::meta(&body));
-                }
+                Ok(NameOwner::CreatedBefore(body)) => return self.created(new, &body),
                 Ok(NameOwner::Terminating) => {
                     return self.failed(new, format!("pod {name} is still being deleted"));
                 }
@@ -86,16 +85,28 @@ impl<S: Server> Execution<'_, S> {
         })
     }
 
-    fn created(&self, new: &NewPod, answer: Result<Meta, serde_json::Error>) -> Outcome {
-        match answer {
-            Ok(meta) if meta.uid != Uid::new("") => {
-                let note = format!("Created pod: {}", meta.name);
-                self.record(Severity::Normal, "SuccessfulCreate", "Create", note);
-                answer::written(Ok(meta))
-            }
+    /// The outcome of a creation that the server answered with an object.
+    fn created(&self, new: &NewPod, answer: &[u8]) -> Outcome {
+        let meta = match convert::meta(answer) {
+            Ok(meta) if meta.uid != Uid::new("") => meta,
             // The answer does not show whether a pod was created, and which.
-            Ok(_) => self.unknown(new, "the answer has no UID".to_owned()),
-            Err(error) => self.unknown(new, format!("the answer is not an object: {error}")),
+            Ok(_) => return self.unknown(new, "the answer has no UID".to_owned()),
+            Err(error) => {
+                return self.unknown(new, format!("the answer is not an object: {error}"));
+            }
+        };
+        let pod = match convert::pod(answer, &mut Interner::default()) {
+            Ok(PodObject::Pod(pod)) => Some(pod),
+            Ok(PodObject::Foreign { .. }) => None,
+            Err(error) => return self.unknown(new, format!("the answer is not a pod: {error}")),
+        };
+        let note = format!("Created pod: {}", meta.name);
+        self.record(Severity::Normal, "SuccessfulCreate", "Create", note);
+        let (uid, resource_version) = (meta.uid, resource_version(&meta.resource_version));
+        let RawDaemonSet { uid: owner, selector, .. } = self.raw;
+        match admission::change(new, pod.as_deref(), owner, selector.as_ref()) {
+            None => Outcome::Written { uid, resource_version },
+            Some(change) => Outcome::Changed { uid, resource_version, change },
         }
     }
 

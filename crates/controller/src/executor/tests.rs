@@ -4,6 +4,7 @@ mod unanswered;
 
 use std::sync::Mutex;
 
+use everynode_core::api::{AdmissionChange, HASH_LABEL};
 use everynode_core::plan::{NewPod, PodReference, RevisionReference, ScheduleBy};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -30,6 +31,22 @@ struct Server {
     created: Arc<Mutex<Vec<Value>>>,
 }
 
+/// The pod that was sent, with these members; null removes one. So does a mutating webhook.
+fn changed(mut pod: Value, change: Value) -> Value {
+    let Value::Object(members) = change else { return change };
+    if !pod.is_object() {
+        pod = json!({});
+    }
+    for (key, value) in members {
+        if value.is_null() {
+            pod.as_object_mut().unwrap().remove(&key);
+        } else {
+            pod[&key] = changed(pod[&key].take(), value);
+        }
+    }
+    pod
+}
+
 /// Used instead of a status: the connection is lost.
 const LOST: u16 = 0;
 
@@ -49,9 +66,12 @@ impl Server {
                 let mut log = log.lock().unwrap();
                 let before = log.iter().filter(|l| **l == line).count();
                 log.push(line.clone());
-                let (status, body) = script(&line, before);
+                let (status, mut body) = script(&line, before);
                 if status == LOST {
                     return Err(tower::BoxError::from("connection reset"));
+                }
+                if line.starts_with(PODS) && matches!(status, 200 | 201) {
+                    body = changed(serde_json::from_slice(&sent).unwrap(), body);
                 }
                 let body = Body::from(body.to_string().into_bytes());
                 Ok(Response::builder().status(status).body(body)?)
@@ -171,6 +191,58 @@ async fn a_batch_with_a_failure_is_the_last() {
     assert_eq!(count(|o| matches!(o, Outcome::Failed { .. })), 1);
     assert_eq!(count(|o| matches!(o, Outcome::Skipped)), 7);
     assert_eq!(server.seen().len(), 3);
+}
+
+/// C28: a batch in which admission has changed a pod is the last; the outcome shows what was
+/// changed.
+#[tokio::test]
+async fn a_batch_with_a_pod_that_admission_has_changed_is_the_last() {
+    let changes: [(Script, AdmissionChange); 5] = [
+        (
+            |_, _| (201, pod_with(json!({ "labels": { "a": null } }), json!({}))),
+            AdmissionChange::Labels,
+        ),
+        (
+            |_, _| (201, pod_with(json!({ "labels": { HASH_LABEL: null } }), json!({}))),
+            AdmissionChange::RevisionLabels,
+        ),
+        (
+            |_, _| {
+                (
+                    201,
+                    pod_with(json!({ "ownerReferences": owned_by("StatefulSet", "s") }), json!({})),
+                )
+            },
+            AdmissionChange::Controller,
+        ),
+        (
+            |_, _| (201, pod_with(json!({}), json!({ "nodeName": "n2" }))),
+            AdmissionChange::Node(Some("n2".into())),
+        ),
+        (
+            |_, _| (201, pod_with(json!({}), json!({ "affinity": null }))),
+            AdmissionChange::Node(None),
+        ),
+    ];
+    for (script, change) in changes {
+        let mut server = Server::new(script);
+        let outcomes = server.execute(vec![create("n1"), create("n3")]).await;
+        let resource_version = everynode_core::api::ResourceVersion(9);
+        let expected = Outcome::Changed { uid: "u".into(), resource_version, change };
+        assert_eq!(outcomes, [expected, Outcome::Skipped]);
+    }
+    let mut harmless = Server::new(|_, _| {
+        (201, pod_with(json!({ "labels": { "x": "y" }, "annotations": { "x": "y" } }), json!({})))
+    });
+    let outcomes = harmless.execute(vec![create("n1"), create("n3")]).await;
+    assert!(outcomes.iter().all(|outcome| is_written(outcome, "u", 9)), "{outcomes:?}");
+}
+
+/// What a webhook changes in a pod.
+fn pod_with(mut metadata: Value, spec: Value) -> Value {
+    metadata["uid"] = "u".into();
+    metadata["resourceVersion"] = "9".into();
+    json!({ "metadata": metadata, "spec": spec })
 }
 
 /// C28: a creation that a terminating namespace refuses is no failure, and is not repeated.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::names::{PodName, RevisionName};
+use super::names::{NodeName, PodName, RevisionName};
 
 /// A malformed part of an object. It is reported, and the rest of the object still counts (C4).
 ///
@@ -57,6 +57,29 @@ pub enum Problem {
         /// Why the annotation is malformed.
         message: Arc<str>,
     },
+    /// A pod that admission has changed: it does not count for the node for which it was created,
+    /// and creations pause (C28).
+    ChangedPod {
+        /// `metadata.name` of the pod.
+        pod: PodName,
+        /// The node for which the pod was created.
+        node: NodeName,
+        /// What was changed.
+        change: AdmissionChange,
+    },
+}
+
+/// What admission has changed in a created pod so that it does not count for its node (C28).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdmissionChange {
+    /// The labels: the selector does not match them, so the pod is released (C21).
+    Labels,
+    /// The owner: another object is the controller.
+    Controller,
+    /// The node; `None` if the pod is neither on a node nor pinned to one (C20).
+    Node(Option<NodeName>),
+    /// The labels that show the revision are missing: a rolling update replaces the pod (C45).
+    RevisionLabels,
 }
 
 impl Problem {
@@ -71,6 +94,7 @@ impl Problem {
             Self::Revision { .. } => "InvalidRevision",
             Self::PodWithoutNode { .. } => "PodWithoutNode",
             Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",
+            Self::ChangedPod { .. } => "PodChangedByAdmission",
         }
     }
 }

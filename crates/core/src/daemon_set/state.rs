@@ -15,7 +15,7 @@ use crate::api::{
     DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName, Problem,
     Revision, Timestamp, Uid,
 };
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
@@ -72,6 +72,8 @@ pub struct DaemonSetState {
     status_written_at: Option<Timestamp>,
     /// Set while the namespace is terminating, when creations would be refused again (C28).
     no_creations_before: Option<Timestamp>,
+    /// The delay of creations after admission has changed a created pod (C28).
+    creation_delay: Option<Delay>,
     /// How far the wall clock was ahead of the steady one at the last plan.
     wall_ahead_ms: i64,
     slots_assessed: u64,
@@ -101,6 +103,7 @@ impl DaemonSetState {
             status_in_flight: false,
             status_written_at: None,
             no_creations_before: None,
+            creation_delay: None,
             wall_ahead_ms: 0,
             slots_assessed: 0,
             daemon_set,
@@ -163,6 +166,7 @@ impl DaemonSetState {
         }
         if new.generation != old.generation {
             self.reported_selecting_all = false;
+            self.creation_delay = None;
         }
         let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);
         let backed_off = self.backoff.set_observed_generation(new.status.observed_generation);
@@ -399,7 +403,8 @@ impl DaemonSetState {
             }
         };
         let input = self.sync_input(now);
-        if input.creations_suspended {
+        let is_delayed = self.creation_delay.is_some_and(|delay| delay.is_running(now.steady));
+        if input.creations_suspended || is_delayed {
             draft.suspend_creations();
         }
         sync::manage(&input, &hash, draft);
@@ -449,6 +454,7 @@ impl DaemonSetState {
         let surge_release = self.pending_names.next_surge_release(now);
         let others = [
             self.no_creations_before,
+            self.creation_delay.map(|delay| delay.end()),
             lapse,
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),

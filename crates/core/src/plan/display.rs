@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api::Problem;
+use crate::api::{AdmissionChange, HASH_LABEL, Problem};
 use crate::plan::{Notice, Plan, PodReference, Waiting, Write};
 
 impl fmt::Display for Plan {
@@ -115,6 +115,23 @@ impl fmt::Display for Problem {
             Self::NamespaceNodeSelector { message } => {
                 write!(f, "the namespace's node selector: {message}; it is ignored")
             }
+            Self::ChangedPod { pod, node, change } => write!(
+                f,
+                "admission changed pod {pod}, created for node {node}: {change}; the next creation \
+                 is delayed",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for AdmissionChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Labels => f.write_str("the selector does not match its labels"),
+            Self::Controller => f.write_str("it has another controller"),
+            Self::Node(Some(node)) => write!(f, "it is on node {node}"),
+            Self::Node(None) => f.write_str("it is not pinned to a node"),
+            Self::RevisionLabels => write!(f, "it has no label {HASH_LABEL}"),
         }
     }
 }

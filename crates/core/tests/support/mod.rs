@@ -7,6 +7,7 @@ mod object;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use everynode_core::admission;
 use everynode_core::api::{
     DaemonSet, HASH_LABEL, Labels, Node, NodeName, Now, Pod, PodName, PodPhase, Problem, Readiness,
     ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
@@ -41,9 +42,14 @@ pub(crate) struct World {
     /// Pods that a kubelet must look at.
     unsettled: BTreeSet<PodName>,
     pub faults: VecDeque<Fault>,
+    /// Changes created pods.
+    pub webhook: Option<Webhook>,
     /// Whether counts are recomputed after each plan, which costs a pass over the nodes.
     pub recounts: bool,
 }
+
+/// A mutating webhook for created pods.
+pub(crate) type Webhook = Box<dyn Fn(Pod) -> Pod>;
 
 /// The objects of the API server.
 pub(crate) struct Server {
@@ -104,6 +110,7 @@ impl World {
             delayed: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             faults: VecDeque::new(),
+            webhook: None,
             recounts: true,
         }
     }
@@ -463,9 +470,19 @@ impl World {
             creation_timestamp: self.now,
             ..pod(name.as_str(), new.node.as_str())
         };
+        let pod = self.webhook.iter().fold(pod, |pod, change| change(pod));
         let uid = pod.uid.clone();
+        let daemon_set = &self.server.daemon_set;
+        let (owner, selector) = (&daemon_set.uid, daemon_set.selector.as_ref());
+        let change = admission::change(new, Some(&pod), owner, selector);
         self.put_pod(pod);
-        self.written(&uid)
+        match change {
+            None => self.written(&uid),
+            Some(change) => {
+                let resource_version = ResourceVersion(self.server.version);
+                Outcome::Changed { uid, resource_version, change }
+            }
+        }
     }
 
     fn delete_pod(&mut self, name: &PodName, uid: &Uid) -> Outcome {

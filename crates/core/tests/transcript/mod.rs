@@ -91,6 +91,12 @@ fn execute(world: &mut World, command: &str) -> String {
         "delay" => world.delay(kind(words[0])),
         "deliver" => world.deliver_delayed(),
         "relist" => world.relist(),
+        "webhook" => {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let change = move |pod| words.iter().fold(pod, |pod, word| edit_pod(pod, &&**word));
+            world.webhook = Some(Box::new(change));
+        }
+        "no-webhook" => world.webhook = None,
         "next" => world.faults.push_back(fault(&words)),
         "kubelets" => {
             world.kubelets();
@@ -230,6 +236,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "unready" => pod.readiness = Readiness::NotReady,
         "hash" => pod.labels = with_label(&pod.labels, HASH_LABEL, value),
         "generation" => pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, value),
+        "no-labels" => pod.labels = Labels::default(),
         "app" => pod.labels = with_label(&pod.labels, "app", value),
         "owner" => pod.controller = (value != "none").then(|| value.into()),
         "terminating" => pod.terminating = true,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, IntOrPercent, Placement, Problem, Status,
+    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, Placement, Problem, Status,
     TEMPLATE_GENERATION_ANNOTATION, Template, Uid, UpdateStrategy,
 };
 use everynode_core::plan::NewPod;
@@ -39,6 +39,9 @@ pub struct RawDaemonSet {
     pub uid: Uid,
     /// `metadata.resourceVersion`, unparsed.
     pub resource_version: String,
+    /// `spec.selector`; `None` if it is malformed. Admission may change a pod so that it is not
+    /// selected (C28).
+    pub selector: Option<LabelSelector>,
     /// `metadata.annotations`, which are copied to the revisions (C40).
     pub annotations: BTreeMap<String, String>,
     /// `spec.template`. Versions of the DaemonSet with the same template share it.
@@ -163,6 +166,7 @@ pub fn daemon_set(
         key,
         uid: daemon_set.uid.clone(),
         resource_version: resource_version_text.to_owned(),
+        selector: daemon_set.selector.clone(),
         annotations,
         template: raw_template,
     };
@@ -209,6 +213,7 @@ fn is_of_template(problem: &Problem) -> bool {
         | Problem::UpdateStrategy { .. }
         | Problem::Revision { .. }
         | Problem::PodWithoutNode { .. }
+        | Problem::ChangedPod { .. }
         | Problem::NamespaceNodeSelector { .. } => false,
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn check(
             && ds.owns(&pod.metadata)
             && !(pod.metadata.is_terminating && (surges || pod.has_ended()))
             && !situation.pods.contains_key(pod.metadata.uid.as_str())
-            && checks.created_pods.contains(&pod.metadata.name)
+            && checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
             // With surge, the late one may come first: the same limit of C35.
             && !(surges && checks.late_pods.contains(&pod.metadata.name))
     })?;

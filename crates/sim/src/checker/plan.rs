@@ -9,15 +9,13 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::{NewPod, Outcome, PodReference, Write};
 
 use super::coverage::Coverage;
+use super::creation_delay::{self, BACKOFF_MAX_MS, BACKOFF_MIN_MS};
+use super::history::History;
 use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt};
 use super::situation::{OnNode, Situation};
 use super::{Property, Violation};
 use crate::view::{PodOutcome, View};
-
-/// The back-off of failed pods (C24): 1 s, doubled up to 15 min.
-const BACKOFF_MIN_MS: i64 = 1_000;
-const BACKOFF_MAX_MS: i64 = 15 * 60_000;
 
 /// The deletions of failed pods, by replica, DaemonSet and node.
 #[derive(Debug, Default)]
@@ -46,6 +44,7 @@ pub(super) struct JudgedPlan {
 pub(super) fn judge(
     view: &View,
     situation: &Situation,
+    history: &History,
     backoffs: &mut Backoffs,
     coverage: &mut Coverage,
 ) -> Result<JudgedPlan, Violation> {
@@ -59,7 +58,8 @@ pub(super) fn judge(
         let message = "pods are written although the selector is empty".to_owned();
         return error(situation, Property::Deletion, message);
     }
-    let judge = Judge { view, situation };
+    let creations_delayed_until = creation_delay::end(view, situation.ds, history);
+    let judge = Judge { view, situation, creations_delayed_until };
     let mut judged = JudgedPlan::default();
     for write in writes {
         match write {
@@ -88,6 +88,7 @@ pub(super) fn judge(
 struct Judge<'a> {
     view: &'a View,
     situation: &'a Situation<'a>,
+    creations_delayed_until: Option<Timestamp>,
 }
 
 impl Judge<'_> {
@@ -96,7 +97,7 @@ impl Judge<'_> {
         reference: &PodReference,
         backoffs: &Backoffs,
     ) -> Result<Deletion, Violation> {
-        let Self { view, situation } = self;
+        let Self { view, situation, .. } = self;
         let uid = reference.uid.to_string();
         let fail = |property, problem: &str| {
             error(situation, property, format!("pod {} is deleted, {problem}", reference.name))
@@ -147,6 +148,14 @@ impl Judge<'_> {
             let message = format!("a pod is created on {} ({eligibility:?})", new.node);
             return error(situation, Property::Placement, message);
         };
+        if let Some(end) = self.creations_delayed_until {
+            let message = format!(
+                "a pod is created on {} at {}, although admission has changed one and creations \
+                 are delayed until {}",
+                new.node, self.view.planned_at.0, end.0
+            );
+            return error(situation, Property::Backoff, message);
+        }
         if let Some(pending) = on_node.pending
             && new.name.as_ref().is_none_or(|name| name.as_str() != pending.name)
             && !self.was_replaced(on_node, pending.since)
@@ -217,7 +226,7 @@ impl Judge<'_> {
     /// plan repeats it within the budget (C53).
     fn pending_surges(&self, judged: &JudgedPlan) -> usize {
         const RESERVED_MS: i64 = 60_000;
-        let Self { view, situation } = self;
+        let Self { view, situation, .. } = self;
         let is_pending = |(name, on_node): &(&&str, &OnNode)| {
             let is_counted = judged.creations.get(**name) == Some(&Creation::SurgeWithinBudget);
             let has_old = !situation.active(on_node).old.is_empty();
@@ -231,7 +240,7 @@ impl Judge<'_> {
 
     /// Whether the plan leaves out a write that the rules demand.
     fn demands(&self, judged: &JudgedPlan, backoffs: &Backoffs) -> Result<(), Violation> {
-        let Self { view, situation } = self;
+        let Self { view, situation, .. } = self;
         let has_hash = |revision: &&&super::model::Revision| revision.metadata.hash().is_some();
         if situation.revisions.current.last().filter(has_hash).is_none()
             || situation.ds.metadata.is_terminating
@@ -246,8 +255,9 @@ impl Judge<'_> {
             outcome.daemon_set == view.daemon_set
                 && outcome.result.outcome == Outcome::NamespaceTerminating
         };
-        let may_create =
-            judged.creations.len() < view.burst && !view.outcomes.iter().any(is_refused);
+        let may_create = judged.creations.len() < view.burst
+            && !view.outcomes.iter().any(is_refused)
+            && self.creations_delayed_until.is_none();
         let demanded = Demands::of(situation, |on_node| {
             let end = backoffs.end(view, situation, on_node, Doubt::Demands);
             end.is_none_or(|end| end <= view.planned_at)

@@ -163,7 +163,11 @@ impl<'a> Situation<'a> {
         let mut deleted: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         for outcome in &view.outcomes {
             match (&outcome.result.write, &outcome.result.outcome) {
-                (Write::CreatePod(new), Outcome::Written { uid, resource_version }) => {
+                (
+                    Write::CreatePod(new),
+                    Outcome::Written { uid, resource_version }
+                    | Outcome::Changed { uid, resource_version, .. },
+                ) => {
                     if let Some(on_node) = self.nodes.get_mut(new.node.as_str()) {
                         on_node.pending = None;
                     }
@@ -212,7 +216,7 @@ impl<'a> Situation<'a> {
                 pods.any(|(_, pod)| {
                     pod.metadata.name == pending.name
                         && pod.node() == Some(*name)
-                        && pod.metadata.is_controlled_by(&view.daemon_set)
+                        && self.ds.owns(&pod.metadata)
                 })
             };
             on_node.pending = on_node.pending.filter(|pending| !is_seen(pending));

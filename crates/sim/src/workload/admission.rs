@@ -13,12 +13,17 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let lasts_ms = pick(rng, &[2_000, 15_000, 60_000, 300_000]);
     let node = world.random_object(&NODE, rng).map(|node| name_and_namespace(&node).0);
     let node = node.unwrap_or_default();
-    let effect = match rng.random_range(0..6) {
+    let effect = match rng.random_range(0..12) {
         0 | 1 => Effect::DenyNode(node),
         2 => Effect::DenyAll,
         3 => Effect::FailToCall,
         4 => Effect::ExceedQuota,
-        _ => Effect::Extend,
+        5 | 6 => Effect::Extend,
+        7 => Effect::RemoveLabels,
+        8 => Effect::RemoveLabel("app"),
+        9 => Effect::RemoveLabel("controller-revision-hash"),
+        10 => Effect::RemoveAffinity,
+        _ => Effect::SetNode(node),
     };
     world.log(|| format!("admission for {lasts_ms} ms: {effect:?}"));
     let until = Timestamp(world.now.0 + lasts_ms);

@@ -253,8 +253,10 @@ impl World {
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
-        if let Some((admission, target)) = self.admission.as_ref().zip(target) {
-            admission.change(request, target, now, &mut body);
+        if let Some((admission, target)) = self.admission.as_ref().zip(target)
+            && admission.change(request, target, now, &mut body)
+        {
+            self.checks.record_fault("pod changed by admission");
         }
         let cache = self.cache_of(number);
         let result = serve::serve(self.cluster.registry_mut(), cache, request, target, body, now);

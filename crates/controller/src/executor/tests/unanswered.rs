@@ -164,6 +164,7 @@ fn taken(line: &str, owner: &str, node: &str) -> (u16, Value) {
     }
     let mut pod = object("pod-uid", "7");
     pod["metadata"]["namespace"] = "ns".into();
+    pod["metadata"]["labels"] = json!({ "a": "b", HASH_LABEL: "h" });
     pod["metadata"]["ownerReferences"] = owned_by("DaemonSet", owner);
     pod["spec"] = json!({ "affinity": { "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use crate::api::{Now, ResourceVersion, Revision, Timestamp, Uid};
+use crate::api::{
+    AdmissionChange, Now, Problem, ResourceVersion, Revision, Timestamp, Uid, UpdateStrategy,
+};
+use crate::backoff::Delay;
 use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
 use crate::daemon_set::sync::{self, Draft};
 use crate::node_table::NodeTable;
-use crate::plan::{Outcome, Plan, Write, WriteResult, WriteTarget};
+use crate::plan::{NewPod, Outcome, Plan, Write, WriteResult, WriteTarget};
 
 use super::DaemonSetState;
 
@@ -24,7 +27,16 @@ impl DaemonSetState {
         }
         match outcome {
             Outcome::Written { uid, resource_version } => {
-                self.clear_failure(&write);
+                self.succeeded(&write, now);
+                self.written(&write, uid, resource_version);
+            }
+            Outcome::Changed { uid, resource_version, change } => {
+                match &write {
+                    Write::CreatePod(new) if self.is_replaced(&change) => {
+                        self.delay_creations(new, change, now);
+                    }
+                    _ => self.succeeded(&write, now),
+                }
                 self.written(&write, uid, resource_version);
             }
             Outcome::Gone => {
@@ -109,6 +121,39 @@ impl DaemonSetState {
             self.expectations.record_unknown_deletion(pod, now);
         } else {
             self.failed(write);
+        }
+    }
+
+    fn succeeded(&mut self, write: &Write, now: Timestamp) {
+        self.clear_failure(write);
+        // While the delay runs, this may be the result of an earlier creation.
+        if matches!(write, Write::CreatePod(_)) {
+            self.creation_delay.take_if(|delay| !delay.is_running(now));
+        }
+    }
+
+    /// Whether the node still needs a pod, now or after the pod is deleted, because admission has
+    /// changed this (C28).
+    const fn is_replaced(&self, change: &AdmissionChange) -> bool {
+        match change {
+            AdmissionChange::Labels | AdmissionChange::Controller | AdmissionChange::Node(_) => {
+                true
+            }
+            AdmissionChange::RevisionLabels => {
+                matches!(self.daemon_set.update_strategy, UpdateStrategy::RollingUpdate { .. })
+            }
+        }
+    }
+
+    /// Delays the next creation, because admission has changed a pod so that another one would be
+    /// created at once. Other pods that were created at the same time do not lengthen the delay.
+    fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
+        self.retry_order.record_failure(&new.node);
+        if !self.creation_delay.is_some_and(|delay| delay.is_running(now)) {
+            self.creation_delay = Some(Delay::after(self.creation_delay, now));
+        }
+        if let Some(pod) = new.name.clone() {
+            self.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });
         }
     }
 
