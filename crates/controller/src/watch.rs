@@ -201,6 +201,7 @@ impl<D: Decode, E> Watch<D, E> {
             Request::Page { limit, continue_token } => {
                 self.page(limit, continue_token, progress).await
             }
+            Request::Version => self.page(Some(1), None, progress).await,
             Request::StreamingList => {
                 let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
                 self.stream(query, progress).await
@@ -219,7 +220,9 @@ impl<D: Decode, E> Watch<D, E> {
     ) -> Result<(), Error> {
         let uri = self.resource.page(limit, continue_token.as_deref());
         let body = timeout(ANSWER_TIMEOUT, self.read_body(&uri)).await??;
-        progress.backoff.list_began();
+        if progress.machine.is_listing() {
+            progress.backoff.list_began();
+        }
         let mut problems = Vec::new();
         let page = read::page(&mut self.decoder, &body, &mut problems);
         self.report_problems(&problems);

@@ -5,6 +5,10 @@
 //! in pages, because servers on an old etcd answer every streaming list with an error event. A
 //! server that does not support streaming lists is asked only for pages from then on.
 //!
+//! After an outage the server is asked for its newest version before the watch continues. Etcd may
+//! have been restored from a backup: then a watch from a version that the server has yet to reach
+//! shows nothing until the server reaches it, and never what happens before.
+//!
 //! Models: client-go's reflector, kube-runtime's `watcher::State`.
 
 mod initial_events;
@@ -73,6 +77,8 @@ pub enum Request {
     },
     /// A watch that starts with all existing objects.
     StreamingList,
+    /// The list of one object, for the list's version.
+    Version,
     /// A watch of the changes after a version.
     Watch {
         /// The resourceVersion.
@@ -80,7 +86,7 @@ pub enum Request {
     },
 }
 
-/// The answer to [`Request::Page`].
+/// The answer to [`Request::Page`] or [`Request::Version`].
 #[derive(Debug)]
 pub struct Page<T> {
     /// The objects on the page.
@@ -169,11 +175,19 @@ enum State<T> {
     Streaming {
         items: InitialEvents<T>,
     },
-    /// `failures`: consecutive failures at this version.
+    /// `failures`: consecutive failures at this version. `after_outage`: whether the server may
+    /// have an older version.
     Watching {
         since: String,
         failures: u8,
+        after_outage: bool,
     },
+}
+
+impl<T> State<T> {
+    fn watching(since: String) -> Self {
+        Self::Watching { since, failures: 0, after_outage: false }
+    }
 }
 
 impl<T> Machine<T> {
@@ -194,6 +208,7 @@ impl<T> Machine<T> {
                 continue_token: continue_token.clone(),
             },
             State::Streaming { .. } => Request::StreamingList,
+            State::Watching { after_outage: true, .. } => Request::Version,
             State::Watching { since, .. } => Request::Watch { since: since.clone() },
         }
     }
@@ -208,7 +223,17 @@ impl<T> Machine<T> {
 
     /// Takes a page. Returns the list if the page completes it.
     pub fn page(&mut self, page: Page<T>) -> Option<Change<T>> {
-        let State::Paging { items, continue_token, .. } = &mut self.state else { return None };
+        let (items, continue_token) = match &mut self.state {
+            State::Paging { items, continue_token, .. } => (items, continue_token),
+            State::Watching { since, after_outage, .. } => {
+                *after_outage = false;
+                if number(&page.version) < number(since) {
+                    self.restart();
+                }
+                return None;
+            }
+            State::Streaming { .. } => return None,
+        };
         items.extend(page.items.into_iter().filter(|item| !(self.is_foreign)(item)));
         if page.continue_token.is_some() {
             *continue_token = page.continue_token;
@@ -216,7 +241,7 @@ impl<T> Machine<T> {
         }
         let items = std::mem::take(items);
         let version = number(&page.version);
-        self.state = State::Watching { since: page.version, failures: 0 };
+        self.state = State::watching(page.version);
         Some(Change::Reset { items, version })
     }
 
@@ -228,10 +253,10 @@ impl<T> Machine<T> {
                 let version = collect_initial_event(items, self.is_foreign, line)?;
                 let items = items.take();
                 let reset = Change::Reset { items, version: number(&version) };
-                self.state = State::Watching { since: version, failures: 0 };
+                self.state = State::watching(version);
                 Some(reset)
             }
-            State::Watching { since, failures } => {
+            State::Watching { since, failures, .. } => {
                 *failures = 0;
                 Some(apply_watch_event(since, line))
             }
@@ -241,10 +266,14 @@ impl<T> Machine<T> {
     /// The request has ended; [`request`](Self::request) returns the next one.
     pub fn ended(&mut self, end: End) {
         match (&mut self.state, end) {
-            (State::Watching { .. }, End::Closed | End::RetryLater | End::NoAnswer) => {}
+            (State::Watching { .. }, End::Closed) => {}
+            (State::Watching { after_outage, .. }, End::RetryLater | End::NoAnswer) => {
+                *after_outage = true;
+            }
             // Keep the pages, and send the same request again.
             (State::Paging { .. }, End::RetryLater) => {}
-            (State::Watching { failures, .. }, End::Failed) => {
+            (State::Watching { failures, after_outage, .. }, End::Failed) => {
+                *after_outage = true;
                 *failures += 1;
                 if *failures >= FAILURES_MAX {
                     self.restart();
@@ -414,15 +443,38 @@ mod tests {
             machine.ended(End::NoAnswer);
         }
         machine.ended(End::Failed);
+        assert_eq!(machine.page(page(&[1], "10", None)), None);
         machine.ended(End::Failed);
+        assert_eq!(machine.page(page(&[1], "10", None)), None);
         assert_eq!(machine.request(), watching("10"));
         machine.line(added(1, "11"));
         machine.ended(End::Failed);
         machine.ended(End::RetryLater);
         machine.ended(End::Failed);
+        assert_eq!(machine.page(page(&[1], "11", None)), None);
         assert_eq!(machine.request(), watching("11"));
         machine.ended(End::Failed);
         assert_eq!(machine.request(), Request::StreamingList);
+    }
+
+    /// C1: after an outage a server with an older version than the watch was restored from a
+    /// backup, and is asked for a list; other watches continue.
+    #[test]
+    fn a_list_follows_a_restore() {
+        for end in [End::RetryLater, End::NoAnswer, End::Failed] {
+            for (version, next) in
+                [("9", Request::StreamingList), ("10", watching("10")), ("12", watching("10"))]
+            {
+                let mut machine = machine();
+                machine.line(bookmark("10", true));
+                machine.ended(end);
+                assert_eq!(machine.request(), Request::Version, "{end:?}");
+                machine.ended(End::Closed);
+                assert_eq!(machine.request(), Request::Version, "{end:?}");
+                assert_eq!(machine.page(page(&[1], version, Some("t"))), None);
+                assert_eq!(machine.request(), next, "{end:?}");
+            }
+        }
     }
 
     /// C1: changes, deletions and changes of the owner within a streaming list count.
@@ -513,7 +565,7 @@ mod tests {
         machine.line(bookmark("10", true));
         let applied = Change::Applied { item: 1, version: ResourceVersion(11) };
         assert_eq!(machine.line(added(1, "11")), Some(applied));
-        machine.ended(End::Failed);
+        machine.ended(End::Closed);
         assert_eq!(machine.request(), watching("11"));
         assert_eq!(machine.line(bookmark("20", false)), Some(Change::Reached(ResourceVersion(20))));
         machine.ended(End::Closed);

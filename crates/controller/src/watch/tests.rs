@@ -260,14 +260,35 @@ async fn unreadable_objects_in_a_watch_are_reported_and_ignored() {
 async fn a_watch_that_fails_three_times_at_one_version_is_replaced_by_a_list() {
     let mut watch = TestWatch::start([
         Answer::new(end(7) + &error(500, "etcd")),
+        Answer::new(page(&[], 7, "")),
         Answer::status(500),
+        Answer::new(page(&[], 8, "more")),
         Answer::new("what is this?\n"),
         Answer::open(line("ADDED", &revision("a", 8)) + &end(9)),
     ])
     .await;
     assert_eq!(watch.list().await, (vec![], 7));
     assert_eq!(watch.list().await, (vec!["a".to_owned()], 9));
-    assert_eq!(watch.script.requests(), ["stream", "watch 7", "watch 7", "stream"]);
+    let expected = ["stream", "page", "watch 7", "page", "watch 7", "stream"];
+    assert_eq!(watch.script.requests(), expected);
+}
+
+/// C1: a server that has an older version after an outage was restored from a backup. A watch of
+/// the known version would show nothing, so a list replaces it.
+#[tokio::test]
+async fn a_list_replaces_a_watch_after_a_restore() {
+    let mut watch = TestWatch::start([
+        Answer::new(end(7)),
+        Answer::status(503),
+        Answer::status(503),
+        Answer::new(page(&[revision("old", 2)], 6, "more")),
+        Answer::open(line("ADDED", &revision("old", 2)) + &end(6)),
+    ])
+    .await;
+    assert_eq!(watch.list().await, (vec![], 7));
+    assert_eq!(watch.list().await, (vec!["old".to_owned()], 6));
+    let expected = ["stream", "watch 7", "page", "page", "stream"];
+    assert_eq!(watch.script.requests(), expected);
 }
 
 /// C1: a watch that is refused because its resourceVersion has expired is replaced by a list at
