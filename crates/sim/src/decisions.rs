@@ -50,7 +50,8 @@ impl Decisions for CheckedDecisions {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
             _ => false,
         });
-        let forgotten = self.mutation.and_then(|bug| self.forgetting.forget(bug, believed_now.steady));
+        let forgotten =
+            self.mutation.and_then(|bug| self.forgetting.forget(bug, believed_now.steady));
         let truth = forgotten.map(|[belief, truth]| {
             events.push(Event::Observed(belief));
             truth
