@@ -14,6 +14,7 @@ pub(crate) mod faulty_body;
 pub(crate) mod handler;
 pub(crate) mod inject;
 pub(crate) mod kubeconfig;
+pub(crate) mod limits;
 pub(crate) mod negotiate;
 pub(crate) mod openapi;
 pub(crate) mod outgoing;

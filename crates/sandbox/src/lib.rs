@@ -64,7 +64,7 @@ mod value;
 pub mod yaml;
 
 pub use api::faults::OWN_USER_AGENT;
-pub use api::serve::{Limits, Share};
+pub use api::limits::{Limits, Share};
 pub use run::{
     AppliedObject, ApplyError, ApplyOutcome, Error, NodeSource, Options, Sandbox, start,
 };

@@ -5,7 +5,10 @@
 //! memory is back near where it was, and the sandbox works as before. Every connection is generated
 //! from the seed and its number, so that a run can be repeated:
 //!
-//! `HOSTILE_REQUESTS=1000000 HOSTILE_SEED=1 cargo test --release -p everynode-sandbox --test hostile -- --nocapture`
+//! ```sh
+//! HOSTILE_REQUESTS=1000000 HOSTILE_SEED=1 \
+//!   cargo test --release -p everynode-sandbox --test hostile -- --nocapture
+//! ```
 
 #[path = "hostile/body.rs"]
 mod body;
@@ -146,9 +149,13 @@ fn attack(
             }));
         }
         let mut reported = Instant::now();
-        for client in clients {
-            while !client.is_finished() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+        for mut client in clients {
+            loop {
+                let ended = tokio::time::timeout(Duration::from_secs(1), &mut client).await;
+                if let Ok(ended) = ended {
+                    ended.expect("a hostile client does not fail");
+                    break;
+                }
                 if let Some(server) = watched
                     && reported.elapsed() > Duration::from_secs(30)
                 {
@@ -157,7 +164,6 @@ fn attack(
                     println!("{requests} requests, {} KiB", server.memory());
                 }
             }
-            client.await.expect("a hostile client does not fail");
         }
     });
     counts

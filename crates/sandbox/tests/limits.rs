@@ -63,7 +63,8 @@ async fn unfinished_bodies_have_a_limit_together() {
     let body_bytes = Share { client: 100_000, total: 1_000_000 };
     let server = Server::start_with(Limits { body_bytes, ..Limits::default() }).await;
     let head = format!(
-        "POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 90000\r\n\r\n",
+        "POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\
+         Content-Length: 90000\r\n\r\n",
         server.token()
     );
     let mut unfinished = server.connect().await;

@@ -224,6 +224,7 @@ async fn hostile_requests_are_refused() {
         ("GET", format!("{maps}?limit=99999999999999999999"), b"", &[400]),
         ("GET", format!("{maps}?labelSelector=%00"), b"", &[400]),
         ("GET", format!("{maps}?labelSelector=((((("), b"", &[400]),
+        ("GET", format!("{maps}?labelSelector={}!b", "!a,".repeat(300)), b"", &[400]),
         ("GET", format!("{maps}?fieldSelector=a"), b"", &[400]),
         ("GET", format!("{maps}?continue=%22"), b"", &[400]),
         ("GET", format!("{maps}?watch=1&timeoutSeconds=-1&resourceVersion=x"), b"", &[422]),

@@ -6,8 +6,8 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::limits::Limits;
 use super::quota::Reservation;
-use super::serve::Limits;
 use crate::status::{Reason, Status};
 
 /// The whole body, whose size is added to `reserved` as it arrives. Fails with 413 once the body is

@@ -51,8 +51,8 @@ pub enum WriteError {
     OtherContent,
 }
 
-/// Writes `text` to `path` atomically, readable by the owner only. The path may be a link to a file,
-/// which is replaced instead of the link.
+/// Writes `text` to `path` atomically, readable by the owner only. If the path is a link to a file,
+/// the file is replaced and the link stays.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
     let path = destination(path)?;
     let directory = match path.parent() {

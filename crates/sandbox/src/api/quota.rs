@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::limits::{Limits, Share};
 use super::respond::too_many_requests;
-use super::serve::{Limits, Share};
 use crate::status::Status;
 
 /// What is limited.

@@ -1,5 +1,5 @@
-//! Nobody grants more than they have, unless a role lets them `escalate` roles or `bind` a role: the
-//! checks of upstream's `policybased` storage of roles and bindings.
+//! Nobody grants more than they have, unless a role lets them `escalate` roles or `bind` a role.
+//! These are the checks of upstream's `policybased` storage of roles and bindings.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -54,6 +54,11 @@ impl FieldSelector {
         }
     }
 
+    /// The number of terms.
+    pub fn len(&self) -> usize {
+        self.terms.len()
+    }
+
     /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

@@ -26,9 +26,9 @@ pub enum Operator {
     Equals(String),
     /// The label is absent or has another value.
     NotEquals(String),
-    /// The label has one of these values.
+    /// The label has one of these values, which are sorted.
     In(Vec<String>),
-    /// The label is absent or has none of these values.
+    /// The label is absent or has none of these values, which are sorted.
     NotIn(Vec<String>),
     /// The label is present.
     Exists,
@@ -52,6 +52,11 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
+    /// The number of requirements.
+    pub fn len(&self) -> usize {
+        self.requirements.len()
+    }
+
     /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
@@ -70,14 +75,18 @@ impl Operator {
         match self {
             Self::Equals(wanted) => value == Some(wanted),
             Self::NotEquals(unwanted) => value != Some(unwanted),
-            Self::In(values) => value.is_some_and(|value| values.iter().any(|v| v == value)),
-            Self::NotIn(values) => value.is_none_or(|value| values.iter().all(|v| v != value)),
+            Self::In(values) => value.is_some_and(|value| has(values, value)),
+            Self::NotIn(values) => value.is_none_or(|value| !has(values, value)),
             Self::Exists => value.is_some(),
             Self::DoesNotExist => value.is_none(),
             Self::GreaterThan(limit) => number(value).is_some_and(|value| value > *limit),
             Self::LessThan(limit) => number(value).is_some_and(|value| value < *limit),
         }
     }
+}
+
+fn has(sorted: &[String], value: &str) -> bool {
+    sorted.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
 }
 
 fn number(value: Option<&str>) -> Option<i64> {

@@ -128,8 +128,8 @@ impl ChangeLog {
         self.changes.front().is_some_and(|change| change.resource_version <= resource_version)
     }
 
-    /// Drops the trees of the oldest change that has them, unless the log may keep them. Returns its
-    /// object, so that the table can share it.
+    /// Drops the trees of the oldest change that has them, unless the log may keep them. Returns
+    /// its object, so that the table can share it.
     pub(super) fn drop_tree(&mut self) -> Option<Arc<Object>> {
         let with_trees = self.changes.len() - self.bare;
         if with_trees <= 1 || (with_trees <= TREE_CHANGES && self.tree_bytes <= TREE_BYTES_MAX) {

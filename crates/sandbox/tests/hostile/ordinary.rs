@@ -38,9 +38,11 @@ pub(crate) fn work(target: &Target, stop: &AtomicBool) -> Latency {
     runtime.expect("a runtime").block_on(async {
         let mut latency = Latency::default();
         let mut connection = target.connect().await.expect("a connection");
+        let mut rounds = tokio::time::interval(PAUSE);
+        rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while !stop.load(Ordering::Relaxed) {
             round(target, &mut connection, &mut latency).await;
-            tokio::time::sleep(PAUSE).await;
+            rounds.tick().await;
             let started = Instant::now();
             if latency.0.len() % 70 < 7 {
                 connection = target.connect().await.expect("a connection");
@@ -69,7 +71,9 @@ pub(crate) fn check(target: &Target) {
         let (code, _) = send(&mut connection, "POST", pods, &pod).await.expect("an answer");
         assert_eq!(code, 201);
         let started = Instant::now();
+        let mut polls = tokio::time::interval(PAUSE);
         loop {
+            polls.tick().await;
             let path = format!("{pods}/p");
             let (_, body) =
                 send(&mut connection, "GET", &path, &Value::Null).await.expect("an answer");
@@ -78,7 +82,6 @@ pub(crate) fn check(target: &Target) {
                 break;
             }
             assert!(started.elapsed() < Duration::from_secs(30), "the pod does not run: {pod}");
-            tokio::time::sleep(PAUSE).await;
         }
         let (_, nodes) = target.ask("GET", "/api/v1/nodes", b"").await;
         let nodes: Value = serde_json::from_slice(&nodes).expect("JSON");
@@ -122,7 +125,7 @@ pub(crate) fn delay_of_the_machine(stop: &AtomicBool) -> Duration {
     let mut longest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
         let started = Instant::now();
-        std::thread::sleep(PAUSE);
+        std::thread::park_timeout(PAUSE);
         longest = longest.max(started.elapsed().saturating_sub(PAUSE));
     }
     longest

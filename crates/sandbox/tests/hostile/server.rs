@@ -113,7 +113,7 @@ impl Process {
         let started = Instant::now();
         let pause = if wanted.is_some() { PAUSE_MAX } else { Duration::from_secs(6) };
         while started.elapsed() < pause && wanted.is_none_or(|wanted| self.memory() > wanted) {
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::park_timeout(Duration::from_millis(200));
         }
         self.memory()
     }

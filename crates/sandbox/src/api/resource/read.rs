@@ -146,15 +146,20 @@ pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     })
 }
 
+/// Maximum number of requirements of a selector: a list compares each with every object.
+const REQUIREMENTS_MAX: usize = 200;
+
 pub(super) fn selector(
     target: &ResourceTarget<'_>,
     parameters: &Parameters,
 ) -> Result<Selector, Status> {
     let refuse = |error: SelectorError| Status::bad_request(error.to_string());
     let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
-    Ok(Selector {
-        namespace: namespace.map(str::to_owned),
-        labels: LabelSelector::parse(&parameters.label_selector).map_err(refuse)?,
-        fields: FieldSelector::parse(&parameters.field_selector).map_err(refuse)?,
-    })
+    let labels = LabelSelector::parse(&parameters.label_selector).map_err(refuse)?;
+    let fields = FieldSelector::parse(&parameters.field_selector).map_err(refuse)?;
+    if labels.len().max(fields.len()) > REQUIREMENTS_MAX {
+        let message = format!("a selector can have at most {REQUIREMENTS_MAX} requirements");
+        return Err(Status::bad_request(message));
+    }
+    Ok(Selector { namespace: namespace.map(str::to_owned), labels, fields })
 }

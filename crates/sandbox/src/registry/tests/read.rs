@@ -168,6 +168,53 @@ fn a_selector_determines_the_type_of_a_change() {
     );
 }
 
+/// S7, S12: the changes of all kinds have a limit in bytes: the oldest ones of the kind with the
+/// most are dropped. A watcher that is older gets an error, and the others don't.
+#[test]
+fn the_log_is_limited_in_bytes() {
+    let options = Options { log_bytes_max: 50_000, ..Options::default() };
+    let mut registry = Registry::new(&options, START);
+    create(&mut registry, &LEASE, json!({"metadata": {"name": "l"}}));
+    let start = registry.store().resource_version();
+    let mut map = config_map("m");
+    map["data"]["k"] = Value::from("x".repeat(1_000));
+    create(&mut registry, &CONFIG_MAP, map);
+    let mut since = start;
+    for n in 0..200 {
+        since = registry.store().resource_version();
+        let patch = merge(json!({"data": {"n": n.to_string()}}));
+        registry.patch(&CONFIG_MAP, "default", "m", &patch, &self::options()).expect("valid");
+    }
+    let changes = |kind, since| registry.store().changes_since(kind, since, usize::MAX);
+    let expired = changes(&CONFIG_MAP, start).expect_err("more than the limit");
+    let kept = changes(&CONFIG_MAP, expired.oldest).expect("these are kept").len();
+    // Each has the object before and after it, of some 1,300 bytes.
+    assert!((15..20).contains(&kept), "{kept} changes are kept");
+    assert_eq!(changes(&CONFIG_MAP, since).expect("the newest one is kept").len(), 1);
+    assert_eq!(changes(&LEASE, 0).expect("few bytes are kept").len(), 1);
+}
+
+/// S8, S12: the store takes no more than its quota, in etcd's words; deletions make room.
+#[test]
+fn the_store_is_limited_in_bytes() {
+    let options = Options { bytes_max: 10_000, ..Options::default() };
+    let mut registry = Registry::new(&options, START);
+    let mut create = |name: &str| {
+        let mut map = config_map(name);
+        map["data"]["k"] = Value::from("x".repeat(3_000));
+        registry.create(&CONFIG_MAP, "default", map, &self::options()).map(drop)
+    };
+    assert!(create("a").is_ok());
+    let refused = create("b").and_then(|()| create("c"));
+    let message_of_etcd = "etcdserver: mvcc: database space exceeded";
+    assert_eq!(message(refused), (500, message_of_etcd.to_string()));
+    let delete = DeleteOptions::default();
+    registry.delete(&CONFIG_MAP, "default", "a", &delete, &self::options()).expect("it is there");
+    let mut map = config_map("d");
+    map["data"]["k"] = Value::from("x".repeat(3_000));
+    assert!(registry.create(&CONFIG_MAP, "default", map, &self::options()).is_ok());
+}
+
 /// S7: a watcher that is behind the window gets an error, and does not delay the others.
 #[test]
 fn slow_watchers_expire() {
