@@ -54,8 +54,8 @@ fn an_event_costs_the_slot_that_it_changes() {
     assert_eq!(cost_of(&mut world, |world| world.delete_node("node-00002")), 1);
 }
 
-/// C54: a wall clock that is set makes pods available that are available by the new time, and others
-/// unavailable; it ends no wait for a pod whose kubelet's clock was ahead.
+/// C54: a wall clock that is set makes pods available that are available by the new time, and
+/// others unavailable; a pod that was seen ready before is available no later for it.
 #[test]
 fn a_wall_clock_that_is_set_changes_which_pods_are_available() {
     let mut world = World::new(daemon_set());

@@ -113,8 +113,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_seconds(1_000);
 
-    /// C35, C53: a surge is reserved for a minute after the first of consecutive creations; the name
-    /// is kept for longer.
+    /// C35, C53: a surge is reserved for a minute after the first of consecutive creations; the
+    /// name is kept for longer.
     #[test]
     fn a_surge_is_reserved_for_a_minute() {
         let node = NodeName::from("n");
