@@ -350,7 +350,8 @@ fn retry_after(parts: &http::response::Parts) -> Option<Duration> {
 
 fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request<Body> {
     let has_body = !body.is_empty();
-    let accept = if method == Method::GET { OBJECT } else { METADATA };
+    let needs_object = method == Method::GET || method == Method::POST;
+    let accept = if needs_object { OBJECT } else { METADATA };
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().expect("paths consist of valid names and encoded queries");
@@ -363,7 +364,8 @@ fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request
     request
 }
 
-/// Reads need the whole object. Writes need only metadata (UID, resourceVersion) back.
+/// Reads need the whole object, and so do creations, since admission may have changed it (C28).
+/// Other writes need only metadata (UID, resourceVersion) back.
 const OBJECT: &str = "application/json";
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
