@@ -28,6 +28,8 @@ pub struct Request {
     pub method: Method,
     pub path: String,
     pub content: Content,
+    /// Whether the answer shall contain the metadata of the object alone.
+    pub wants_metadata: bool,
     pub body: Bytes,
     /// Whether the process was frozen after it had checked its fence and before the request left
     /// its socket.
@@ -96,9 +98,11 @@ impl tower::Service<http::Request<Body>> for Connection {
             let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
             let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
             let content = content(&parts);
+            let wants_metadata = wants_metadata(&parts);
+            let method = parts.method;
             let was_in_socket = false;
             let request =
-                Request { method: parts.method, path, content, body, was_in_socket, view };
+                Request { method, path, content, wants_metadata, body, was_in_socket, view };
             let (reply, answer) = oneshot::channel();
             // The world outlives all replicas except at its end, when no answer matters.
             let _ = outbox.send(Message::Request { replica, request, reply });
@@ -108,6 +112,11 @@ impl tower::Service<http::Request<Body>> for Connection {
             }
         })
     }
+}
+
+fn wants_metadata(parts: &http::request::Parts) -> bool {
+    let accept = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata;"))
 }
 
 fn content(parts: &http::request::Parts) -> Content {

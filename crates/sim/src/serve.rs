@@ -8,7 +8,7 @@ use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Patch, Registry};
 use everynode_sandbox::status::Status;
 use everynode_sandbox::store::{DeleteOptions, WatchCache, WriteOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::network::Request;
 
@@ -90,10 +90,23 @@ pub(crate) fn serve(
     body: Value,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
-    match target {
-        Some(target) => answer(registry, cache, request, target, body, now),
-        None => Err(Status::bad_request(format!("no such path: {}", request.path))),
-    }
+    let Some(target) = target else {
+        return Err(Status::bad_request(format!("no such path: {}", request.path)));
+    };
+    let object = answer(registry, cache, request, target, body, now)?;
+    Ok(if request.wants_metadata { metadata_of(&object) } else { object })
+}
+
+/// The `PartialObjectMetadata` of an object, from its JSON.
+fn metadata_of(object: &[u8]) -> Bytes {
+    let object: Value = serde_json::from_slice(object).unwrap_or_default();
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+    .to_string()
+    .into()
 }
 
 fn answer(
