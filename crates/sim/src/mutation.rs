@@ -89,8 +89,6 @@ pub enum Mutation {
     WaitForTooMuch,
     /// Counts are computed for an earlier time (C80).
     CountEarlier,
-    /// A wall clock that is set is not followed (C54).
-    IgnoreWallClock,
     /// Counts omit the latest observation (C80).
     CountTooFew,
     /// No pod counts as up to date (C45).
@@ -126,7 +124,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 42] = [
+    pub const ALL: [(Self, Property); 41] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -157,7 +155,6 @@ impl Mutation {
         (Self::LoseDeletions, Property::ExpectationLapse),
         (Self::LeavePods, Property::ExpectationLapse),
         (Self::WaitForTooMuch, Property::ExpectationLapse),
-        (Self::IgnoreWallClock, Property::Budget),
         (Self::CountEarlier, Property::Recount),
         (Self::CountTooFew, Property::Recount),
         (Self::ForgetHash, Property::Deletion),
@@ -306,8 +303,7 @@ impl Mutation {
     /// Returns the time that the replica uses instead of the current time.
     pub fn now(self, now: Now) -> Now {
         let late_ms = if self == Self::CountEarlier { COUNTS_LATE_MS } else { 0 };
-        let wall_ahead_ms = if self == Self::IgnoreWallClock { 0 } else { now.wall_ahead_ms };
-        Now { steady: Timestamp(now.steady.0 - late_ms), wall_ahead_ms }
+        Now { steady: Timestamp(now.steady.0 - late_ms), ..now }
     }
 
     /// Returns when the replica's next timer is due, by its own clock.
