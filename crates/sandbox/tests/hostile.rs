@@ -1,9 +1,10 @@
 //! The hostile run: clients send generated hostile requests to a sandbox in a process of its own,
 //! over HTTP/1.1 and HTTP/2, while another client does ordinary work.
 //!
-//! At the end the sandbox has not panicked, the ordinary client never waited for a second, the
-//! memory is back near where it was, and the sandbox works as before. Every connection is generated
-//! from the seed and its number, so that a run can be repeated:
+//! At the end the sandbox has not panicked, the memory is back near where it was, and the sandbox
+//! works as before. A run of a number that is given also requires that the ordinary client never
+//! waited for a second; it is for a quiet machine. Every connection is generated from the seed and
+//! its number, so that a run can be repeated:
 //!
 //! ```sh
 //! HOSTILE_REQUESTS=1000000 HOSTILE_SEED=1 \
@@ -36,10 +37,10 @@ use ordinary::Latency;
 
 /// Number of hostile connections at a time.
 const CONNECTIONS: usize = 24;
-/// Number of requests of the short run.
-const REQUESTS: u64 = 5_000;
-/// Maximum time that a request of the ordinary client may take. A debug build is many times slower.
-const LATENCY_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 1 });
+/// Number of requests of the short run, which measures no time.
+const REQUESTS: u64 = 2_500;
+/// Maximum time that a request of the ordinary client may take.
+const LATENCY_MAX: Duration = Duration::from_secs(1);
 /// How much more memory than before the sandbox may use at the end, in percent.
 const GROWTH_PERCENT_MAX: u64 = 20;
 /// Maximum time until the memory is back.
@@ -107,9 +108,11 @@ fn hostile_requests_cost_only_themselves() {
     server.check();
     ordinary::check(&target);
     assert!(counts.answers.load(Ordering::Relaxed) > requests / 4, "most requests have no answer");
-    // A machine that runs other things too delays every process.
-    let limit = LATENCY_MAX + 5 * delay;
-    assert!(latency.max().0 < limit, "{} took {:?}", latency.max().1, latency.max().0);
+    if std::env::var_os("HOSTILE_REQUESTS").is_some() {
+        // A machine that runs other things too delays every process.
+        let limit = LATENCY_MAX + 5 * delay;
+        assert!(latency.max().0 < limit, "{} took {:?}", latency.max().1, latency.max().0);
+    }
     assert!(after <= allowed, "{after} KiB, before {before} KiB");
 }
 

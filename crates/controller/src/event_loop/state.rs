@@ -24,9 +24,9 @@ use crate::watch::Change;
 /// Maximum number of DaemonSets to plan for before events are handled again.
 const SYNCS_MAX: usize = 64;
 
-/// A difference to the wall clock that decisions ignore, in milliseconds: half of the resolution of
-/// the times in objects. Each larger change makes all nodes be assessed again, so it must not be
-/// caused by a clock that is merely adjusted little by little.
+/// How far the wall clock must have been set before decisions follow it, in milliseconds: half of
+/// the resolution of the times in objects. All nodes are assessed again then, which would cost too
+/// much for each of the small corrections of a time server.
 const WALL_CLOCK_TOLERANCE_MS: u64 = 500;
 
 /// A resource whose first list must be complete before any decision (C1).
@@ -139,7 +139,8 @@ impl LoopState {
             return;
         }
         let by_ms = now.wall_ahead_ms - self.wall_ahead_ms;
-        tracing::info!("the wall clock was set by {:+.3} s", by_ms as f64 / 1000.0);
+        let by = by_ms as f64 / 1000.0;
+        tracing::info!("the wall clock was set by {by:+.3} s, or the machine was suspended");
         self.wall_ahead_ms = now.wall_ahead_ms;
         let keys: Vec<DaemonSetKey> = self.index.keys().collect();
         for key in keys {

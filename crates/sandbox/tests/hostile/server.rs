@@ -60,11 +60,12 @@ impl Process {
             .spawn()
             .expect("a process");
         let stdout = child.stdout.take().expect("it is piped");
-        let path = BufReader::new(stdout)
-            .lines()
-            .map(|line| line.expect("text"))
+        let mut lines = BufReader::new(stdout).lines().map(|line| line.expect("text"));
+        let path = lines
             .find_map(|line| line.strip_prefix("kubeconfig ").map(str::to_owned))
             .expect("the server starts");
+        // The test harness of that process still writes, and would end at a closed pipe.
+        std::thread::spawn(move || lines.for_each(drop));
         let text = std::fs::read_to_string(path).expect("a kubeconfig");
         Self { child, target: Target::of_kubeconfig(&text), stderr, _directory: directory }
     }
