@@ -2,9 +2,9 @@
 //! over HTTP/1.1 and HTTP/2, while another client does ordinary work.
 //!
 //! At the end the sandbox has not panicked, the memory is back near where it was, and the sandbox
-//! works as before. A run of a number that is given also requires that the ordinary client never
-//! waited for a second; it is for a quiet machine. Every connection is generated from the seed and
-//! its number, so that a run can be repeated:
+//! works as before. A run of a number that is given also requires that the memory is back within
+//! a fifth, and that the ordinary client never waited for a second; it is for a quiet machine.
+//! Every connection is generated from the seed and its number, so that a run can be repeated:
 //!
 //! ```sh
 //! HOSTILE_REQUESTS=1000000 HOSTILE_SEED=1 \
@@ -41,8 +41,11 @@ const CONNECTIONS: usize = 24;
 const REQUESTS: u64 = 2_500;
 /// Maximum time that a request of the ordinary client may take.
 const LATENCY_MAX: Duration = Duration::from_secs(1);
-/// How much more memory than before the sandbox may use at the end, in percent.
+/// How much more memory than before the sandbox may use at the end of a long run, in percent.
 const GROWTH_PERCENT_MAX: u64 = 20;
+/// The same at the end of the short run, in KiB: its few requests do not fill the change log, which
+/// therefore still grows, up to its limit.
+const SHORT_GROWTH_KIB_MAX: u64 = 32 * 1024;
 /// Maximum time until the memory is back.
 const PAUSE_MAX: Duration = Duration::from_secs(120);
 
@@ -60,6 +63,7 @@ fn serve() {
 #[test]
 fn hostile_requests_cost_only_themselves() {
     let (requests, seed) = (number("HOSTILE_REQUESTS", REQUESTS), number("HOSTILE_SEED", 1));
+    let is_long = std::env::var_os("HOSTILE_REQUESTS").is_some();
     let mut server = server::Process::start();
     let target = Arc::new(server.target());
     let stop = Arc::new(AtomicBool::new(false));
@@ -84,7 +88,8 @@ fn hostile_requests_cost_only_themselves() {
     let delay = delay.join().expect("a thread that sleeps");
     let peak = server.peak_memory();
     server.clean();
-    let allowed = before + before * GROWTH_PERCENT_MAX / 100;
+    let growth = if is_long { before * GROWTH_PERCENT_MAX / 100 } else { SHORT_GROWTH_KIB_MAX };
+    let allowed = before + growth;
     let after = server.settled_memory(Some(allowed));
     println!(
         "hostile run: seed {seed}, {} requests on {} connections in {:.1} s ({} answered)\n\
@@ -108,7 +113,7 @@ fn hostile_requests_cost_only_themselves() {
     server.check();
     ordinary::check(&target);
     assert!(counts.answers.load(Ordering::Relaxed) > requests / 4, "most requests have no answer");
-    if std::env::var_os("HOSTILE_REQUESTS").is_some() {
+    if is_long {
         // A machine that runs other things too delays every process.
         let limit = LATENCY_MAX + 5 * delay;
         assert!(latency.max().0 < limit, "{} took {:?}", latency.max().1, latency.max().0);
