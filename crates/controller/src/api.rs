@@ -267,7 +267,7 @@ impl Api {
         content: Content,
         body: Bytes,
     ) -> Result<Bytes, FailedAttempt> {
-        let response = self.send(request(method, path, content, body)).await?;
+        let response = self.send(request(method, path, content, body)?).await?;
         let (parts, body) = response.into_parts();
         let body = read_body(body).await?;
         if parts.status.is_success() {
@@ -348,20 +348,34 @@ fn retry_after(parts: &http::response::Parts) -> Option<Duration> {
     Some(pause.unwrap_or(RETRY_AFTER_DEFAULT).min(RETRY_AFTER_MAX))
 }
 
-fn request(method: Method, path: &str, content: Content, body: Bytes) -> Request<Body> {
+/// # Errors
+/// If the path is no URI: a name from the API server has characters that no name has, or is too
+/// long. It is reported like the server's own refusal, since nothing was sent.
+fn request(
+    method: Method,
+    path: &str,
+    content: Content,
+    body: Bytes,
+) -> Result<Request<Body>, Error> {
+    let uri = path.parse().map_err(|error| Error::Refused {
+        code: StatusCode::BAD_REQUEST.as_u16(),
+        reason: "BadRequest".to_owned(),
+        message: format!("not sent, because its path is not valid: {error}"),
+        causes: Vec::new(),
+    })?;
     let has_body = !body.is_empty();
     let needs_object = method == Method::GET || method == Method::POST;
     let accept = if needs_object { OBJECT } else { METADATA };
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
-    *request.uri_mut() = path.parse().expect("paths consist of valid names and encoded queries");
+    *request.uri_mut() = uri;
     let headers = request.headers_mut();
     headers.insert(header::ACCEPT, header::HeaderValue::from_static(accept));
     if has_body {
         let media_type = header::HeaderValue::from_static(content.media_type());
         headers.insert(header::CONTENT_TYPE, media_type);
     }
-    request
+    Ok(request)
 }
 
 /// Reads need the whole object, and so do creations, since admission may have changed it (C28).

@@ -21,6 +21,10 @@ use crate::outage_log::{self, FailureKind, OutageLog};
 const BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(200), max: Duration::from_secs(2) };
 
+/// Maximum length of a selector in a URI. Proxies and load balancers accept 8 KiB of request line,
+/// API servers more; a longer selector is applied here, to all pods of the namespace.
+const SELECTOR_BYTES_MAX: usize = 1536;
+
 #[derive(Deserialize)]
 struct WireList<'a> {
     #[serde(borrow)]
@@ -75,11 +79,7 @@ pub(crate) async fn list(
 /// # Errors
 /// As [`Server::get`].
 pub async fn read(api: &impl Server, request: &OrphanListRequest) -> Result<OrphanPods, Error> {
-    let selector = label_selector_text(&request.selector);
-    let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
-    let path =
-        format!("/api/v1/namespaces/{}/pods?labelSelector={selector}", request.key.namespace);
-    let body = api.get(&path).await?;
+    let body = api.get(&path(request)).await?;
     let text = go_json::text(&body);
     let wire: WireList =
         serde_json::from_str(&text).map_err(|error| Error::Transport(error.to_string()))?;
@@ -90,14 +90,28 @@ pub async fn read(api: &impl Server, request: &OrphanListRequest) -> Result<Orph
         version: ResourceVersion::default(),
     };
     for item in wire.items.unwrap_or_default() {
-        orphans.version = orphans.version.max(version(item));
         match convert::pod(item.get().as_bytes(), &mut interner) {
-            Ok(PodObject::Pod(pod)) => orphans.pods.push(*pod),
-            Ok(PodObject::Foreign { .. }) => {}
+            Ok(PodObject::Pod(pod)) if request.selector.matches(&pod.labels) => {
+                orphans.version = orphans.version.max(version(item));
+                orphans.pods.push(*pod);
+            }
+            Ok(PodObject::Pod(_) | PodObject::Foreign { .. }) => {}
             Err(error) => tracing::error!("orphan pods: {error}; the object is ignored"),
         }
     }
     Ok(orphans)
+}
+
+/// The path of the pods that the selector matches, or of all pods of the namespace if the selector
+/// is too long for a URI.
+fn path(request: &OrphanListRequest) -> String {
+    let pods = format!("/api/v1/namespaces/{}/pods", request.key.namespace);
+    let selector = label_selector_text(&request.selector);
+    let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+    if selector.len() > SELECTOR_BYTES_MAX {
+        return pods;
+    }
+    format!("{pods}?labelSelector={selector}")
 }
 
 /// The version of a listed pod; zero, which no watch has to reach, if it can't be read.
@@ -105,4 +119,58 @@ fn version(item: &RawValue) -> ResourceVersion {
     let pod = serde_json::from_str::<WirePod>(item.get()).ok();
     let version = pod.and_then(|pod| pod.metadata.resource_version.parse().ok());
     ResourceVersion(version.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use bytes::Bytes;
+    use everynode_core::api::{DaemonSetKey, LabelOperator, LabelRequirement, LabelSelector};
+    use http::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::Content;
+
+    /// A server with the same pods for every request. It records the paths.
+    #[derive(Clone, Default)]
+    struct PodServer(Arc<Mutex<Vec<String>>>);
+
+    impl Server for PodServer {
+        async fn get(&self, path: &str) -> Result<Bytes, Error> {
+            self.0.lock().unwrap().push(path.to_owned());
+            let pod = |name: &str, version: &str, value: &str| {
+                json!({ "metadata": { "name": name, "namespace": "ns", "uid": name,
+                    "resourceVersion": version, "labels": { "app": value } } })
+            };
+            let list = json!({ "items": [pod("a", "7", "v0000"), pod("b", "9", "other")] });
+            Ok(list.to_string().into())
+        }
+
+        async fn write(&self, _: Method, _: &str, _: Content, _: Bytes) -> Result<Bytes, Error> {
+            unreachable!("orphans are only read")
+        }
+    }
+
+    /// C21, C29: a selector that does not fit a URI is applied to all pods of the namespace.
+    #[tokio::test]
+    async fn a_selector_that_does_not_fit_a_uri_is_applied_here() {
+        for (values, path) in [
+            (1, "/api/v1/namespaces/ns/pods?labelSelector=app+in+%28v0000%29"),
+            (20_000, "/api/v1/namespaces/ns/pods"),
+        ] {
+            let values = (0..values).map(|value| format!("v{value:04}").into()).collect();
+            let operator = LabelOperator::In(values);
+            let requirements = vec![LabelRequirement { key: "app".into(), operator }];
+            let key = DaemonSetKey::new("ns", "d");
+            let request = OrphanListRequest { key, selector: LabelSelector { requirements } };
+            let server = PodServer::default();
+            let orphans = read(&server, &request).await.unwrap();
+            let names: Vec<&str> = orphans.pods.iter().map(|pod| pod.name.as_str()).collect();
+            assert_eq!(names, ["a"]);
+            assert_eq!(orphans.version, ResourceVersion(7));
+            assert_eq!(*server.0.lock().unwrap(), [path]);
+        }
+    }
 }

@@ -132,7 +132,8 @@ async fn a_write_that_is_not_answered_in_time_may_have_happened() {
 #[test]
 fn only_reads_and_creations_ask_for_whole_objects() {
     let accepted = |method: Method| {
-        let request = request(method, "/api/v1/namespaces/ns/pods", Content::Json, "{}".into());
+        let path = "/api/v1/namespaces/ns/pods";
+        let request = request(method, path, Content::Json, "{}".into()).unwrap();
         request.headers()[header::ACCEPT].clone()
     };
     assert_eq!(accepted(Method::GET), "application/json");
@@ -142,5 +143,23 @@ fn only_reads_and_creations_ask_for_whole_objects() {
         let accepted: Vec<&str> = accepted.to_str().unwrap().split(',').collect();
         let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         assert_eq!(accepted, [metadata, "application/json"]);
+    }
+}
+
+/// C4, C29: a path that is no URI, because of a name that no real server sends, fails its own
+/// request. Nothing was sent.
+#[tokio::test]
+async fn a_path_that_is_no_uri_is_an_error() {
+    for name in ["a b", "\u{1b}[2J", &"a".repeat(70_000)] {
+        let (client, requests) = server(&[(200, None)]);
+        let api = Api::new(client, Fence::open(), None);
+        let path = format!("/api/v1/namespaces/{name}/pods");
+        let read = api.get(&path).await.unwrap_err();
+        let written = api.write(Method::POST, &path, Content::Json, "{}".into()).await.unwrap_err();
+        for error in [read, written] {
+            assert_eq!(error.code(), Some(400), "{error}");
+            assert!(!error.may_have_happened());
+        }
+        assert_eq!(requests.load(Ordering::SeqCst), 0);
     }
 }
