@@ -75,9 +75,10 @@ impl Collision {
 }
 
 impl RevisionSet<'_> {
-    /// The least number that the current revision may have (C42).
+    /// The least number that the current revision may have (C42). After the highest number there
+    /// is no other, so the current revision shares it: an API server refuses negative ones.
     pub(crate) fn current_number(&self) -> i64 {
-        self.old.last().map_or(0, |old| old.number).max(0) + 1
+        self.old.last().map_or(0, |old| old.number).max(0).saturating_add(1)
     }
 
     /// Owned revisions without a hash label (C42).

@@ -37,6 +37,7 @@ transcripts! {
     evict: "evict",
     failed_pods: "failed-pods",
     handover: "handover",
+    highest_revision_number: "highest-revision-number",
     history: "history",
     malformed_template: "malformed-template",
     min_ready: "min-ready",
