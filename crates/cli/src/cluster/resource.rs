@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use everynode_controller::orphans::SELECTOR_BYTES_MAX;
 use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -116,13 +117,17 @@ impl Selection {
         }
     }
 
-    /// Only the objects that the selector matches. A selector that can't be parsed is ignored,
-    /// since readers check the owner of each object anyway.
+    /// Only the objects that the selector matches. A selector that can't be parsed, or is too long
+    /// for a URI, is ignored, since readers check the owner of each object anyway.
     #[must_use]
     pub(crate) fn matching(self, selector: &LabelSelector) -> Self {
         let selector = kube::core::Selector::try_from(selector.clone()).ok();
         let labels = selector.map(|selector| selector.to_string()).filter(|text| !text.is_empty());
-        Self { labels, ..self }
+        let fits = |text: &String| {
+            let encoded = form_urlencoded::byte_serialize(text.as_bytes());
+            encoded.map(str::len).sum::<usize>() <= SELECTOR_BYTES_MAX
+        };
+        Self { labels: labels.filter(fits), ..self }
     }
 
     /// Only the object with this name.
@@ -193,6 +198,19 @@ mod tests {
             (Resource::Pods, Some("../x"), Some("../y"), "/api/v1/namespaces/..%2Fx/pods/..%2Fy"),
         ] {
             assert_eq!(resource.path(namespace, name), expected);
+        }
+    }
+
+    /// A selector that no proxy would let pass is left to the readers.
+    #[test]
+    fn a_selector_that_does_not_fit_a_uri_is_left_out() {
+        for (labels, has_selector) in [(1, true), (1000, false)] {
+            let labels = (0..labels).map(|label| (format!("label-{label}"), "v".to_owned()));
+            let selector =
+                LabelSelector { match_labels: Some(labels.collect()), ..LabelSelector::default() };
+            let path = Selection::in_namespace("n").matching(&selector);
+            let path = path.path(Resource::Pods, None, None);
+            assert_eq!(path.contains("labelSelector"), has_selector, "{path}");
         }
     }
 
