@@ -269,10 +269,11 @@ impl Api {
     ) -> Result<Bytes, FailedAttempt> {
         let response = self.send(request(method, path, content, body)?).await?;
         let (parts, body) = response.into_parts();
-        let body = read_body(body).await?;
         if parts.status.is_success() {
-            return Ok(body);
+            return Ok(read_body(body).await?);
         }
+        // If the body breaks off, or is too large, the status code is still known.
+        let body = read_body(body).await.unwrap_or_default();
         Err(FailedAttempt { error: refusal(parts.status, &body), retry_after: retry_after(&parts) })
     }
 
@@ -412,7 +413,10 @@ struct WireCause {
 
 fn refusal(status: StatusCode, body: &[u8]) -> Error {
     let wire: WireStatus = serde_json::from_slice(body).unwrap_or_default();
-    let message = if wire.message.is_empty() { status.to_string() } else { wire.message };
+    let message = match outage_log::shortened(&wire.message) {
+        "" => status.to_string(),
+        message => message.to_owned(),
+    };
     let causes = wire.details.and_then(|details| details.causes).unwrap_or_default();
     Error::Refused {
         code: status.as_u16(),

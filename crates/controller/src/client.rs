@@ -4,6 +4,7 @@ mod auth_error;
 mod connection;
 mod credentials;
 mod kubeconfig;
+mod limit;
 mod proxy;
 
 use std::path::PathBuf;

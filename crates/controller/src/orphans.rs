@@ -84,6 +84,7 @@ pub async fn read(api: &impl Server, request: &OrphanListRequest) -> Result<Orph
     let wire: WireList =
         serde_json::from_str(&text).map_err(|error| Error::Transport(error.to_string()))?;
     let mut interner = Interner::default();
+    let mut unreadable = Vec::new();
     let mut orphans = OrphanPods {
         key: request.key.clone(),
         pods: Vec::new(),
@@ -96,8 +97,12 @@ pub async fn read(api: &impl Server, request: &OrphanListRequest) -> Result<Orph
                 orphans.pods.push(*pod);
             }
             Ok(PodObject::Pod(_) | PodObject::Foreign { .. }) => {}
-            Err(error) => tracing::error!("orphan pods: {error}; the object is ignored"),
+            Err(error) => unreadable.push(error),
         }
+    }
+    if let Some(error) = unreadable.first() {
+        let count = unreadable.len();
+        tracing::error!("orphan pods: {error}; {count} objects are ignored");
     }
     Ok(orphans)
 }

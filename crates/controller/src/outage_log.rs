@@ -89,9 +89,17 @@ pub fn failure(error: &kube::Error) -> (FailureKind, String) {
     }
 }
 
+/// Maximum number of bytes of a server's message in the log and in Events.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// The beginning of a server's message, if it is too long for the log.
+pub fn shortened(message: &str) -> &str {
+    &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)]
+}
+
 /// The refusal of a request as one line: its message, or its code.
 pub fn refusal(code: u16, message: &str) -> String {
-    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = shortened(message).split_whitespace().collect::<Vec<_>>().join(" ");
     if message.is_empty() { format!("the server answered {code}") } else { message }
 }
 

@@ -4,6 +4,7 @@
 mod backoff;
 mod error;
 pub mod machine;
+mod problem_log;
 pub mod read;
 mod wire;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use everynode_k8s::convert;
-use futures::{AsyncBufRead, AsyncBufReadExt, TryStreamExt};
+use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, TryStreamExt};
 use http::{Request as HttpRequest, Response, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -27,6 +28,7 @@ use backoff::Backoff;
 use error::Error;
 pub use machine::Change;
 use machine::{End, Machine, Request};
+use problem_log::{LogAction, ProblemLog};
 use wire::Status;
 
 /// The server ends a watch after this time, or up to twice that at random, so that watches don't
@@ -42,6 +44,11 @@ const WATCH_DURATION_MIN: Duration = Duration::from_secs(1);
 const WATCH_SUCCEEDS_AFTER: Duration = Duration::from_secs(30);
 /// Maximum pause that a server may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+/// Maximum length of a line of a watch, which is one object. Etcd stores at most 1.5 MiB of it by
+/// default; JSON has up to six bytes for one.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Maximum size of the buffer that is kept between lines.
+const LINE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// The resource to watch.
 #[derive(Clone, Debug)]
@@ -140,6 +147,7 @@ pub struct RequestFailure {
 struct Progress<T> {
     machine: Machine<T>,
     backoff: Backoff,
+    problem_log: ProblemLog,
     is_connected: bool,
 }
 
@@ -152,6 +160,7 @@ impl<D: Decode, E> Watch<D, E> {
         let mut progress = Progress {
             machine: Machine::new(D::is_foreign, D::key),
             backoff: Backoff::default(),
+            problem_log: ProblemLog::default(),
             is_connected: false,
         };
         loop {
@@ -206,9 +215,7 @@ impl<D: Decode, E> Watch<D, E> {
                 let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
                 self.stream(query, progress).await
             }
-            Request::Watch { since } => {
-                self.stream(&format!("resourceVersion={since}"), progress).await
-            }
+            Request::Watch { since } => self.stream(&since_query(&since), progress).await,
         }
     }
 
@@ -219,14 +226,19 @@ impl<D: Decode, E> Watch<D, E> {
         progress: &mut Progress<D::Item>,
     ) -> Result<(), Error> {
         let uri = self.resource.page(limit, continue_token.as_deref());
-        let body = timeout(ANSWER_TIMEOUT, self.read_body(&uri)).await??;
+        let until = Instant::now() + ANSWER_TIMEOUT;
+        let answer = timeout_at(until, self.get(&uri)).await??;
         if progress.machine.is_listing() {
             progress.backoff.list_began();
         }
+        let body = timeout_at(until, read_body(answer.into_body())).await??;
         let mut problems = Vec::new();
         let page = read::page(&mut self.decoder, &body, &mut problems);
-        self.report_problems(&problems);
+        self.report_problems(&problems, progress);
         let page = page?;
+        if progress.machine.is_endless(&page) {
+            return Err(Error::EndlessList);
+        }
         self.report_connection(progress).await?;
         match progress.machine.page(page) {
             Some(change) => {
@@ -277,7 +289,7 @@ impl<D: Decode, E> Watch<D, E> {
         loop {
             read_line(&mut body, &mut bytes, until).await?;
             let line = read::line(&mut self.decoder, &bytes, &mut problems);
-            self.report_problems(&problems);
+            self.report_problems(&problems, progress);
             problems.clear();
             let line = line?;
             *has_events = true;
@@ -295,10 +307,6 @@ impl<D: Decode, E> Watch<D, E> {
                 }
             }
         }
-    }
-
-    async fn read_body(&self, uri: &str) -> Result<Bytes, Error> {
-        Ok(read_body(self.get(uri).await?.into_body()).await?)
     }
 
     /// The answer to a request, unless the server refuses it.
@@ -320,12 +328,20 @@ impl<D: Decode, E> Watch<D, E> {
         Err(Error::Refused(status))
     }
 
-    /// Logs and counts what can't be read (C4).
-    fn report_problems(&self, problems: &[String]) {
+    /// Counts what can't be read, and logs it unless there is too much of it (C4).
+    fn report_problems(&self, problems: &[String], progress: &mut Progress<D::Item>) {
+        let resource = self.resource.name;
         for problem in problems {
             let reason = "Undecodable";
             self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
-            tracing::error!("{}: {problem}", self.resource.name);
+            match progress.problem_log.action(Instant::now()) {
+                LogAction::Problem => tracing::error!("{resource}: {problem}"),
+                LogAction::Limit => tracing::error!(
+                    "{resource}: more objects can't be read; for a minute they are only counted, \
+                     in everynode_problems_total"
+                ),
+                LogAction::Nothing => {}
+            }
         }
     }
 
@@ -376,6 +392,11 @@ fn is_failure(error: &Error, end: End, request: &Request) -> bool {
     }
 }
 
+/// The query of a watch from a version, which a lying server may have filled with anything.
+fn since_query(since: &str) -> String {
+    form_urlencoded::Serializer::new(String::new()).append_pair("resourceVersion", since).finish()
+}
+
 async fn read_body(body: Body) -> Result<Bytes, kube::Error> {
     Ok(body.collect().await?.to_bytes())
 }
@@ -387,9 +408,14 @@ async fn read_line(
     until: Instant,
 ) -> Result<(), Error> {
     line.clear();
-    timeout_at(until, lines.read_until(b'\n', line)).await??;
-    // A line without its end was cut off.
-    if line.ends_with(b"\n") { Ok(()) } else { Err(Error::Closed) }
+    line.shrink_to(LINE_BUFFER_BYTES_MAX);
+    let read = timeout_at(until, lines.take(LINE_BYTES_MAX).read_until(b'\n', line)).await??;
+    match (line.ends_with(b"\n"), read as u64 >= LINE_BYTES_MAX) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Error::LineTooLong),
+        // A line without its end was cut off.
+        (false, false) => Err(Error::Closed),
+    }
 }
 
 #[cfg(test)]

@@ -23,9 +23,10 @@ use tower::{BoxError, Service, ServiceExt};
 use super::Config;
 use super::auth_error;
 use super::connection::{self, Http, Pings};
+use super::limit::{self, LimitedBody};
 
 /// The server's answer, or an answer made here.
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+type Answer = Response<Either<LimitedBody, Full<Bytes>>>;
 
 /// Minimum interval between two renewals if the server accepted the last credentials.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -79,10 +80,15 @@ impl Service<Request<Body>> for RenewingClient {
 impl Inner {
     async fn exchange(&self, request: Request<Body>) -> Result<Answer, BoxError> {
         let session = self.session();
+        let uri = request.uri().clone();
+        let limited = |answer: Response<Incoming>| {
+            let bytes_max = limit::bytes_max(&uri, answer.status().is_success());
+            answer.map(|body| Either::Left(limit::limited(body, bytes_max)))
+        };
         let again = copy(&request);
         let refused = match self.send(&session, request).await? {
             answer if answer.status() == StatusCode::UNAUTHORIZED => answer,
-            answer => return Ok(answer.map(Either::Left)),
+            answer => return Ok(limited(answer)),
         };
         let renewed = match again {
             Some(request) => self.renewed(&session).await.map(|session| Some((session?, request))),
@@ -93,7 +99,7 @@ impl Inner {
                 answer if answer.status() == StatusCode::UNAUTHORIZED => {
                     Ok(self.refusal(answer, None).await)
                 }
-                answer => Ok(answer.map(Either::Left)),
+                answer => Ok(limited(answer)),
             },
             Ok(None) => Ok(self.refusal(refused, None).await),
             Err(cause) => Ok(self.refusal(refused, Some(&cause)).await),

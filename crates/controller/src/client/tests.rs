@@ -129,3 +129,35 @@ fn a_bad_kubeconfig_is_named() {
     assert!(missing.starts_with("kubeconfig /nowhere/kubeconfig: "), "{missing}");
     assert!(!missing.contains('\n'));
 }
+
+/// C83: a redirection is a refusal. The credentials of one server reach no other.
+#[tokio::test]
+async fn redirections_are_not_followed() {
+    let moved = |_: &Request<Incoming>, _: Option<&[u8]>| {
+        let response = Response::builder().status(302).header(header::LOCATION, "/elsewhere");
+        response.body("moved".to_owned()).unwrap()
+    };
+    let address = server(tls(&["h2"], None), moved).await;
+    let config = config_for(&format!("https://{address}"), None);
+    let api = Api::new(client(&config, Pings::default()).unwrap(), Fence::open(), None);
+    assert_eq!(api.get("/api/v1/nodes").await.unwrap_err().code(), Some(302));
+}
+
+/// C29, C83: of a refusal that is too large the status code still counts, and a long message is
+/// shortened.
+#[tokio::test]
+async fn a_large_refusal_is_read_in_part() {
+    for (bytes, message) in [(2 << 20, "500 Internal Server Error"), (50_000, "xxx")] {
+        let large = move |_: &Request<Incoming>, _: Option<&[u8]>| {
+            let status = format!(r#"{{"kind":"Status","message":"{}"}}"#, "x".repeat(bytes));
+            Response::builder().status(500).body(status).unwrap()
+        };
+        let address = server(tls(&["h2"], None), large).await;
+        let config = config_for(&format!("https://{address}"), None);
+        let api = Api::new(client(&config, Pings::default()).unwrap(), Fence::open(), None);
+        let error = api.get("/api/v1/nodes").await.unwrap_err();
+        assert_eq!(error.code(), Some(500));
+        let text = error.to_string();
+        assert!(text.starts_with(message) && text.len() <= 4096, "{} bytes", text.len());
+    }
+}

@@ -25,6 +25,10 @@ pub(super) enum Error {
     Refused(Status),
     #[error(transparent)]
     Unreadable(#[from] read::Error),
+    #[error("the list does not end: its pages lead back to themselves, or there are too many")]
+    EndlessList,
+    #[error("a line of the watch is longer than {} MiB", super::LINE_BYTES_MAX >> 20)]
+    LineTooLong,
     #[error("the receiver was dropped")]
     ReceiverDropped,
 }
@@ -42,14 +46,22 @@ impl Error {
             Self::Unreadable(error) => error.end(),
             Self::Request(error) if outage_log::is_connection_refused(error) => End::RetryLater,
             Self::Request(_) => End::NoAnswer,
-            Self::ClosedAtOnce | Self::TimedOut(_) | Self::ReceiverDropped => End::Failed,
+            Self::ClosedAtOnce
+            | Self::TimedOut(_)
+            | Self::EndlessList
+            | Self::LineTooLong
+            | Self::ReceiverDropped => End::Failed,
         }
     }
 
     /// What the error shows about the server.
     pub(super) fn failure_kind(&self) -> FailureKind {
         match self {
-            Self::Refused(_) | Self::Unreadable(_) | Self::ClosedAtOnce => self
+            Self::Refused(_)
+            | Self::Unreadable(_)
+            | Self::ClosedAtOnce
+            | Self::EndlessList
+            | Self::LineTooLong => self
                 .code()
                 .map_or(FailureKind::Refused, |code| outage_log::failure_kind(Some(code))),
             Self::Closed
@@ -75,6 +87,8 @@ impl Error {
             | Self::TimedOut(_)
             | Self::Broken(_)
             | Self::Request(_)
+            | Self::EndlessList
+            | Self::LineTooLong
             | Self::ReceiverDropped => None,
         }
     }

@@ -19,6 +19,8 @@ use initial_events::InitialEvents;
 
 /// Maximum number of objects on a page.
 const PAGE_LIMIT: u32 = 500;
+/// Maximum number of pages of a list: five million objects, many times the largest cluster.
+const PAGES_MAX: u32 = 10_000;
 /// How often a continue token may expire before the list is requested without pages.
 const EXPIRATIONS_MAX: u8 = 2;
 /// How often a watch may fail at one resourceVersion before a list replaces it.
@@ -166,10 +168,12 @@ pub struct Machine<T> {
 
 #[derive(Debug)]
 enum State<T> {
-    /// `expirations`: how often the list has started over because its token expired.
+    /// `pages`: how many have been read. `expirations`: how often the list has started over because
+    /// its token expired.
     Paging {
         items: Vec<T>,
         continue_token: Option<String>,
+        pages: u32,
         expirations: u8,
     },
     Streaming {
@@ -221,10 +225,24 @@ impl<T> Machine<T> {
         }
     }
 
+    /// Whether the list of this page has no end: the page leads to itself, or there are too many.
+    pub fn is_endless(&self, page: &Page<T>) -> bool {
+        match &self.state {
+            State::Paging { continue_token, pages, .. } => {
+                let is_same = page.continue_token == *continue_token || *pages >= PAGES_MAX;
+                page.continue_token.is_some() && is_same
+            }
+            State::Streaming { .. } | State::Watching { .. } => false,
+        }
+    }
+
     /// Takes a page. Returns the list if the page completes it.
     pub fn page(&mut self, page: Page<T>) -> Option<Change<T>> {
         let (items, continue_token) = match &mut self.state {
-            State::Paging { items, continue_token, .. } => (items, continue_token),
+            State::Paging { items, continue_token, pages, .. } => {
+                *pages += 1;
+                (items, continue_token)
+            }
             State::Watching { since, after_outage, .. } => {
                 *after_outage = false;
                 if number(&page.version) < number(since) {
@@ -314,7 +332,8 @@ impl<T> Machine<T> {
     }
 
     fn page_from(&mut self, expirations: u8) {
-        self.state = State::Paging { items: Vec::new(), continue_token: None, expirations };
+        self.state =
+            State::Paging { items: Vec::new(), continue_token: None, pages: 0, expirations };
     }
 }
 
@@ -409,6 +428,30 @@ mod tests {
         assert_eq!(machine.line(bookmark("6", false)), None);
         assert_eq!(machine.line(bookmark("9", true)), reset(&[2], 9));
         assert_eq!(machine.request(), watching("9"));
+    }
+
+    /// C1: a list in pages that leads back to itself, or on and on, is recognized.
+    #[test]
+    fn an_endless_list_is_recognized() {
+        let paging = || {
+            let mut machine = machine();
+            machine.ended(End::Unsupported);
+            machine
+        };
+        let mut machine = paging();
+        for (token, is_endless) in [("t", false), ("t", true), ("u", false)] {
+            assert_eq!(machine.is_endless(&page(&[], "7", Some(token))), is_endless, "{token}");
+            machine.page(page(&[], "7", Some(token)));
+        }
+        assert!(!machine.is_endless(&page(&[], "7", None)));
+        let mut machine = paging();
+        let next = |number: u32| page(&[], "7", Some(&number.to_string()));
+        for number in 0..PAGES_MAX {
+            assert!(!machine.is_endless(&next(number)));
+            machine.page(next(number));
+        }
+        assert!(machine.is_endless(&next(PAGES_MAX)));
+        assert!(!machine.is_endless(&page(&[], "7", None)));
     }
 
     /// C1: a streaming list that ends early, except by 429 or a refused connection, is

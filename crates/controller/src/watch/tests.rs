@@ -357,6 +357,36 @@ async fn a_list_whose_token_expires_twice_is_requested_without_pages() {
     assert_eq!(watch.script.requests()[..6], requests);
 }
 
+/// C1: a page that leads back to itself ends the list, which starts over.
+#[tokio::test]
+async fn a_list_that_leads_back_to_itself_starts_over() {
+    let again = Answer::new(page(&[revision("a", 3)], 7, "t"));
+    let whole = Answer::new(page(&[revision("b", 4)], 9, ""));
+    let mut watch = TestWatch::start([Answer::status(400), again.clone(), again, whole]).await;
+    assert_eq!(watch.list().await, (vec!["b".to_owned()], 9));
+    assert_eq!(watch.script.requests()[..4], ["stream", "page", "page t", "page"]);
+}
+
+/// C1: a line without end is read up to its limit. Then a list follows.
+#[tokio::test]
+async fn a_line_without_end_is_given_up() {
+    let endless = Answer::open(vec![b' '; usize::try_from(LINE_BYTES_MAX).unwrap() + 1]);
+    let pages = Answer::new(page(&[revision("a", 3)], 7, ""));
+    let mut watch = TestWatch::start([endless, pages]).await;
+    assert_eq!(watch.list().await, (vec!["a".to_owned()], 7));
+}
+
+/// C1: a resourceVersion that is no number stays one parameter of the query.
+#[tokio::test]
+async fn a_version_that_is_no_number_is_encoded() {
+    let page = r#"{"metadata":{"resourceVersion":"7&limit=1 \u001b"},"items":[]}"#;
+    let changed = Answer::open(line("ADDED", &revision("a", 8)));
+    let mut watch = TestWatch::start([Answer::status(400), Answer::new(page), changed]).await;
+    assert_eq!(watch.list().await, (vec![], 0));
+    assert_eq!(watch.next().await.version(), ResourceVersion(8));
+    assert_eq!(watch.script.requests(), ["stream", "page", "watch 7&limit=1 \u{1b}"]);
+}
+
 /// C1, C64: a pause that a server asks for (429, Retry-After) is kept, then the request is
 /// repeated.
 #[tokio::test]
