@@ -26,6 +26,8 @@ pub(crate) use watcher::{Update, Watcher};
 
 /// The number of objects in one page of a list, as in kubectl.
 pub(crate) const PAGE_LIMIT: u32 = 500;
+/// The maximum number of pages of a list: five million objects.
+const PAGES_MAX: usize = 10_000;
 /// The maximum duration of a request. Long lists take the server some time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The name of this program in the `managedFields` of objects that it changes.
@@ -195,17 +197,19 @@ impl Cluster {
         let permission = Permission::new("list", resource, selection.namespace());
         let mut objects = Vec::new();
         let mut token = None;
-        loop {
+        for _ in 0..PAGES_MAX {
             let path = selection.path(resource, limit, token.as_deref());
             let text =
                 self.send(&permission, request(Method::GET, &path, representation, None)?).await?;
             let page: Page = parsed(resource, &text)?;
             objects.extend(page.items.unwrap_or_default());
-            token = page.metadata.continue_token.filter(|token| !token.is_empty());
-            if token.is_none() {
-                return Ok(objects);
+            match page.metadata.continue_token.filter(|token| !token.is_empty()) {
+                None => return Ok(objects),
+                next if next == token => break,
+                next => token = next,
             }
         }
+        Err(Error::Unparsable { resource, cause: "the list does not end".to_owned() })
     }
 
     async fn send(
@@ -305,4 +309,26 @@ fn request(
         .header(header::CONTENT_TYPE, content_type)
         .body(body)
         .map_err(|error| Error::Rejected { message: format!("{path}: {error}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::client::Body;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// A list whose pages lead back to themselves is an error.
+    #[tokio::test]
+    async fn a_list_without_end_is_an_error() {
+        let service = service_fn(async |_: Request<Body>| {
+            let page = r#"{"metadata":{"continue":"again"},"items":[]}"#;
+            Ok::<_, BoxError>(http::Response::new(Body::from(page.as_bytes().to_vec())))
+        });
+        let client = kube::Client::new(service, "default");
+        let cluster =
+            Cluster { client, server: "https://a".to_owned(), namespace: "default".to_owned() };
+        let error = cluster.list(Resource::Pods, &Selection::all()).await.unwrap_err();
+        assert_eq!(error.to_string(), "can't parse pods: the list does not end");
+    }
 }
