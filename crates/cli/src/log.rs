@@ -1,13 +1,13 @@
 //! Logging to standard error.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
 use crate::args::{ColorWhen, LogArguments, LogFormat, LogLevel};
-use crate::output::shows_color;
+use crate::output::{escape, shows_color};
 
 /// Installs the global logger. A command calls this once, at its start.
 pub(crate) fn start(arguments: &LogArguments, default: LogLevel) {
@@ -25,15 +25,47 @@ pub(crate) fn start(arguments: &LogArguments, default: LogLevel) {
     let registry = tracing_subscriber::registry().with(filter);
     match arguments.log_format {
         LogFormat::Text => {
-            let color = shows_color(ColorWhen::Auto, std::io::stderr().is_terminal());
-            let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(color);
+            let color = shows_color(ColorWhen::Auto, io::stderr().is_terminal());
+            let layer = fmt::layer().with_writer(|| EventWriter::Text).with_ansi(color);
             registry.with(layer).init();
         }
         LogFormat::Json => {
-            registry
-                .with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr))
-                .init();
+            let layer = fmt::layer().json().flatten_event(true);
+            registry.with(layer.with_writer(|| EventWriter::Json)).init();
         }
+    }
+}
+
+/// Writes events, which contain texts of objects and servers, to standard error. Errors are
+/// ignored, since there is nowhere to report them: the controller works on with a full disk.
+#[derive(Clone, Copy, Debug)]
+enum EventWriter {
+    Text,
+    Json,
+}
+
+impl EventWriter {
+    /// The event without control characters. Further lines of a text are indented, so that none
+    /// looks like another event.
+    fn shown(self, event: &str) -> String {
+        let event = event.strip_suffix('\n').unwrap_or(event);
+        let shown = match self {
+            Self::Text => escape::text(event).replace('\n', "\n    "),
+            Self::Json => escape::json(event).into_owned(),
+        };
+        shown + "\n"
+    }
+}
+
+impl Write for EventWriter {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let shown = self.shown(&String::from_utf8_lossy(event));
+        let _ = io::stderr().write_all(shown.as_bytes());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -44,5 +76,22 @@ fn level(level: LogLevel) -> LevelFilter {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_controls_no_terminal_and_forges_no_other_event() {
+        let event =
+            "12:00 \u{1b}[31mERROR\u{1b}[0m pods: a\u{1b}[2J\u{202e}\n12:01 INFO all is well\n";
+        assert_eq!(
+            EventWriter::Text.shown(event),
+            "12:00 \u{1b}[31mERROR\u{1b}[0m pods: a^[[2J<U+202E>\n    12:01 INFO all is well\n"
+        );
+        let json = "{\"message\":\"a\u{202e}\u{9b}\"}\n";
+        assert_eq!(EventWriter::Json.shown(json), "{\"message\":\"a\\u202e\\u009b\"}\n");
     }
 }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => match parse(invocation, words) {
             Ok(arguments) => run(arguments.command, invocation),
-            Err(error) => return usage(&error),
+            Err(error) => usage(&error),
         },
         Err(error) => Err(error),
     };
@@ -122,9 +122,13 @@ fn causes(error: &anyhow::Error) -> String {
 }
 
 /// Prints help and version as clap does, and an invalid command line as one line.
-fn usage(error: &clap::Error) -> ExitCode {
+///
+/// # Errors
+/// If standard output is closed, or its device is full.
+fn usage(error: &clap::Error) -> anyhow::Result<ExitCode> {
     if !error.use_stderr() {
-        return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        error.print()?;
+        return Ok(ExitCode::SUCCESS);
     }
     let text = error.render().to_string();
     let paragraphs = text.split("\n\n").filter(|part| !part.trim_start().starts_with("Usage:"));
@@ -135,7 +139,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     } else {
         output::note(parts.join("; "));
     }
-    ExitCode::from(EXIT_USAGE)
+    Ok(ExitCode::from(EXIT_USAGE))
 }
 
 fn one_line(text: &str) -> String {

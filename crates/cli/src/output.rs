@@ -1,5 +1,10 @@
 //! Output: text that fits the terminal, or JSON and YAML for scripts.
+//!
+//! Objects of a cluster contain whatever their authors wrote. Pieces of text pass
+//! [`TextLayout::paint`] or a table's cell, which make one visible line of them, and
+//! [`print`] and [`note`] let no control characters through but line breaks and colours.
 
+pub(crate) mod escape;
 mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -30,13 +35,14 @@ impl TextLayout {
         }
     }
 
-    /// The text in the colour of a tone, if there are colours.
+    /// The text as one line in the colour of a tone, if there are colours.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let style = style(tone);
+        let text = escape::line(text);
         if self.color && !style.is_plain() {
             format!("{style}{text}{style:#}")
         } else {
-            text.to_owned()
+            text.into_owned()
         }
     }
 }
@@ -61,13 +67,13 @@ pub(crate) fn shows_color(when: ColorWhen, is_terminal: bool) -> bool {
 /// If standard output is closed, or its device is full.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(escape::text(text).as_bytes())?;
     Ok(stdout.flush()?)
 }
 
 /// Writes a line to standard error. Errors are ignored, since there is nowhere to report them.
 pub(crate) fn note(line: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", escape::line(&line.to_string()));
 }
 
 /// The value as indented JSON.
@@ -75,15 +81,19 @@ pub(crate) fn note(line: impl std::fmt::Display) {
 /// # Errors
 /// If it contains a map with keys that are not strings.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+    Ok(escape::json(&serde_json::to_string_pretty(value)?).into_owned() + "\n")
 }
 
-/// The value as YAML.
+/// The value as YAML. If it contains characters that reverse text, which the serializer does not
+/// escape, that is JSON: JSON is YAML, too.
 ///
 /// # Errors
 /// If it can't be represented as YAML.
 pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     let text = serde_saphyr::to_string(value)?;
+    if escape::text(&text) != text {
+        return json(value);
+    }
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
@@ -149,6 +159,21 @@ mod tests {
         let colored = TextLayout { color: true, width: None };
         assert_eq!(colored.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
         assert_eq!(colored.paint(Tone::Plain, "x"), "x");
+    }
+
+    /// YAML escapes the characters that a terminal would execute, and has the same value.
+    #[test]
+    fn yaml_has_no_control_characters() {
+        for hostile in
+            ["a\u{1b}]0;t\u{7}\u{9b}2J\r\nb\0\u{7f}\u{2028}\u{85}d", "b\u{202e}c\u{2066}"]
+        {
+            let long = format!("{hostile}\n{hostile}\n");
+            let value = serde_json::json!({ "a": hostile, "b": [long], hostile: hostile });
+            let text = yaml(&value).unwrap();
+            assert_eq!(escape::text(&text), text);
+            let back: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(back, value, "{text}");
+        }
     }
 
     #[test]

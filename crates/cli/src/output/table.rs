@@ -5,7 +5,7 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 
-use super::TextLayout;
+use super::{TextLayout, escape};
 
 /// The role of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +137,7 @@ fn list(
 const GAP: u16 = 3;
 
 fn cell(tone: Tone, text: &str) -> Cell {
-    let cell = Cell::new(text);
+    let cell = Cell::new(escape::line(text));
     match tone {
         Tone::Plain => cell,
         Tone::Heading => cell.add_attribute(Attribute::Bold),

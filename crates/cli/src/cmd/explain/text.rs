@@ -18,7 +18,8 @@ const GROUPS_MAX: usize = 40;
 /// All nodes of a DaemonSet. `wide` lists every node name.
 pub(crate) fn nodes(explanation: &Explanation, layout: TextLayout, wide: bool) -> String {
     let mut text = headline(explanation, layout);
-    let _ = writeln!(text, "{}; {}", explanation.update_strategy, explanation.rollout);
+    let rollout = layout.paint(Tone::Plain, &explanation.rollout);
+    let _ = writeln!(text, "{}; {rollout}", explanation.update_strategy);
     problems(&explanation.problems, layout, &mut text);
     text.push('\n');
     for group in explanation.groups.iter().take(GROUPS_MAX) {
@@ -49,6 +50,7 @@ fn headline(explanation: &Explanation, layout: TextLayout) -> String {
 
 fn problems(problems: &[String], layout: TextLayout, text: &mut String) {
     for problem in problems {
+        let problem = layout.paint(Tone::Plain, problem);
         let _ = writeln!(text, "{} {problem}", layout.paint(Tone::Bad, "!"));
     }
 }
@@ -58,7 +60,8 @@ fn problems(problems: &[String], layout: TextLayout, text: &mut String) {
 fn block(group: &NodeGroup, layout: TextLayout, wide: bool) -> String {
     let state = format!("{:<STATE_WIDTH$}", group.situation.words());
     let state = layout.paint(tone(group.situation), &state);
-    let mut text = format!("{:>COUNT_WIDTH$}  {state}  {}\n", group.nodes.len(), group.why);
+    let why = layout.paint(Tone::Plain, &group.why);
+    let mut text = format!("{:>COUNT_WIDTH$}  {state}  {why}\n", group.nodes.len());
     let nodes = group.nodes.iter().map(String::as_str);
     let width = layout.width.map(|width| usize::from(width).saturating_sub(INDENT));
     let which = if wide {
@@ -121,9 +124,11 @@ pub(crate) fn node(explanation: &NodeExplanation, layout: TextLayout) -> String 
         (false, _) => "should not run",
     };
     let title = layout.paint(Tone::Heading, &format!("node {node}{zone}"));
-    let mut text = format!("{title} {answer} a pod of daemonset {namespace}/{name}\n");
+    let daemon_set = layout.paint(Tone::Plain, &format!("daemonset {namespace}/{name}"));
+    let mut text = format!("{title} {answer} a pod of {daemon_set}\n");
     problems(&explanation.problems, layout, &mut text);
     for note in &explanation.node_notes {
+        let note = layout.paint(Tone::Plain, note);
         let _ = writeln!(text, "{} the node is {note}", layout.paint(Tone::Waiting, "!"));
     }
     for reason in &explanation.reasons {
@@ -137,18 +142,19 @@ pub(crate) fn node(explanation: &NodeExplanation, layout: TextLayout) -> String 
     }
     if explanation.reasons.is_empty() || !explanation.pods.is_empty() {
         let state = layout.paint(tone(explanation.situation), explanation.situation.words());
-        let _ = writeln!(text, "\n{state}: {}", explanation.why);
+        let _ = writeln!(text, "\n{state}: {}", layout.paint(Tone::Plain, &explanation.why));
     }
     if let Some(next) = &explanation.next {
-        let _ = writeln!(text, "next: {next}");
+        let _ = writeln!(text, "next: {}", layout.paint(Tone::Plain, next));
     }
-    let _ = writeln!(text, "rollout: {}", explanation.rollout);
+    let _ = writeln!(text, "rollout: {}", layout.paint(Tone::Plain, &explanation.rollout));
     text
 }
 
 fn reason_text(reason: &ReasonDetail, layout: TextLayout) -> String {
     let effect = if reason.evicts { "" } else { " (an existing pod may stay)" };
-    let mut text = format!("\n{} {}{effect}\n", layout.paint(Tone::Bad, "because"), reason.reason);
+    let because = layout.paint(Tone::Bad, "because");
+    let mut text = format!("\n{because} {}{effect}\n", layout.paint(Tone::Plain, &reason.reason));
     if !reason.checks.is_empty() {
         let rows: Vec<_> = reason.checks.iter().map(check_row).collect();
         text += &table(layout, &["TERM", "REQUIREMENT", "HOLDS", "THE NODE HAS"], &rows);
@@ -177,12 +183,12 @@ fn pod_text(pod: &PodExplanation, layout: TextLayout) -> String {
     let age = output::age(pod.age_seconds.try_into().unwrap_or(i64::MAX));
     let mut text = format!(
         "\npod {} ({revision}, {age} old, {} restarts): {}\n",
-        pod.name,
+        layout.paint(Tone::Plain, &pod.name),
         pod.restarts,
         layout.paint(tone, &pod.state)
     );
     if !pod.message.is_empty() {
-        let _ = writeln!(text, "  {}", pod.message);
+        let _ = writeln!(text, "  {}", layout.paint(Tone::Plain, &pod.message));
     }
     if let Some(seconds) = pod.available_in_seconds {
         let _ = writeln!(text, "  available in {seconds} s if it stays ready");
@@ -242,6 +248,34 @@ mod tests {
                 ),
             ],
         }
+    }
+
+    /// Line breaks of what pods and nodes report keep the indentation, and nothing that they report
+    /// reaches the terminal.
+    #[test]
+    fn reports_are_one_visible_line_each() {
+        let hostile = "BackOff\u{1b}]0;PWNED\u{7}\n\nready\u{202e}";
+        let group =
+            group(Situation::Failing, hostile, [Some(hostile), Some(hostile)], &[hostile, "b"]);
+        let hostile = hostile.to_owned();
+        let all = Explanation {
+            rollout: hostile.clone(),
+            problems: vec![hostile.clone()],
+            groups: vec![group],
+            ..explanation()
+        };
+        let layout = TextLayout { color: false, width: None };
+        expect![[r#"
+            daemonset infra/agent: 7 of 9 nodes should run it, 6 ready, 6 available, 7 up to date
+            RollingUpdate, maxUnavailable 1; BackOff^[]0;PWNED^G ready<U+202E>
+            ! BackOff^[]0;PWNED^G ready<U+202E>
+
+                2  failing            BackOff^[]0;PWNED^G ready<U+202E>
+                                      BackOff^[]0;PWNED^G ready<U+202E>, b
+                                      BackOff^[]0;PWNED^G ready<U+202E>
+                                      next: BackOff^[]0;PWNED^G ready<U+202E>
+        "#]]
+        .assert_eq(&nodes(&all, layout, false));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) fn forecast(forecast: &Forecast, layout: TextLayout, wide: bool) -> S
     };
     let mut text = format!("{title} {action} ({update_strategy})\n");
     for problem in &forecast.problems {
+        let problem = layout.paint(Tone::Plain, problem);
         let _ = writeln!(text, "{} {problem}", layout.paint(Tone::Bad, "!"));
     }
     text += &formatter.changes(&forecast.changes);
@@ -187,7 +188,8 @@ impl Formatter {
             } else {
                 format!(": {}", self.node_names(&risk.nodes))
             };
-            let _ = writeln!(text, "{} {}{which}", self.layout.paint(tone, mark), risk.message);
+            let risk = self.layout.paint(Tone::Plain, &format!("{}{which}", risk.message));
+            let _ = writeln!(text, "{} {risk}", self.layout.paint(tone, mark));
         }
         if text.is_empty() { text } else { format!("\n{text}") }
     }

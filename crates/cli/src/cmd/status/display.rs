@@ -104,7 +104,8 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
         Phase::Done => Tone::Good,
     };
     let headline = layout.paint(tone, &rollout.headline());
-    let mut text = format!("daemonset {}/{}: {headline}\n", rollout.namespace, rollout.name);
+    let name = format!("daemonset {}/{}", rollout.namespace, rollout.name);
+    let mut text = format!("{}: {headline}\n", layout.paint(Tone::Plain, &name));
     if rollout.phase == Phase::Done {
         return text;
     }
