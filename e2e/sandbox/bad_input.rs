@@ -63,6 +63,7 @@ async fn each_user_error_is_reported_in_one_line() -> Result<()> {
     ] {
         std::fs::write(directory.path().join(name), text)?;
     }
+    std::fs::File::create(directory.path().join("huge"))?.set_len(10 << 30)?;
     for (arguments, named) in [
         (vec!["run", "--kubeconfig", "{dir}/dead.conf", "--leader-elect=false"], "127.0.0.1:1"),
         (vec!["run", "--kubeconfig", "{dir}/dead.conf"], "127.0.0.1:1"),
@@ -93,6 +94,15 @@ async fn each_user_error_is_reported_in_one_line() -> Result<()> {
         (
             vec!["sandbox", "--faults", "{dir}/faults.yaml"],
             "faults.yaml: faults[1].fault.error.code",
+        ),
+        (vec!["run", "--kubeconfig", "/dev/zero"], "kubeconfig /dev/zero: it is a device"),
+        (vec!["top", "--kubeconfig", "{dir}/huge"], "huge: it is larger than 16 MiB"),
+        (vec!["sandbox", "--apply", "{dir}/huge"], "huge: it is larger than 512 MiB"),
+        (vec!["sandbox", "--lifecycles", "{dir}/huge"], "huge: it is larger than 16 MiB"),
+        (vec!["sandbox", "--kubeconfig-out", "{dir}/huge"], "huge: it is not the kubeconfig"),
+        (
+            vec!["explain", "-f", "{dir}/huge", "--nodes-from", "{dir}/nodes.yaml"],
+            "huge: it is larger than 512 MiB",
         ),
         (vec!["sandbox", "--timeout", "soon"], "--timeout"),
         (vec!["sandbox", "--nodez", "3"], "--nodez"),

@@ -41,11 +41,12 @@ fn a_command_whose_output_is_full_fails_with_an_error() -> Result<()> {
     use Stream::{Full, Null, Unread};
     let settled = ["sandbox", "--nodes=1", "--exit-when-settled", "--timeout=50s"];
     let no_config = ["run", "--kubeconfig=/nowhere"];
-    let cases: [(&[&str], Stream, Stream, i32); 12] = [
+    let cases: [(&[&str], Stream, Stream, i32); 13] = [
         (&["version"], Full, Null, 1),
         (&["version"], Full, Full, 1),
         (&["version"], Unread, Null, 0),
         (&["--help"], Full, Null, 1),
+        (&["--help"], Unread, Null, 0),
         (&["completion", "bash"], Full, Null, 1),
         (&["completion", "bash"], Unread, Null, 0),
         (&["nonsense"], Null, Full, 2),

@@ -17,6 +17,7 @@ mod args;
 mod clock;
 mod cluster;
 mod cmd;
+mod input;
 mod invocation;
 mod log;
 mod output;

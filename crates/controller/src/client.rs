@@ -105,6 +105,8 @@ impl Location {
 impl Config {
     fn from_kubeconfig(location: &Location, mut found: Kubeconfig) -> Result<Self, Error> {
         found.current_context = location.context.clone().or(found.current_context);
+        kubeconfig::check_named_files(&found)
+            .map_err(|cause| kubeconfig::error(location, cause))?;
         let field = kubeconfig::cluster(&found).and_then(|cluster| cluster.proxy_url.clone());
         let kube = kube::Config::try_from(found).map_err(|error| match error {
             // kube reads the environment itself, but does not name the variable.

@@ -1,6 +1,8 @@
 //! Starts and stops a sandbox. Only this module and the API server use the clock, random secrets
 //! and I/O.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -238,9 +240,20 @@ fn nodes(source: &NodeSource) -> Result<Vec<Value>, Error> {
 
 fn lifecycles(path: Option<&Path>) -> Result<Lifecycles, Error> {
     let Some(path) = path else { return Ok(Lifecycles::built_in()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let text = read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     Lifecycles::parse(&text).map_err(|source| Error::Lifecycles { path: path.to_owned(), source })
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    /// Maximum size of a file with lifecycles.
+    const BYTES_MAX: u64 = 16 << 20;
+    let mut text = String::new();
+    let read = File::open(path)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > BYTES_MAX {
+        let limit = BYTES_MAX >> 20;
+        return Err(std::io::Error::other(format!("it is larger than {limit} MiB")));
+    }
+    Ok(text)
 }
 
 /// Drops old changes, as upstream's compactor does: those up to the newest one of the interval

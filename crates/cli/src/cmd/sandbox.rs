@@ -14,10 +14,11 @@ use anyhow::{Context, bail};
 use everynode_sandbox::{NodeSource, Options, Sandbox};
 
 use crate::args::{LogLevel, SandboxArguments};
+use crate::input::InputFile;
 use crate::{log, output, panic, signal};
 use client::SandboxClient;
 use controller::Controller;
-use inputs::{InputFile, Inputs};
+use inputs::Inputs;
 
 /// The interval at which the cluster's progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

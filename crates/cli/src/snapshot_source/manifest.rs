@@ -1,11 +1,12 @@
 //! Reads manifests and files with nodes.
 
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
 use everynode_sandbox::{nodes, yaml};
 use serde_json::Value;
+
+use crate::input::{self, InputFile};
 
 /// The objects of a manifest.
 pub(crate) struct Manifest {
@@ -19,8 +20,7 @@ pub(crate) struct Manifest {
 /// # Errors
 /// If the file can't be read, is not YAML, or contains no DaemonSet.
 pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
-    let text = text(path)?;
-    let path = name(path);
+    let InputFile { name: path, text } = input::read(path)?;
     // The other lines show the position as a drawing.
     let invalid = |error: String| {
         let error = error.lines().next().unwrap_or_default();
@@ -47,21 +47,8 @@ pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
 /// # Errors
 /// If the file can't be read, or contains something else.
 pub(crate) fn read_nodes(path: &Path) -> anyhow::Result<Vec<Value>> {
-    nodes::parse(&text(path)?).with_context(|| name(path))
-}
-
-/// The file's name in messages.
-fn name(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
-}
-
-fn text(path: &Path) -> anyhow::Result<String> {
-    if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("standard input")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+    let InputFile { name, text } = input::read(path)?;
+    nodes::parse(&text).with_context(|| name)
 }
 
 fn collect(mut document: Value, namespace: &str, manifest: &mut Manifest) {

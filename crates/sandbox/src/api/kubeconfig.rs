@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 /// The name of the cluster, the user and the context.
 const NAME: &str = "everynode-sandbox";
 
+/// No kubeconfig of a sandbox is larger.
+const BYTES_MAX: u64 = 1 << 20;
+
 /// A kubeconfig with one cluster, one user and one context, all named `everynode-sandbox`. It is
 /// JSON, which every YAML parser reads.
 pub(crate) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
@@ -82,6 +85,9 @@ fn destination(path: &Path) -> Result<PathBuf, WriteError> {
         return Err(WriteError::NotAFile);
     }
     match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() > BYTES_MAX => {
+            return Err(WriteError::OtherContent);
+        }
         Ok(found) if found.is_file() => {}
         Ok(_) => return Err(WriteError::NotAFile),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(WriteError::NotAFile),

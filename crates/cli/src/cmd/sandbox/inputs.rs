@@ -1,20 +1,13 @@
 //! The files of `--apply`, `--nodes-from` and `--faults`. They are read before the sandbox starts,
 //! so that an invalid path is reported at once.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use everynode_sandbox::{AppliedObject, ApplyError, ApplyOutcome, Sandbox, fault};
 
+use crate::input::{self, InputFile};
 use crate::output;
-
-/// A file of the command line.
-pub(crate) struct InputFile {
-    /// The file's name in messages.
-    pub name: String,
-    pub text: String,
-}
 
 /// All files of the command line.
 pub(crate) struct Inputs {
@@ -40,8 +33,8 @@ pub(crate) fn read_all(
         );
     }
     Ok(Inputs {
-        nodes: nodes_from.map(read).transpose()?,
-        apply: apply.iter().map(|path| read(path)).collect::<anyhow::Result<_>>()?,
+        nodes: nodes_from.map(input::read).transpose()?,
+        apply: apply.iter().map(|path| input::read(path)).collect::<anyhow::Result<_>>()?,
         faults: faults.map(read_faults).transpose()?.unwrap_or_default(),
     })
 }
@@ -90,17 +83,6 @@ fn verb(outcome: ApplyOutcome) -> &'static str {
 }
 
 fn read_faults(path: &Path) -> anyhow::Result<Vec<fault::Rule>> {
-    let InputFile { name, text } = read(path)?;
+    let InputFile { name, text } = input::read(path)?;
     fault::parse(&text).with_context(|| name)
-}
-
-fn read(path: &Path) -> anyhow::Result<InputFile> {
-    if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
-        return Ok(InputFile { name: "standard input".into(), text });
-    }
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| format!("read {name}"))?;
-    Ok(InputFile { name, text })
 }
