@@ -23,6 +23,9 @@ use crate::watch::Change;
 
 /// Maximum number of DaemonSets to plan for before events are handled again.
 const SYNCS_MAX: usize = 64;
+/// Maximum number of problems of a plan that are logged and recorded as Events. Thousands of
+/// malformed revisions must not hide everything else.
+const PROBLEMS_MAX: usize = 20;
 
 /// How far the wall clock must have been set before decisions follow it, in milliseconds: half of
 /// the resolution of the times in objects. All nodes are assessed again then, which would cost too
@@ -295,6 +298,7 @@ impl LoopState {
         if plan.waiting.is_some() {
             self.metrics.stale_syncs_skipped.inc();
         }
+        let mut problems = 0;
         for notice in &plan.notices {
             match notice {
                 Notice::ExpectationLapsed { .. } => {
@@ -303,12 +307,20 @@ impl LoopState {
                 Notice::Problem(problem) => {
                     let reason = problem.reason();
                     self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
+                    problems += 1;
+                    if problems > PROBLEMS_MAX {
+                        continue;
+                    }
                 }
                 Notice::FailedDaemonPod { .. }
                 | Notice::SucceededDaemonPod { .. }
                 | Notice::SelectingAll => {}
             }
             self.record_notice(key, uid, notice);
+        }
+        let more = usize::saturating_sub(problems, PROBLEMS_MAX);
+        if more > 0 {
+            tracing::warn!("daemonset {key}: {more} more problems");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everynode_core::api::ResourceVersion;
+use everynode_core::api::{Problem, ResourceVersion};
 use everynode_core::plan::WriteResult;
 use everynode_k8s::convert::{self, DaemonSetObject, Interner};
 use serde_json::json;
@@ -222,4 +222,25 @@ fn writes_that_are_never_seen_are_counted() {
     assert_eq!(state.metrics.stale_syncs_skipped.get(), skipped);
     let text = state.metrics.text().unwrap();
     assert!(text.contains("everynode_expectations_lapsed_total 1\n"), "{text}");
+}
+
+/// C4: of a plan's many problems, the first are logged and recorded; all are counted.
+#[test]
+fn many_problems_of_a_plan_are_only_counted() {
+    let mut state = state();
+    let (recorder, mut occurrences) = Recorder::channel();
+    state.recorder = recorder;
+    let problem = |number: usize| {
+        let field = format!("spec.template.spec.tolerations[{number}]").into();
+        Notice::Problem(Problem::Toleration { field, message: "it is malformed".into() })
+    };
+    let notices = (0..1000).map(problem).chain([Notice::SelectingAll]).collect();
+    let plan = Plan { notices, ..Plan::default() };
+    state.report_notices(&DaemonSetKey::new("ns", "d"), &Uid::new("ds-uid"), &plan);
+    let recorded = std::iter::from_fn(|| occurrences.try_recv().ok());
+    let reasons: Vec<&str> = recorded.map(|occurrence| occurrence.reason).collect();
+    assert_eq!(reasons.len(), PROBLEMS_MAX + 1);
+    assert_eq!(reasons.last(), Some(&"SelectingAll"));
+    let labels = ReasonLabels { reason: reasons[0] };
+    assert_eq!(state.metrics.problems.get_or_create(&labels).get(), 1000);
 }
