@@ -6,6 +6,7 @@
 
 use everynode_core::plan::{NewPod, Write};
 
+use super::model::Pod;
 use super::situation::Situation;
 use super::{Checks, PendingWrite, Property, Violation, violation};
 use crate::view::View;
@@ -41,6 +42,7 @@ pub(super) fn check(
             && checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
             // With surge, the late one may come first: the same limit of C35.
             && !(surges && checks.late_pods.contains(&pod.metadata.name))
+            && !(write.arrives_late && replaces(pod, write, situation, checks))
     })?;
     let message = format!(
         "{}: a pod is created on {} beside {}, which the controller created and the replica does \
@@ -48,6 +50,23 @@ pub(super) fn check(
         ds.metadata.name, new.node, beside.metadata.name
     );
     violation(Property::Duplicate, message)
+}
+
+/// Whether the pod was adopted, and the one that got the name of this creation was deleted as a
+/// surplus one beside it: another documented limit of C35.
+fn replaces(pod: &Pod, write: &PendingWrite, situation: &Situation, checks: &Checks) -> bool {
+    let (pods, ds) = (&checks.history.pods, situation.ds);
+    let name = write.body["metadata"]["name"].as_str();
+    let was_adopted = pods
+        .states()
+        .any(|(_, old)| old.metadata.uid == pod.metadata.uid && !ds.owns(&old.metadata));
+    let was_deleted = pods.states().any(|(_, old)| {
+        Some(old.metadata.name.as_str()) == name
+            && ds.owns(&old.metadata)
+            && old.node() == pod.node()
+            && pods.newest(&old.metadata.uid).is_none()
+    });
+    was_adopted && was_deleted
 }
 
 /// The planned creation that a request executes. A pod whose name is taken by another one gets
