@@ -53,7 +53,8 @@ impl OrphanRecorder {
         self.daemon_sets.get(key)?.orphans.clone()
     }
 
-    /// Records a change of DaemonSets that the watch has not shown before. For each one that is new the replica requests a list.
+    /// Records a change of DaemonSets that the watch has not shown before. For each new DaemonSet
+    /// the replica requests a list.
     pub(super) fn record_daemon_set(&mut self, change: &Change<DaemonSetObject>) {
         match change {
             Change::Reset { items, .. } => {
