@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{AdmissionChange, Timestamp};
 use everynode_core::plan::{Outcome, Write};
 
 use super::history::{History, Objects};
@@ -161,6 +161,12 @@ impl<'a> Situation<'a> {
         let mut deleted: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         for outcome in &view.outcomes {
             match (&outcome.result.write, &outcome.result.outcome) {
+                // A plan that waits for the pod does not know it, so it repeats the deletions that
+                // were right without it.
+                (
+                    Write::CreatePod(_),
+                    Outcome::Changed { change: AdmissionChange::Node(_), .. },
+                ) if view.is_waiting => {}
                 (
                     Write::CreatePod(new),
                     Outcome::Written { uid, resource_version }
