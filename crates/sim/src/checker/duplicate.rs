@@ -6,7 +6,7 @@
 
 use everynode_core::plan::{NewPod, Write};
 
-use super::model::Pod;
+use super::model::{DaemonSet, Pod};
 use super::situation::Situation;
 use super::{Checks, PendingWrite, Property, Violation, violation};
 use crate::view::View;
@@ -39,7 +39,7 @@ pub(super) fn check(
             && ds.owns(&pod.metadata)
             && !(pod.metadata.is_terminating && (surges || pod.has_ended()))
             && !situation.pods.contains_key(pod.metadata.uid.as_str())
-            && checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
+            && is_created_by_controller(pod, ds, checks)
             // With surge, the late one may come first: the same limit of C35.
             && !(surges && checks.late_pods.contains(&pod.metadata.name))
             && !(write.arrives_late && replaces(pod, write, situation, checks))
@@ -50,6 +50,13 @@ pub(super) fn check(
         ds.metadata.name, new.node, beside.metadata.name
     );
     violation(Property::Duplicate, message)
+}
+
+/// Whether a replica created the pod, and nobody else another one of its name.
+fn is_created_by_controller(pod: &Pod, ds: &DaemonSet, checks: &Checks) -> bool {
+    let first = checks.history.pods.first(&pod.metadata.uid);
+    checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
+        && first.is_some_and(|first| ds.owns(&first.metadata))
 }
 
 /// Whether the pod was adopted, and the one that got the name of this creation was deleted as a

@@ -108,6 +108,11 @@ impl<T> Versions<T> {
         self.objects.get(uid)?.last()?.1.as_deref()
     }
 
+    /// The state with which an object was created.
+    pub(super) fn first(&self, uid: &str) -> Option<&T> {
+        self.objects.get(uid)?.first()?.1.as_deref()
+    }
+
     /// The state of an object at a version; `None` if it did not exist.
     pub(super) fn at(&self, uid: &str, version: u64) -> Option<&T> {
         let states = self.objects.get(uid)?;

@@ -105,8 +105,9 @@ fn generation_problem(
         version == Some(stored.resource_version().to_string().as_str())
     });
     let stored = stored.map(|stored| written(&stored.read()["status"], "observedGeneration"));
-    let correct = stored.map_or(planned, |stored| stored.max(planned));
     let observed = written(&write.body["status"], "observedGeneration");
+    // The server refuses a write of another version.
+    let correct = stored.unwrap_or(observed).max(planned);
     (observed != correct).then(|| format!("has observedGeneration {observed}, not {correct}"))
 }
 
