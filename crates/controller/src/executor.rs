@@ -254,15 +254,15 @@ impl<S: Server> Execution<'_, S> {
             Some(_) | None if error.may_have_happened() => return unanswered(write, &error),
             Some(_) | None => return failed(write, &error),
         }
-        let live = match self.executor.api.get(&request.object).await {
-            Ok(body) => convert::meta(&body),
+        let body = match self.executor.api.get(&request.object).await {
+            Ok(body) => body,
             Err(error) if error.is_reason("NotFound") => return Outcome::Gone,
             // The pod may be gone, so its deletion must not be reported as failed.
             Err(error) => return unanswered(write, &error),
         };
-        match live {
+        match convert::meta(&body) {
             Ok(live) if live.uid != request.uid => Outcome::Gone,
-            Ok(live) => match request.repeated_with(&live.resource_version) {
+            Ok(live) => match request.repeated_on(&live.resource_version, &body) {
                 Some(again) if error.code() == Some(409) => match self.send_request(&again).await {
                     Ok(body) => answer::written(convert::meta(&body)),
                     Err(error) => failed(write, &error),

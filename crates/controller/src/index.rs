@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSetKey, Namespace, Node, Now, Pod, ResourceVersion, Revision, Timestamp, Uid,
+    DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod, ResourceVersion, Revision,
+    Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -52,6 +53,7 @@ pub struct Index {
     nodes: NodeTable,
     namespaces: BTreeMap<Namespace, NamespaceIndex>,
     watermarks: Watermarks,
+    shown: Shown,
     /// DaemonSets whose last plan waited for a watch to catch up (C60).
     waiting: BTreeSet<DaemonSetKey>,
     /// The watermarks at the last [`wake`](Self::wake).
@@ -60,6 +62,39 @@ pub struct Index {
     early_lists: Vec<OrphanPods>,
     /// Whether pods have been listed. No orphan was dropped before that.
     has_pods: bool,
+}
+
+/// The newest change that each watch has shown.
+#[derive(Debug, Default)]
+struct Shown {
+    nodes: NewestChange,
+    namespaces: NewestChange,
+    daemon_sets: NewestChange,
+    pods: NewestChange,
+    revisions: NewestChange,
+}
+
+/// The version of the newest change of a watch.
+#[derive(Debug, Default)]
+struct NewestChange(ResourceVersion);
+
+impl NewestChange {
+    /// Records a change, and returns whether it is new: a watch that restarts may show changes
+    /// again, even those of a predecessor of the same name (C1).
+    ///
+    /// A bookmark counts for nothing here. etcd before 3.4.25 and 3.5.8 could report a version
+    /// before the changes that lead to it.
+    fn is_new<T>(&mut self, change: &Change<T>) -> bool {
+        let version = change.version();
+        match change {
+            Change::Applied { .. } | Change::Deleted { .. } if version <= self.0 => return false,
+            Change::Reset { .. } | Change::Applied { .. } | Change::Deleted { .. } => {
+                self.0 = version;
+            }
+            Change::Reached(_) => {}
+        }
+        true
+    }
 }
 
 impl Index {
@@ -72,13 +107,23 @@ impl Index {
     pub fn observe(&mut self, observation: Observation) -> Effects {
         let mut effects = Effects::default();
         match observation {
-            Observation::Node(change) => self.observe_node(change, &mut effects),
-            Observation::Namespace(change) => self.observe_namespace(change, &mut effects),
+            Observation::Node(change) => {
+                if self.shown.nodes.is_new(&change) {
+                    self.observe_node(change, &mut effects);
+                }
+            }
+            Observation::Namespace(change) => {
+                if self.shown.namespaces.is_new(&change) {
+                    self.observe_namespace(change, &mut effects);
+                }
+            }
             Observation::DaemonSet(change) => {
                 if advance(&mut self.watermarks.daemon_sets, &change) {
                     self.server_restored("daemonsets", &mut effects);
                 }
-                self.observe_daemon_set(change, &mut effects);
+                if self.shown.daemon_sets.is_new(&change) {
+                    self.observe_daemon_set(change, &mut effects);
+                }
             }
             Observation::Pod(change) => {
                 if advance(&mut self.watermarks.pods, &change) {
@@ -88,14 +133,18 @@ impl Index {
                     self.early_lists.clear();
                     self.namespaces.values_mut().for_each(NamespaceIndex::cancel_listings);
                 }
-                self.observe_pod(change, &mut effects);
+                if self.shown.pods.is_new(&change) {
+                    self.observe_pod(change, &mut effects);
+                }
                 self.apply_early_lists(&mut effects);
             }
             Observation::Revision(change) => {
                 if advance(&mut self.watermarks.revisions, &change) {
                     self.server_restored("controllerrevisions", &mut effects);
                 }
-                self.observe_revision(change, &mut effects);
+                if self.shown.revisions.is_new(&change) {
+                    self.observe_revision(change, &mut effects);
+                }
             }
         }
         effects
@@ -208,13 +257,25 @@ impl Index {
     fn observe_namespace(&mut self, change: Change<NamespaceObject>, effects: &mut Effects) {
         match change {
             Change::Reset { items: namespaces, .. } => {
+                let mut gone: BTreeSet<Namespace> = self.namespaces.keys().cloned().collect();
                 for namespace in namespaces {
+                    gone.remove(&namespace.name);
                     self.apply_namespace(namespace, effects);
                 }
+                gone.into_iter().for_each(|name| self.delete_namespace(name, effects));
             }
             Change::Applied { item: namespace, .. } => self.apply_namespace(namespace, effects),
-            Change::Deleted { .. } | Change::Reached(_) => {}
+            Change::Deleted { item: namespace, .. } => {
+                self.delete_namespace(namespace.name, effects);
+            }
+            Change::Reached(_) => {}
         }
+    }
+
+    /// Forgets the node selector. The namespace's objects are deleted one by one.
+    fn delete_namespace(&mut self, name: Namespace, effects: &mut Effects) {
+        let node_selector = NamespaceNodeSelector::default();
+        self.apply_namespace(NamespaceObject { name, node_selector }, effects);
     }
 
     fn apply_namespace(&mut self, namespace: NamespaceObject, effects: &mut Effects) {
@@ -231,13 +292,11 @@ impl Index {
             Change::Reset { items: daemon_sets, .. } => {
                 self.reset_daemon_sets(daemon_sets, effects)
             }
-            Change::Applied { item: daemon_set, .. } => self.apply_daemon_set(daemon_set, effects),
+            Change::Applied { item: daemon_set, .. } => {
+                self.replace_daemon_set(daemon_set, effects);
+            }
             Change::Deleted { item: daemon_set, .. } => {
-                let (key, uid) = (&daemon_set.raw.key, &daemon_set.raw.uid);
-                // A watch that restarts may repeat the deletion of a predecessor.
-                if self.state(key).is_some_and(|state| state.uid() == uid) {
-                    self.delete_daemon_set(key, effects);
-                }
+                self.delete_daemon_set(&daemon_set.raw.key, effects);
             }
             Change::Reached(_) => {}
         }
@@ -251,16 +310,6 @@ impl Index {
         }
         for key in gone {
             self.delete_daemon_set(&key, effects);
-        }
-    }
-
-    /// Applies a change unless it is older than the known state: a watch that restarts may repeat
-    /// changes, even those of a predecessor of the same name.
-    fn apply_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
-        let known = self.state(&daemon_set.raw.key).map(|state| state.daemon_set());
-        let version = daemon_set.daemon_set.resource_version;
-        if known.is_none_or(|known| known.resource_version <= version) {
-            self.replace_daemon_set(daemon_set, effects);
         }
     }
 

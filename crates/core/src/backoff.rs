@@ -1,5 +1,5 @@
-//! The back-offs: when a failed pod is deleted, and so replaced (C24), and when pods are created
-//! again after admission has changed one (C28).
+//! The back-offs: when a failed pod is deleted, and so replaced (C24), when pods are created again
+//! after admission has changed one (C28), and when a deleted revision is created again (C40).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

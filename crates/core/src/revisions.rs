@@ -12,6 +12,7 @@ pub use hash::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
 use crate::api::{DaemonSet, Problem, Revision, RevisionHash, RevisionName, Timestamp, Uid};
+use crate::backoff::Delay;
 use crate::ownership::Ownership;
 use crate::plan::{NewRevision, RevisionReference};
 
@@ -32,6 +33,16 @@ pub(crate) struct RevisionHistory {
     /// Name and hash of a deleted revision that stored the current template. It is created again
     /// under the same name, because pods have its hash (C41, C46).
     deleted_current: Option<(RevisionName, RevisionHash)>,
+    last_creation: Option<LastCreation>,
+}
+
+/// The revision that was created last, and when it may be created again (C40).
+#[derive(Debug)]
+struct LastCreation {
+    name: RevisionName,
+    delay: Delay,
+    /// Whether it was deleted, or got another owner.
+    is_gone: bool,
 }
 
 /// The name of the current template's revision was taken (C43).
@@ -97,7 +108,7 @@ impl RevisionHistory {
     /// Applies a revision's newest version; returns whether anything changed.
     pub(crate) fn apply(&mut self, revision: Revision, daemon_set: &DaemonSet) -> bool {
         if revision.ownership(daemon_set) == Ownership::Foreign {
-            return self.revisions.remove(&revision.name).is_some();
+            return self.remove(&revision.name);
         }
         if self.revisions.get(&revision.name) == Some(&revision) {
             return false;
@@ -128,9 +139,17 @@ impl RevisionHistory {
         // The name may be free now.
         let had_collision = self.collision.take_if(|collision| collision.name == *name).is_some();
         if is_known {
-            self.revisions.remove(name);
+            self.remove(name);
         }
         is_known || had_collision
+    }
+
+    /// Removes a revision; returns whether it was known.
+    fn remove(&mut self, name: &RevisionName) -> bool {
+        if let Some(last) = &mut self.last_creation {
+            last.is_gone |= last.name == *name;
+        }
+        self.revisions.remove(name).is_some()
     }
 
     /// The revisions whose UID is not among these.
@@ -175,6 +194,21 @@ impl RevisionHistory {
             (RevisionName::from(format!("{}-{hash}", daemon_set.key.name)), hash)
         });
         NewRevision { name, hash, number, collision_count }
+    }
+
+    /// Records that a revision was created. If somebody deletes it, it is created again after a
+    /// delay: the garbage collector deletes each one while the watch of DaemonSets has yet to show
+    /// that the DaemonSet is deleted (C40).
+    pub(crate) fn record_creation(&mut self, new: &NewRevision, now: Timestamp) {
+        let last = self.last_creation.take().filter(|last| last.name == new.name);
+        let delay = Delay::after(last.map(|last| last.delay), now);
+        self.last_creation = Some(LastCreation { name: new.name.clone(), delay, is_gone: false });
+    }
+
+    /// Whether the revision was created so recently that it must not be created again yet.
+    pub(crate) fn is_delayed(&self, new: &NewRevision, now: Timestamp) -> bool {
+        let last = self.last_creation.as_ref().filter(|last| last.name == new.name);
+        last.is_some_and(|last| last.delay.is_running(now))
     }
 
     /// Forgets the deleted revision, because the template changed.
@@ -231,10 +265,12 @@ impl RevisionHistory {
         })
     }
 
-    /// When a creation is retried, and when duplicates are deleted.
-    pub(crate) fn due_at(&self) -> [Option<Timestamp>; 2] {
+    /// When a creation is retried or no longer delayed, and when duplicates are deleted.
+    pub(crate) fn due_at(&self) -> [Option<Timestamp>; 3] {
         let retry_at = self.collision.as_ref().map(|collision| collision.retry_at);
-        [retry_at, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
+        let gone = self.last_creation.as_ref().filter(|last| last.is_gone);
+        let delayed_until = gone.map(|last| last.delay.end());
+        [retry_at, delayed_until, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
     }
 
     /// Whether duplicates have existed for long enough to be deleted (C42).

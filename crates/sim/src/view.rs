@@ -49,28 +49,19 @@ pub struct View {
     pub burst: usize,
 }
 
-/// How far each watch is.
-#[derive(Clone, Debug, Default)]
+/// The versions that the watches have reached.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Feeds {
     /// The watch of nodes.
-    pub nodes: Feed,
+    pub nodes: u64,
     /// The watch of namespaces.
-    pub namespaces: Feed,
+    pub namespaces: u64,
     /// The watch of DaemonSets.
-    pub daemon_sets: Feed,
+    pub daemon_sets: u64,
     /// The watch of pods.
-    pub pods: Feed,
+    pub pods: u64,
     /// The watch of ControllerRevisions.
-    pub revisions: Feed,
-}
-
-/// How far a watch is.
-#[derive(Clone, Debug, Default)]
-pub struct Feed {
-    /// The version that the watch has reached.
-    pub version: u64,
-    /// The versions that a reopened watch has shown again, in the order of the events.
-    pub repeated: Vec<u64>,
+    pub revisions: u64,
 }
 
 /// The outcome of a creation or a deletion of a pod.
@@ -82,8 +73,8 @@ pub struct PodOutcome {
     pub result: WriteResult,
     /// When the outcome arrived.
     pub arrived_at: Timestamp,
-    /// How far the watch of DaemonSets was then.
-    pub daemon_sets: Feed,
+    /// The version that the watch of DaemonSets had reached then.
+    pub daemon_sets: u64,
 }
 
 /// Records what a replica sees and plans.
@@ -100,27 +91,33 @@ impl ViewRecorder {
     /// Records an event before the event loop gets it.
     pub(crate) fn record(&mut self, event: &Event, now: Timestamp) {
         match event {
-            Event::Observed(Observation::Node(change)) => self.feeds.nodes.record(change),
+            Event::Observed(Observation::Node(change)) => {
+                advance(&mut self.feeds.nodes, change);
+            }
             Event::Observed(Observation::DaemonSet(change)) => {
-                self.feeds.daemon_sets.record(change);
-                self.orphans.record_daemon_set(change);
+                if advance(&mut self.feeds.daemon_sets, change) {
+                    self.orphans.record_daemon_set(change);
+                }
             }
             Event::Observed(Observation::Pod(change)) => {
-                self.feeds.pods.record(change);
-                self.orphans.record_pod(change);
+                if advance(&mut self.feeds.pods, change) {
+                    self.orphans.record_pod(change);
+                }
             }
-            Event::Observed(Observation::Revision(change)) => self.feeds.revisions.record(change),
+            Event::Observed(Observation::Revision(change)) => {
+                advance(&mut self.feeds.revisions, change);
+            }
             Event::Written { uid, result, .. } => {
                 if is_pod_write(&result.write) {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
                     let is_recent = |old: &PodOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
-                    let (daemon_sets, arrived_at) = (self.feeds.daemon_sets.clone(), now);
+                    let (daemon_sets, arrived_at) = (self.feeds.daemon_sets, now);
                     self.outcomes.push(PodOutcome { daemon_set, result, arrived_at, daemon_sets });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {
-                self.feeds.namespaces.record(change);
+                advance(&mut self.feeds.namespaces, change);
             }
             Event::OrphansListed(list) => self.orphans.record_list(list),
             Event::Executed { .. } | Event::Connected => {}
@@ -147,7 +144,7 @@ impl ViewRecorder {
             daemon_set,
             planned_at,
             wall_clock,
-            feeds: self.feeds.clone(),
+            feeds: self.feeds,
             orphans: self.orphans.orphans(&raw.key),
             writes: plan.writes.clone(),
             is_waiting: plan.waiting.is_some(),
@@ -160,26 +157,15 @@ impl ViewRecorder {
     }
 }
 
-impl Feed {
-    /// A feed that has shown everything up to a version.
-    pub fn up_to(version: u64) -> Self {
-        Self { version, repeated: Vec::new() }
+/// Advances the version that a watch has reached, and returns whether the watch has not shown the
+/// change before. A list replaces what the watch has shown.
+fn advance<T>(reached: &mut u64, change: &Change<T>) -> bool {
+    let version = change.version().0;
+    let is_new = version > *reached || matches!(change, Change::Reset { .. });
+    if is_new {
+        *reached = version;
     }
-
-    fn record<T>(&mut self, change: &Change<T>) {
-        let version = change.version().0;
-        match change {
-            Change::Reset { .. } => *self = Self::up_to(version),
-            Change::Applied { .. } | Change::Deleted { .. } if version <= self.version => {
-                self.repeated.push(version);
-            }
-            Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => {
-                if version > self.version {
-                    *self = Self::up_to(version);
-                }
-            }
-        }
-    }
+    is_new
 }
 
 impl Drop for View {

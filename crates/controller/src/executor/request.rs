@@ -2,6 +2,7 @@
 
 use everynode_core::api::{DaemonSetKey, Namespace, PodName, RevisionName, Uid};
 use everynode_core::plan::{PodReference, RevisionReference, Write};
+use everynode_k8s::convert;
 use everynode_k8s::patch::{self, Owner};
 use http::Method;
 use serde_json::Value;
@@ -80,11 +81,21 @@ impl Request {
         })
     }
 
-    /// The same request with another resourceVersion, if it may be repeated.
-    pub(super) fn repeated_with(&self, resource_version: &str) -> Option<Self> {
+    /// The same request for the live object, if it may be repeated. `live` is its JSON.
+    ///
+    /// A status does not set `observedGeneration` back: an earlier status without an answer may
+    /// have raised it (C70).
+    pub(super) fn repeated_on(&self, resource_version: &str, live: &[u8]) -> Option<Self> {
+        if !self.repeats {
+            return None;
+        }
         let mut again = self.clone();
         again.body["metadata"]["resourceVersion"] = resource_version.into();
-        self.repeats.then_some(again)
+        if let Some(observed) = again.body.pointer_mut("/status/observedGeneration") {
+            let live = convert::daemon_set(live, None).ok()?.daemon_set.status.observed_generation;
+            *observed = live.max(observed.as_i64().unwrap_or_default()).into();
+        }
+        Some(again)
     }
 
     fn patch(path: String, uid: &Uid, content: Content, body: Value) -> Self {
@@ -208,12 +219,16 @@ mod tests {
         let request = of(&Write::DeleteRevision(revision()));
         let preconditions = &request.body["preconditions"];
         assert_eq!(*preconditions, serde_json::json!({ "uid": "rev-uid", "resourceVersion": "7" }));
-        assert_eq!(request.repeated_with("9"), None);
+        assert_eq!(request.repeated_on("9", LIVE), None);
         let request = of(&Write::DeletePod(pod()));
         assert_eq!(request.body["preconditions"], serde_json::json!({ "uid": "pod-uid" }));
     }
 
-    /// C61, C70: a status with an old resourceVersion is sent again with the live one; a collision
+    const LIVE: &[u8] = br#"{"metadata": {"namespace": "ns", "name": "d", "uid": "ds-uid",
+        "resourceVersion": "9"}, "spec": {}, "status": {"observedGeneration": 4}}"#;
+
+    /// C61, C70: a status with an old resourceVersion is sent again with the live one, and does not
+    /// set `observedGeneration` back; a collision
     /// count, which depends on what was read, is not (C43).
     #[test]
     fn only_independent_writes_are_repeated_after_a_conflict() {
@@ -222,11 +237,15 @@ mod tests {
         assert_eq!(status.path, "/apis/apps/v1/namespaces/ns/daemonsets/d/status");
         assert_eq!(status.object, "/apis/apps/v1/namespaces/ns/daemonsets/d");
         assert_eq!(status.body["metadata"]["resourceVersion"], "7");
-        let again = status.repeated_with("9").unwrap();
+        let again = status.repeated_on("9", LIVE).unwrap();
         assert_eq!(again.body["metadata"]["resourceVersion"], "9");
+        assert_eq!(again.body["status"]["observedGeneration"], 4, "that of the live object");
+        let behind = Status { observed_generation: 5, ..Status::default() };
+        let status = of(&Write::UpdateStatus { resource_version, status: behind });
+        let again = status.repeated_on("9", LIVE).unwrap();
         assert_eq!(again.body["status"], status.body["status"]);
         let count = Write::RaiseCollisionCount { resource_version, collision_count: 1 };
-        assert_eq!(of(&count).repeated_with("9"), None);
-        assert_eq!(of(&Write::AdoptPod(pod())).repeated_with("9"), None);
+        assert_eq!(of(&count).repeated_on("9", LIVE), None);
+        assert_eq!(of(&Write::AdoptPod(pod())).repeated_on("9", LIVE), None);
     }
 }

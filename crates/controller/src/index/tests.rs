@@ -257,6 +257,30 @@ fn repeated_changes_of_a_predecessor_are_ignored() {
     assert_eq!(uid, Some(Uid::new("uid-successor")));
 }
 
+/// C1, C16: the repeated deletion of a node whose name another node has by now is ignored. A list
+/// of an older version, as after a restore of etcd, starts anew.
+#[test]
+fn a_repeated_deletion_of_a_node_is_ignored() {
+    let mut index = index(vec![]);
+    let deletion = |number| Change::Deleted { item: node("n2"), version: version(number) };
+    index.observe(Observation::Node(applied(node("n2"), 12)));
+    index.observe(Observation::Node(deletion(13)));
+    index.observe(Observation::Node(applied(node("n2"), 14)));
+    assert_eq!(index.observe(Observation::Node(deletion(13))), Effects::default());
+    assert_eq!(index.nodes().len(), 2);
+    index.observe(Observation::Node(reset(vec![node("n2")], 5)));
+    assert_eq!(changed(&index.observe(Observation::Node(deletion(13)))), ["a", "b"]);
+}
+
+/// C1: a change that follows a bookmark of a later version is not ignored.
+#[test]
+fn a_change_after_an_early_bookmark_counts() {
+    let mut index = index(vec![]);
+    index.observe(Observation::Node(Change::Reached(version(20))));
+    let effects = index.observe(Observation::Node(applied(node("n2"), 12)));
+    assert_eq!(changed(&effects), ["a", "b"]);
+}
+
 /// C60: a DaemonSet that waits for a watch is planned for again when the watch has advanced.
 #[test]
 fn a_waiting_daemon_set_is_woken_when_a_watch_advances() {
@@ -312,7 +336,7 @@ fn a_list_of_older_state_replaces_the_known_state() {
     let mut index = index(vec![]);
     index.observe(Observation::DaemonSet(applied(at(90, "new"), 90)));
     index.observe(Observation::Revision(applied(revision(91, "new"), 91)));
-    index.observe(Observation::DaemonSet(applied(at(5, "stale"), 92)));
+    index.observe(Observation::DaemonSet(applied(at(5, "stale"), 5)));
     let template =
         |index: &Index| index.state(&key).unwrap().daemon_set().template.canonical.to_string();
     assert_eq!(template(&index), "new", "a repeated older change is ignored");
@@ -410,6 +434,25 @@ fn a_namespaces_node_selector_applies_to_its_daemon_sets() {
         let state = index.state(&DaemonSetKey::new("ns", name)).unwrap();
         let node = index.nodes().id(&"n1".into()).unwrap();
         assert_eq!(state.reasons_against(node, index.nodes()).len(), 1);
+    }
+}
+
+/// C15: the node selector of a deleted namespace does not apply to the next one of its name,
+/// whether the deletion is seen or missing from a list.
+#[test]
+fn the_node_selector_of_a_deleted_namespace_is_forgotten() {
+    let namespace = || NamespaceObject {
+        name: "ns".into(),
+        node_selector: Labels::from_iter([("pool", "x")]).into(),
+    };
+    let deletions = [Change::Deleted { item: namespace(), version: version(3) }, reset(vec![], 3)];
+    for deletion in deletions {
+        let mut index = index(vec![]);
+        index.observe(Observation::Namespace(applied(namespace(), 2)));
+        assert_eq!(changed(&index.observe(Observation::Namespace(deletion))), ["a", "b"]);
+        let node = index.nodes().id(&"n1".into()).unwrap();
+        let state = index.state(&DaemonSetKey::new("ns", "a")).unwrap();
+        assert_eq!(state.reasons_against(node, index.nodes()), []);
     }
 }
 

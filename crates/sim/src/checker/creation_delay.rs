@@ -4,7 +4,7 @@
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{NewPod, Outcome, Write};
 
-use super::history::{History, Repetition};
+use super::history::History;
 use super::model::{DaemonSet, Pod};
 use crate::view::{PodOutcome, View};
 
@@ -41,7 +41,7 @@ fn next(
         return last;
     };
     let pod = history.pods.at(&uid.to_string(), resource_version.0);
-    let daemon_sets = history.daemon_sets.seen(&outcome.daemon_sets, Repetition::IsIgnored);
+    let daemon_sets = history.daemon_sets.seen(outcome.daemon_sets);
     let Some((pod, ds)) = pod.zip(daemon_sets.get(&*view.daemon_set)) else { return last };
     let now = outcome.arrived_at;
     let last = last.filter(|last| last.generation == ds.generation);

@@ -6,6 +6,7 @@
 
 use everynode_core::plan::{NewPod, Write};
 
+use super::model::{DaemonSet, Pod};
 use super::situation::Situation;
 use super::{Checks, PendingWrite, Property, Violation, violation};
 use crate::view::View;
@@ -38,9 +39,10 @@ pub(super) fn check(
             && ds.owns(&pod.metadata)
             && !(pod.metadata.is_terminating && (surges || pod.has_ended()))
             && !situation.pods.contains_key(pod.metadata.uid.as_str())
-            && checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
+            && is_created_by_controller(pod, ds, checks)
             // With surge, the late one may come first: the same limit of C35.
             && !(surges && checks.late_pods.contains(&pod.metadata.name))
+            && !(write.arrives_late && replaces(pod, write, situation, checks))
     })?;
     let message = format!(
         "{}: a pod is created on {} beside {}, which the controller created and the replica does \
@@ -48,6 +50,30 @@ pub(super) fn check(
         ds.metadata.name, new.node, beside.metadata.name
     );
     violation(Property::Duplicate, message)
+}
+
+/// Whether a replica created the pod, and nobody else another one of its name.
+fn is_created_by_controller(pod: &Pod, ds: &DaemonSet, checks: &Checks) -> bool {
+    let first = checks.history.pods.first(&pod.metadata.uid);
+    checks.created_pods.get(&pod.metadata.name).map(String::as_str) == pod.node()
+        && first.is_some_and(|first| ds.owns(&first.metadata))
+}
+
+/// Whether the pod was adopted, and the one that got the name of this creation was deleted as a
+/// surplus one beside it: another documented limit of C35.
+fn replaces(pod: &Pod, write: &PendingWrite, situation: &Situation, checks: &Checks) -> bool {
+    let (pods, ds) = (&checks.history.pods, situation.ds);
+    let name = write.body["metadata"]["name"].as_str();
+    let was_adopted = pods
+        .states()
+        .any(|(_, old)| old.metadata.uid == pod.metadata.uid && !ds.owns(&old.metadata));
+    let was_deleted = pods.states().any(|(_, old)| {
+        Some(old.metadata.name.as_str()) == name
+            && ds.owns(&old.metadata)
+            && old.node() == pod.node()
+            && pods.newest(&old.metadata.uid).is_none()
+    });
+    was_adopted && was_deleted
 }
 
 /// The planned creation that a request executes. A pod whose name is taken by another one gets

@@ -72,17 +72,7 @@ fn patch_problem(
         return Some("for another owner than the DaemonSet");
     }
     if owner["$patch"] == "delete" {
-        // A repeated event may show a revision that no longer counts as the DaemonSet's.
-        let was_shown = || {
-            let states = checks.history.revisions.states();
-            let shown =
-                states.filter(|(version, _)| view.feeds.revisions.repeated.contains(version));
-            shown.map(|(_, revision)| &revision.metadata).any(|old| {
-                old.uid == seen.uid && old.is_controlled_by(&ds.metadata.uid) && ds.releases(old)
-            })
-        };
-        let is_right = ds.releases(seen) || was_shown();
-        return (!is_right).then_some("which the DaemonSet must not release");
+        return (!ds.releases(seen)).then_some("which the DaemonSet must not release");
     }
     // A live GET precedes the adoption, and follows the plan (C21).
     let version = checks.history.version_before(view.planned_at);

@@ -1,6 +1,6 @@
 //! Every version of every object that the store has had.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
@@ -9,7 +9,6 @@ use everynode_sandbox::store::{Action, Store};
 use serde_json::Value;
 
 use super::model::{DaemonSet, Namespace, Node, Pod, Revision};
-use crate::view::Feed;
 
 /// The versions of all objects that the checkers read.
 #[derive(Default)]
@@ -33,15 +32,6 @@ pub(super) struct Versions<T> {
     objects: BTreeMap<String, States<T>>,
     /// The UID of the object that each version changed.
     changed: BTreeMap<u64, String>,
-}
-
-/// What a repeated change of an object does to a replica's knowledge of this kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repetition {
-    /// It replaces the known state.
-    Replaces,
-    /// It is ignored if a later state is known.
-    IsIgnored,
 }
 
 /// The objects of a kind at one time, by UID.
@@ -118,6 +108,11 @@ impl<T> Versions<T> {
         self.objects.get(uid)?.last()?.1.as_deref()
     }
 
+    /// The state with which an object was created.
+    pub(super) fn first(&self, uid: &str) -> Option<&T> {
+        self.objects.get(uid)?.first()?.1.as_deref()
+    }
+
     /// The state of an object at a version; `None` if it did not exist.
     pub(super) fn at(&self, uid: &str, version: u64) -> Option<&T> {
         let states = self.objects.get(uid)?;
@@ -142,27 +137,10 @@ impl<T> Versions<T> {
         states.filter_map(|(version, state)| Some((*version, state.as_deref()?)))
     }
 
-    /// The objects that a replica knows whose watch is this far.
-    pub(super) fn seen(&self, feed: &Feed, repetition: Repetition) -> Objects<'_, T> {
-        let mut seen = Objects::new();
-        for uid in self.objects.keys() {
-            if let Some(object) = self.at(uid, feed.version) {
-                seen.insert(uid, object);
-            }
-        }
-        let mut repeated = BTreeSet::new();
-        for version in &feed.repeated {
-            let Some(uid) = self.changed.get(version) else { continue };
-            let is_later_known = seen.contains_key(uid.as_str()) && !repeated.contains(uid);
-            if repetition == Repetition::IsIgnored && is_later_known {
-                continue;
-            }
-            repeated.insert(uid);
-            match self.at(uid, *version) {
-                Some(object) => seen.insert(uid, object),
-                None => seen.remove(uid.as_str()),
-            };
-        }
-        seen
+    /// The objects that a replica knows whose watch has reached a version. Changes that the watch
+    /// shows again have no effect (C1).
+    pub(super) fn seen(&self, version: u64) -> Objects<'_, T> {
+        let known = |uid| Some((uid, self.at(uid, version)?));
+        self.objects.keys().map(String::as_str).filter_map(known).collect()
     }
 }

@@ -27,7 +27,10 @@ pub(super) struct Backoffs {
 struct Backoff {
     observed_generation: i64,
     node_uid: String,
-    delay_ms: i64,
+    /// If the back-offs before the node was deleted and added again do not count.
+    shortest_ms: i64,
+    /// If they do.
+    longest_ms: i64,
     since: Timestamp,
 }
 
@@ -401,7 +404,11 @@ impl Backoffs {
         let is_current = backoff.observed_generation == observed_generation(situation)
             && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
             && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
-        is_current.then_some(Timestamp(backoff.since.0 + backoff.delay_ms))
+        let delay_ms = match doubt {
+            Doubt::Allows => backoff.shortest_ms,
+            Doubt::Demands => backoff.longest_ms,
+        };
+        is_current.then_some(Timestamp(backoff.since.0 + delay_ms))
     }
 
     fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
@@ -413,14 +420,16 @@ impl Backoffs {
         for (uid, _) in failed {
             let Some(name) = situation.pods[uid.as_str()].node() else { continue };
             let Some(on_node) = situation.nodes.get(name) else { continue };
-            let end = self.end(view, situation, on_node, Doubt::Demands);
-            let last = end.and_then(|_| self.by_node.get(&key(view, name)));
-            let delay_ms =
-                last.map_or(BACKOFF_MIN_MS, |last| (last.delay_ms * 2).min(BACKOFF_MAX_MS));
+            let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
+                let end = self.end(view, situation, on_node, doubt);
+                let last = end.and_then(|_| self.by_node.get(&key(view, name)));
+                last.map_or(BACKOFF_MIN_MS, |last| (last_ms(last) * 2).min(BACKOFF_MAX_MS))
+            };
             let backoff = Backoff {
+                shortest_ms: next_ms(Doubt::Allows, |last| last.shortest_ms),
+                longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
                 observed_generation: observed_generation(situation),
                 node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
-                delay_ms,
                 since: view.planned_at,
             };
             self.by_node.insert(key(view, name), backoff);

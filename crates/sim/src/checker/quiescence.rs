@@ -7,18 +7,18 @@ use super::plan::Demands;
 use super::reason::{Deletion, Doubt};
 use super::situation::{OnNode, Situation};
 use super::{Property, Violation, status};
-use crate::view::{Feed, Feeds};
+use crate::view::Feeds;
 use everynode_core::api::Timestamp;
 
 /// Checks all DaemonSets that are not terminating.
 pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
-    let newest = || Feed::up_to(history.version());
+    let newest = history.version();
     let feeds = Feeds {
-        nodes: newest(),
-        namespaces: newest(),
-        daemon_sets: newest(),
-        pods: newest(),
-        revisions: newest(),
+        nodes: newest,
+        namespaces: newest,
+        daemon_sets: newest,
+        pods: newest,
+        revisions: newest,
     };
     let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
     alive.into_iter().find_map(|ds| {

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{AdmissionChange, Timestamp};
 use everynode_core::plan::{Outcome, Write};
 
-use super::history::{History, Objects, Repetition};
+use super::history::{History, Objects};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
@@ -106,23 +106,21 @@ impl<'a> Situation<'a> {
         (now, wall_clock): (Timestamp, Timestamp),
         history: &'a History,
     ) -> Option<Self> {
-        let daemon_sets = history.daemon_sets.seen(&feeds.daemon_sets, Repetition::IsIgnored);
+        let daemon_sets = history.daemon_sets.seen(feeds.daemon_sets);
         let ds = *daemon_sets.get(daemon_set)?;
-        let mut pods = history.pods.seen(&feeds.pods, Repetition::Replaces);
+        let mut pods = history.pods.seen(feeds.pods);
         if let Some(known) = known {
             pods.retain(|uid, pod| {
-                is_known(pod, known, || {
-                    history.pods.has_changed(uid, known.kept_since, feeds.pods.version)
-                })
+                is_known(pod, known, || history.pods.has_changed(uid, known.kept_since, feeds.pods))
             });
         }
-        let all_revisions = history.revisions.seen(&feeds.revisions, Repetition::IsIgnored);
+        let all_revisions = history.revisions.seen(feeds.revisions);
         let revisions = Revisions::of(ds, &all_revisions);
-        let namespaces = history.namespaces.seen(&feeds.namespaces, Repetition::Replaces);
+        let namespaces = history.namespaces.seen(feeds.namespaces);
         let is_ours = |namespace: &&Namespace| namespace.metadata.name == ds.metadata.namespace;
         let namespace = namespaces.into_values().find(is_ours);
         let mut nodes = BTreeMap::new();
-        for node in history.nodes.seen(&feeds.nodes, Repetition::Replaces).into_values() {
+        for node in history.nodes.seen(feeds.nodes).into_values() {
             let mut eligibility = ds.placement.eligibility(node);
             if eligibility == Eligibility::ShouldRun
                 && namespace.is_some_and(|namespace| !namespace.allows(node))
@@ -163,6 +161,12 @@ impl<'a> Situation<'a> {
         let mut deleted: BTreeMap<String, Option<Timestamp>> = BTreeMap::new();
         for outcome in &view.outcomes {
             match (&outcome.result.write, &outcome.result.outcome) {
+                // A plan that waits for the pod does not know it, so it repeats the deletions that
+                // were right without it.
+                (
+                    Write::CreatePod(_),
+                    Outcome::Changed { change: AdmissionChange::Node(_), .. },
+                ) if view.is_waiting => {}
                 (
                     Write::CreatePod(new),
                     Outcome::Written { uid, resource_version }
@@ -172,7 +176,7 @@ impl<'a> Situation<'a> {
                         on_node.pending = None;
                     }
                     let uid = uid.to_string();
-                    if resource_version.0 > view.feeds.pods.version
+                    if resource_version.0 > view.feeds.pods
                         && !self.pods.contains_key(uid.as_str())
                         && let Some(pod) = history.pods.at(&uid, resource_version.0)
                     {
@@ -204,7 +208,7 @@ impl<'a> Situation<'a> {
                 deleted.remove(&pod.uid.to_string());
             }
         }
-        let version = view.feeds.pods.version;
+        let version = view.feeds.pods;
         for (name, on_node) in &mut self.nodes {
             for our in &mut on_node.pods {
                 our.is_going |= deleted.get(&our.pod.metadata.uid).is_some_and(|since| {
@@ -383,10 +387,7 @@ impl<'a> Revisions<'a> {
 /// Whether a replica knows a pod. It keeps those of DaemonSets, and the orphans that it knows (C3).
 fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> bool) -> bool {
     let Metadata { uid, controller, .. } = &pod.metadata;
-    controller.is_some()
-        || known.listed.contains(uid)
-        || known.shown_again.contains(uid)
-        || has_changed_since()
+    controller.is_some() || known.listed.contains(uid) || has_changed_since()
 }
 
 /// The hashes of revisions that store the current template and have another owner, or had one: if

@@ -24,7 +24,7 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
         Some("is written although the DaemonSet is terminating".to_owned())
     } else if status["collisionCount"].is_null() {
         counts_problem(&situation, status)
-            .or_else(|| generation_problem(&situation, view.is_waiting, status))
+            .or_else(|| generation_problem(&situation, view.is_waiting, write))
     } else {
         collision_problem(&situation, status)
     }?;
@@ -91,11 +91,23 @@ fn misscheduled(situation: &Situation) -> usize {
     others.filter(|on| on.occupants().next().is_some()).count()
 }
 
-/// Why the written `observedGeneration` is wrong: a plan that waits does not raise it (C56).
-fn generation_problem(situation: &Situation, is_waiting: bool, status: &Value) -> Option<String> {
+/// Why the written `observedGeneration` is wrong: a plan that waits does not raise it (C56), and no
+/// write sets it back. A request that is repeated after a conflict keeps a later one that is stored.
+fn generation_problem(
+    situation: &Situation,
+    is_waiting: bool,
+    write: &PendingWrite,
+) -> Option<String> {
     let known = written(&situation.ds.status, "observedGeneration");
-    let correct = if is_waiting { known } else { known.max(situation.ds.generation) };
-    let observed = written(status, "observedGeneration");
+    let planned = if is_waiting { known } else { known.max(situation.ds.generation) };
+    let stored = write.object().filter(|stored| {
+        let version = write.body["metadata"]["resourceVersion"].as_str();
+        version == Some(stored.resource_version().to_string().as_str())
+    });
+    let stored = stored.map(|stored| written(&stored.read()["status"], "observedGeneration"));
+    let observed = written(&write.body["status"], "observedGeneration");
+    // The server refuses a write of another version.
+    let correct = stored.unwrap_or(observed).max(planned);
     (observed != correct).then(|| format!("has observedGeneration {observed}, not {correct}"))
 }
 

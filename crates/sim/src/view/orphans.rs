@@ -18,8 +18,6 @@ pub struct KnownOrphans {
     /// The version that the watch of pods had reached when the replica began to keep them. It knows
     /// all that the watch shows after that.
     pub kept_since: u64,
-    /// The UIDs of the pods with changes up to that version that the watch has shown again since.
-    pub shown_again: BTreeSet<String>,
     /// The UIDs of the listed pods.
     pub listed: BTreeSet<String>,
 }
@@ -39,7 +37,6 @@ pub(super) struct OrphanRecorder {
 #[derive(Debug)]
 struct KnownDaemonSet {
     uid: Uid,
-    version: ResourceVersion,
     /// `None` if the initial list of pods came after the DaemonSet.
     orphans: Option<Arc<KnownOrphans>>,
 }
@@ -56,7 +53,8 @@ impl OrphanRecorder {
         self.daemon_sets.get(key)?.orphans.clone()
     }
 
-    /// Records a change of DaemonSets. For each one that is new the replica requests a list.
+    /// Records a change of DaemonSets that the watch has not shown before. For each new DaemonSet
+    /// the replica requests a list.
     pub(super) fn record_daemon_set(&mut self, change: &Change<DaemonSetObject>) {
         match change {
             Change::Reset { items, .. } => {
@@ -67,18 +65,11 @@ impl OrphanRecorder {
                 }
             }
             Change::Applied { item, .. } => {
-                let known = self.daemon_sets.get(&item.raw.key);
-                // A watch that restarts may repeat changes, even those of a predecessor.
-                if known.is_none_or(|known| known.version <= item.daemon_set.resource_version) {
-                    let old = self.daemon_sets.remove(&item.raw.key);
-                    self.replace(item, old);
-                }
+                let old = self.daemon_sets.remove(&item.raw.key);
+                self.replace(item, old);
             }
             Change::Deleted { item, .. } => {
-                let (key, uid) = (&item.raw.key, &item.raw.uid);
-                if self.daemon_sets.get(key).is_some_and(|known| known.uid == *uid) {
-                    self.daemon_sets.remove(key);
-                }
+                self.daemon_sets.remove(&item.raw.key);
             }
             Change::Reached(_) => {}
         }
@@ -90,8 +81,7 @@ impl OrphanRecorder {
             Some(old) => old.orphans,
             None => self.has_pods.then(|| self.begin_list(&key.namespace)),
         };
-        let version = item.daemon_set.resource_version;
-        self.daemon_sets.insert(key, KnownDaemonSet { uid, version, orphans });
+        self.daemon_sets.insert(key, KnownDaemonSet { uid, orphans });
     }
 
     fn begin_list(&mut self, namespace: &Namespace) -> Arc<KnownOrphans> {
@@ -104,27 +94,13 @@ impl OrphanRecorder {
         pending.orphans.clone()
     }
 
-    /// Records a change of pods.
+    /// Records a change of pods that the watch has not shown before.
     pub(super) fn record_pod(&mut self, change: &Change<PodObject>) {
-        let version = change.version().0;
-        match change {
-            Change::Reset { .. } => {
-                self.has_pods = true;
-                self.pods_version = version;
-                // The list has all orphans.
-                self.known().for_each(|known| *known = Arc::default());
-            }
-            Change::Applied { item, .. } | Change::Deleted { item, .. } => {
-                let uid = match item {
-                    PodObject::Pod(pod) => &pod.uid,
-                    PodObject::Foreign { uid, .. } => uid,
-                };
-                for known in self.known().filter(|known| version <= known.kept_since) {
-                    Arc::make_mut(known).shown_again.insert(uid.to_string());
-                }
-                self.pods_version = self.pods_version.max(version);
-            }
-            Change::Reached(_) => self.pods_version = self.pods_version.max(version),
+        self.pods_version = change.version().0;
+        if let Change::Reset { .. } = change {
+            self.has_pods = true;
+            // The list has all orphans.
+            self.known().for_each(|known| *known = Arc::default());
         }
         self.apply_lists();
     }
@@ -205,16 +181,12 @@ mod tests {
         recorder.record_pod(&Change::Reset { items: vec![], version: ResourceVersion(5) });
         assert!(recorder.orphans(&key).is_none(), "the initial list came later");
         recorder.record_daemon_set(&daemon_set("second", 6));
-        recorder.record_daemon_set(&daemon_set("first", 1));
-        let again = Change::Applied { item: pod("again"), version: ResourceVersion(4) };
-        recorder.record_pod(&again);
         recorder.record_list(&list("listed", 7));
         let known = recorder.orphans(&key).unwrap();
         assert_eq!((known.kept_since, known.listed.len()), (5, 0));
         recorder.record_pod(&Change::Reached(ResourceVersion(7)));
         let known = recorder.orphans(&key).unwrap();
         assert_eq!(known.listed, ["listed".to_owned()].into());
-        assert_eq!(known.shown_again, ["again".to_owned()].into());
         recorder.record_pod(&Change::Reset { items: vec![], version: ResourceVersion(9) });
         assert_eq!(recorder.orphans(&key).unwrap().kept_since, 0);
     }

@@ -28,7 +28,7 @@ impl DaemonSetState {
         match outcome {
             Outcome::Written { uid, resource_version } => {
                 self.succeeded(&write, now);
-                self.written(&write, uid, resource_version);
+                self.written(&write, uid, resource_version, now);
             }
             Outcome::Changed { uid, resource_version, change } => {
                 match &write {
@@ -37,7 +37,7 @@ impl DaemonSetState {
                     }
                     _ => self.succeeded(&write, now),
                 }
-                self.written(&write, uid, resource_version);
+                self.written(&write, uid, resource_version, now);
             }
             Outcome::Gone => {
                 self.clear_failure(&write);
@@ -84,7 +84,13 @@ impl DaemonSetState {
     }
 
     /// A write was executed.
-    fn written(&mut self, write: &Write, uid: Uid, resource_version: ResourceVersion) {
+    fn written(
+        &mut self,
+        write: &Write,
+        uid: Uid,
+        resource_version: ResourceVersion,
+        now: Timestamp,
+    ) {
         // A deletion is awaited, not a version.
         if let Some(uid) = write.deleted() {
             self.expectations.record_deletion_outcome(uid);
@@ -93,6 +99,9 @@ impl DaemonSetState {
         if let Write::CreatePod(new) = write {
             self.pending_names.settle(&new.node);
             self.expectations.expect_creation(uid, resource_version);
+        }
+        if let Write::CreateRevision(new) = write {
+            self.history.record_creation(new, now);
         }
         self.expectations.expect_version(write.target().kind(), resource_version);
     }

@@ -65,7 +65,7 @@ fn plan_creation(input: &SyncInput<'_>, number: i64, draft: &mut Draft) -> PodRe
             let resource_version = input.daemon_set.resource_version;
             draft.write(Write::RaiseCollisionCount { resource_version, collision_count });
         }
-        None if input.creations_suspended => {}
+        None if input.creations_suspended || input.history.is_delayed(&new, input.now.steady) => {}
         None => draft.write(Write::CreateRevision(new)),
     }
     PodRevision::Missing
