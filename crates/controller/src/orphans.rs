@@ -21,8 +21,8 @@ use crate::outage_log::{self, FailureKind, OutageLog};
 const BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(200), max: Duration::from_secs(2) };
 
-/// Maximum length of an encoded selector in a URI. Proxies and load balancers accept 8 KiB of request line,
-/// API servers more; a longer selector is applied here, to all pods of the namespace.
+/// Maximum length of an encoded selector in a URI. Proxies and load balancers accept 8 KiB of
+/// request line, API servers more; a longer selector is applied here, to all pods of the namespace.
 pub const SELECTOR_BYTES_MAX: usize = 1536;
 
 #[derive(Deserialize)]
