@@ -10,8 +10,8 @@ use tower::BoxError;
 pub(super) type LimitedBody<B = Incoming> = MapErr<Limited<B>, fn(BoxError) -> BoxError>;
 
 /// Maximum size of an answer. It holds a page of 500 objects of 2 MiB, more than etcd stores of
-/// each, and a list without pages of 200,000 pods of 5 KiB.
-const ANSWER_BYTES_MAX: usize = 1 << 30;
+/// each, and a list without pages of 200,000 pods of 16 KiB.
+const ANSWER_BYTES_MAX: usize = 3 << 30;
 /// Maximum size of a refusal. A `Status` has a message and some hundred causes.
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
 
@@ -55,7 +55,7 @@ mod tests {
         let error = body(4).collect().await.unwrap_err();
         assert_eq!(error.to_string(), "the answer is too large");
         for (path, is_success, expected) in [
-            ("/api/v1/pods?limit=500", true, 1 << 30),
+            ("/api/v1/pods?limit=500", true, ANSWER_BYTES_MAX),
             ("/api/v1/pods?watch=true&timeoutSeconds=7", true, usize::MAX),
             ("/api/v1/pods?watch=true", false, 1 << 20),
         ] {
