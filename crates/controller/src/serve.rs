@@ -3,20 +3,36 @@
 //! A replica is ready if it leads and its caches are complete, or if it knows that another replica
 //! leads. `/readyz` states which.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::TcpListener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+
+/// Maximum number of connections: kubelets and Prometheus need a few. The next one closes the
+/// oldest, so that probes are answered whatever others hold open.
+const CONNECTIONS_MAX: usize = 64;
+/// Maximum time that a client takes for the head of a request, or until the next request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum duration of a connection, whose client may not read the response.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pause after a connection could not be accepted: the process may have too many files open.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The state that `/readyz` reports.
 #[derive(Clone, Debug)]
@@ -54,9 +70,40 @@ pub async fn serve(
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz).with_state(health))
         .route("/metrics", get(print_metrics).with_state(metrics));
-    let served = axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned());
-    if let Err(error) = served.await {
-        tracing::error!(%error, "the http listener failed");
+    accept(&listener, &router, &shutdown).await;
+}
+
+async fn accept(listener: &TcpListener, router: &Router, shutdown: &CancellationToken) {
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
+    while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
+        match accepted {
+            Ok((stream, _)) => {
+                connections.retain(|connection| !connection.is_finished());
+                if connections.len() == CONNECTIONS_MAX
+                    && let Some(oldest) = connections.pop_front()
+                {
+                    oldest.abort();
+                }
+                let connection = tokio::spawn(serve_connection(stream, router.clone()));
+                connections.push_back(connection.abort_handle());
+            }
+            Err(error) => {
+                tracing::error!(%error, "--http accepts no connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, router: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a connection of --http ended"),
+        Err(timeout) => tracing::debug!(%timeout, "a connection of --http was closed"),
     }
 }
 
@@ -97,7 +144,48 @@ async fn print_metrics(State(metrics): State<Arc<Metrics>>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+
+    async fn server() -> SocketAddr {
+        let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/livez", get(|| async { "ok" }));
+        let shutdown = CancellationToken::new();
+        tokio::spawn(async move { accept(&listener, &router, &shutdown).await });
+        address
+    }
+
+    /// However many connections a client holds open, the next one is served. The oldest is
+    /// closed.
+    #[tokio::test]
+    async fn idle_connections_keep_nobody_out() {
+        let address = server().await;
+        let mut idle = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        probe.write_all(request).await.unwrap();
+        let mut response = String::new();
+        probe.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
+        assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0, "the oldest is closed");
+    }
+
+    /// A client that does not finish the head of its request is disconnected.
+    #[tokio::test(start_paused = true)]
+    async fn slow_clients_are_disconnected() {
+        let address = server().await;
+        let started = tokio::time::Instant::now();
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        let mut response = Vec::new();
+        slow.read_to_end(&mut response).await.unwrap();
+        assert!(started.elapsed() < CONNECTION_TIMEOUT, "{:?}", started.elapsed());
+    }
 
     /// C1, C63: a replica is not ready before its lists are complete, nor while the leader is
     /// unknown; a standby is ready.
