@@ -151,6 +151,11 @@ impl Expectations {
         pods.filter(|_| self.in_flight == 0)
     }
 
+    /// Number of deletions that succeeded and that no watch has shown.
+    pub(crate) fn unseen_deletions(&self) -> usize {
+        self.deletions.len() - self.unknown_deletions.len()
+    }
+
     /// Ends the wait for deletions whose outcome has been unknown for too long, and returns their
     /// pods: they count as failed.
     pub(crate) fn give_up_deletions(&mut self, now: Timestamp) -> Vec<PodReference> {

@@ -59,6 +59,7 @@ transcripts! {
     template_generation: "template-generation",
     terminating_pods: "terminating-pods",
     unknown_creations: "unknown-creations",
+    unknown_deletion_available: "unknown-deletion-available",
     unknown_deletions: "unknown-deletions",
     unknown_surge: "unknown-surge",
     waiting: "waiting",

@@ -7,7 +7,7 @@ use crate::api::{
 };
 use crate::backoff::Delay;
 use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
-use crate::daemon_set::sync::{self, Draft};
+use crate::daemon_set::sync::{self, Draft, SyncInput};
 use crate::node_table::NodeTable;
 use crate::plan::{NewPod, Outcome, Plan, Write, WriteResult, WriteTarget};
 
@@ -190,7 +190,12 @@ impl DaemonSetState {
         if self.expectations.deletions_to_repeat().next().is_none() {
             return;
         }
-        let input = self.sync_input(now);
+        // Pods whose deletion has succeeded still count as available until the watch shows it.
+        let deleted = self.expectations.unseen_deletions();
+        let mut counts = self.counts;
+        counts.uses_unavailable += deleted;
+        counts.serves = counts.serves.saturating_sub(deleted);
+        let input = SyncInput { counts: &counts, ..self.sync_input(now) };
         let assessor = input.assessor();
         let mut wanted = Draft::new(self.config.burst_replicas);
         let set = self.history.classify(&self.daemon_set);
