@@ -296,7 +296,13 @@ impl Candidate {
             Ok(false) if decision == Decision::Renew => {
                 let lease = self.leases.get(&self.config.name).await?;
                 let now = self.now();
-                Ok(self.election.evaluate(record(&lease), now) == Decision::Renew)
+                if self.election.evaluate(record(&lease), now) != Decision::Renew {
+                    return Ok(false);
+                }
+                // Holding the lease is not renewing it: the others may have seen no change since.
+                let lease = self.with_our_identity(lease, false);
+                let name = &self.config.name;
+                self.leases.replace(name, &PostParams::default(), &lease).await.map(|_| true)
             }
             outcome => outcome,
         }

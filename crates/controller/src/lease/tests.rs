@@ -33,6 +33,8 @@ struct Server {
 enum Failure {
     Silence,
     Conflict,
+    /// Conflicts from that request on.
+    Conflicts,
 }
 
 impl Server {
@@ -57,7 +59,12 @@ async fn answer(server: Arc<Mutex<Server>>, request: Request<Body>) -> Response<
         let mut server = server.lock().unwrap();
         server.request_times.push(Instant::now());
         let (number, failure) = server.fails;
-        let failure = (server.request_times.len() == number).then_some(failure);
+        let failure = match (server.request_times.len(), failure) {
+            (at, Failure::Conflicts) => {
+                (at >= number && parts.method != Method::GET).then_some(failure)
+            }
+            (at, _) => (at == number).then_some(failure),
+        };
         if parts.method != Method::GET && failure.is_none() {
             server.lease = Some(body.to_vec());
         }
@@ -65,7 +72,7 @@ async fn answer(server: Arc<Mutex<Server>>, request: Request<Body>) -> Response<
     };
     match (failure, lease) {
         (Some(Failure::Silence), _) => std::future::pending().await,
-        (Some(Failure::Conflict), _) => refusal(409, "Conflict"),
+        (Some(Failure::Conflict | Failure::Conflicts), _) => refusal(409, "Conflict"),
         (None, Some(lease)) => Response::new(Body::from(lease)),
         (None, None) => refusal(404, "NotFound"),
     }
@@ -146,6 +153,27 @@ fn the_pings_of_the_lease_detect_a_dead_connection_before_an_attempt_times_out()
     let timing = Timing::default();
     let Pings { interval, timeout, while_idle } = timing.pings();
     assert!(while_idle && interval + timeout < timing.renew_deadline / 2);
+}
+
+/// C63: a renewal that conflicts has not renewed the lease, although this replica still holds it:
+/// the others may take it over.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_conflicts_does_not_lengthen_the_fence() {
+    // Two requests acquire the lease.
+    let server = Server::new((3, Failure::Conflicts));
+    let fence = Fence::closed(Environment::default());
+    let (role, release) = (watch::channel(Leadership::Unknown).0, CancellationToken::new());
+    let mut competing =
+        std::pin::pin!(compete(client(&server), config(), fence.clone(), role, release));
+    let mut renewals = Vec::new();
+    for seconds in [1, 6] {
+        let ended = timeout(Duration::from_secs(seconds), competing.as_mut()).await;
+        assert!(ended.is_err(), "{ended:?}");
+        let FenceState::Until { sent, .. } = *fence.lock() else { panic!("{fence:?}") };
+        renewals.push(sent);
+    }
+    assert!(server.lock().unwrap().request_times.len() > 4, "renewals were tried");
+    assert_eq!(renewals[1].since(renewals[0]), Duration::ZERO);
 }
 
 /// C63: a release that conflicts with a renewal in flight is repeated.
