@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub namespace_node_selectors: bool,
     /// A deliberate bug.
     pub mutation: Option<Mutation>,
+    /// The metrics of all replicas together.
+    pub metrics: Arc<Metrics>,
 }
 
 /// The process of a replica as the world sees it.
@@ -113,7 +115,7 @@ impl Replica {
             synced: watch::Sender::new(false),
             recorder,
             outages,
-            metrics: Arc::new(Metrics::new()),
+            metrics: settings.metrics.clone(),
             supervisor: Supervisor::default(),
             decisions: Box::new(decisions),
         };

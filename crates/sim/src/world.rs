@@ -2,9 +2,10 @@
 //! events. Virtual time advances from one event to the next. All random choices come from one seed.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use everynode_controller::metrics::Metrics;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, Settings};
@@ -110,6 +111,8 @@ pub struct World {
     pub invalid_objects: Vec<InvalidUtf8>,
     /// Objects with invalid bytes and the reports about them, of all replicas.
     pub read_report: ReadReport,
+    /// The metrics of all replicas together.
+    pub metrics: Arc<Metrics>,
     /// Runs the replicas in virtual time.
     runtime: Runtime,
     /// The runtime's time at [`START`].
@@ -204,6 +207,7 @@ impl World {
             mutation: None,
             invalid_objects: Vec::new(),
             read_report: ReadReport::default(),
+            metrics: Arc::new(Metrics::new()),
             runtime,
             started,
             outbox,

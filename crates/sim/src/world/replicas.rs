@@ -54,6 +54,7 @@ impl World {
             },
             namespace_node_selectors: self.setting.namespace_node_selectors,
             mutation: self.mutation,
+            metrics: self.metrics.clone(),
         };
         self.log(|| {
             let Settings { number, clock_skew_ms, .. } = settings;
