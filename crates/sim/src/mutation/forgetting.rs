@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change;
-use everynode_core::api::{DaemonSetKey, Namespace, Revision, RevisionName, Timestamp};
+use everynode_core::api::{
+    DaemonSetKey, Namespace, ResourceVersion, Revision, RevisionName, Timestamp,
+};
 use everynode_k8s::convert::{DaemonSetObject, RevisionObject};
 
 use super::Mutation;
@@ -18,6 +20,8 @@ const INTERVAL_MS: i64 = 2 * 60_000;
 pub(crate) struct Forgetting {
     daemon_sets: BTreeMap<DaemonSetKey, DaemonSetObject>,
     revisions: BTreeMap<(Namespace, RevisionName), Revision>,
+    daemon_sets_version: ResourceVersion,
+    revisions_version: ResourceVersion,
     last: Timestamp,
 }
 
@@ -26,11 +30,13 @@ impl Forgetting {
     pub(crate) fn record(&mut self, event: &Event) {
         match event {
             Event::Observed(Observation::DaemonSet(change)) => {
+                self.daemon_sets_version = reached(self.daemon_sets_version, change);
                 record(&mut self.daemon_sets, change, |object| {
                     Some((object.raw.key.clone(), object.clone()))
                 });
             }
             Event::Observed(Observation::Revision(change)) => {
+                self.revisions_version = reached(self.revisions_version, change);
                 record(&mut self.revisions, change, |object| match object {
                     RevisionObject::Revision { namespace, revision } => {
                         Some(((namespace.clone(), revision.name.clone()), revision.clone()))
@@ -54,26 +60,40 @@ impl Forgetting {
         self.last = now;
         match mutation {
             Mutation::ForgetStatus => {
-                let (_, truth) = self.daemon_sets.first_key_value()?;
+                let (key, truth) = self.daemon_sets.first_key_value()?;
                 let mut belief = truth.clone();
                 belief.daemon_set.status.number_ready += 1;
-                Some([belief, truth.clone()].map(|item| {
-                    let version = item.daemon_set.resource_version;
-                    Observation::DaemonSet(Change::Applied { item, version })
+                let mut believed = self.daemon_sets.clone();
+                believed.insert(key.clone(), belief);
+                Some([believed, self.daemon_sets.clone()].map(|all| {
+                    let (items, version) = (all.into_values().collect(), self.daemon_sets_version);
+                    Observation::DaemonSet(Change::Reset { items, version })
                 }))
             }
             Mutation::ForgetNumber => {
-                let ((namespace, _), truth) =
+                let (key, truth) =
                     self.revisions.iter().max_by_key(|(_, revision)| revision.number)?;
-                let belief = Revision { number: 0, ..truth.clone() };
-                Some([belief, truth.clone()].map(|revision| {
-                    let version = revision.resource_version;
-                    let item = RevisionObject::Revision { namespace: namespace.clone(), revision };
-                    Observation::Revision(Change::Applied { item, version })
+                let mut believed = self.revisions.clone();
+                believed.insert(key.clone(), Revision { number: 0, ..truth.clone() });
+                Some([believed, self.revisions.clone()].map(|all| {
+                    let item = |((namespace, _), revision)| RevisionObject::Revision {
+                        namespace,
+                        revision,
+                    };
+                    let items = all.into_iter().map(item).collect();
+                    Observation::Revision(Change::Reset { items, version: self.revisions_version })
                 }))
             }
             _ => None,
         }
+    }
+}
+
+/// The version that a watch has reached with a change.
+fn reached<T>(before: ResourceVersion, change: &Change<T>) -> ResourceVersion {
+    match change {
+        Change::Reset { version, .. } => *version,
+        other => other.version().max(before),
     }
 }
 
