@@ -18,7 +18,7 @@ mod situation;
 mod status;
 mod template;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
@@ -94,8 +94,8 @@ pub struct Checks {
     /// The names of all pods that a replica has tried to create, with their nodes. Admission may
     /// have set another node.
     created_pods: BTreeMap<String, String>,
-    /// The names of those whose creation took effect late.
-    late_pods: BTreeSet<String>,
+    /// The replicas that sent those creations which took effect late, by the names of the pods.
+    late_pods: BTreeMap<String, u64>,
 }
 
 /// A write of the controller just before it takes effect.
@@ -193,7 +193,7 @@ impl Checks {
             let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();
             self.created_pods.insert(name.to_owned(), node);
             if write.arrives_late {
-                self.late_pods.insert(name.to_owned());
+                self.late_pods.insert(name.to_owned(), view.replica);
             }
         }
         self.record(creates, deletes, reason);

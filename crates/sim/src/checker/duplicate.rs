@@ -40,8 +40,11 @@ pub(super) fn check(
             && !(pod.metadata.is_terminating && (surges || pod.has_ended()))
             && !situation.pods.contains_key(pod.metadata.uid.as_str())
             && is_created_by_controller(pod, ds, checks)
-            // With surge, the late one may come first: the same limit of C35.
-            && !(surges && checks.late_pods.contains(&pod.metadata.name))
+            && !checks.late_pods.get(&pod.metadata.name).is_some_and(|sender| {
+                // With surge, the late one may come first: the same limit of C35. So may that of
+                // another leader, after this one has listed the pods.
+                surges || write.request.view.as_ref().is_some_and(|view| view.replica != *sender)
+            })
             && !(write.arrives_late && replaces(pod, write, situation, checks))
     })?;
     let message = format!(

@@ -91,9 +91,8 @@ fn misscheduled(situation: &Situation) -> usize {
     others.filter(|on| on.occupants().next().is_some()).count()
 }
 
-/// Why the written `observedGeneration` is wrong: a plan that waits does not raise it (C56), and
-/// nothing sets it back.
-/// A request that is repeated after a conflict keeps a later one that is stored.
+/// Why the written `observedGeneration` is wrong. A plan that waits does not raise it (C56). A
+/// request that is repeated after a conflict keeps that of the stored object if it is later.
 fn generation_problem(
     situation: &Situation,
     is_waiting: bool,
