@@ -30,8 +30,6 @@ type States<T> = Vec<(u64, Option<Arc<T>>)>;
 pub(super) struct Versions<T> {
     /// By UID, in the order of the versions.
     objects: BTreeMap<String, States<T>>,
-    /// The UID of the object that each version changed.
-    changed: BTreeMap<u64, String>,
 }
 
 /// The objects of a kind at one time, by UID.
@@ -79,7 +77,7 @@ impl History {
 
 impl<T> Default for Versions<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), changed: BTreeMap::new() }
+        Self { objects: BTreeMap::new() }
     }
 }
 
@@ -98,8 +96,7 @@ impl<T> Versions<T> {
                 Action::Added | Action::Modified => Some(Arc::new(parse(&change.object.read()))),
             };
             let (uid, version) = (change.object.uid().to_owned(), change.resource_version);
-            self.objects.entry(uid.clone()).or_default().push((version, object));
-            self.changed.insert(version, uid);
+            self.objects.entry(uid).or_default().push((version, object));
         }
     }
 
