@@ -11,6 +11,7 @@ mod create;
 mod delete;
 mod metadata;
 mod namespace;
+mod ownership;
 mod pod;
 mod qos;
 mod strategy;
@@ -26,8 +27,10 @@ use crate::store::{Options, Store, WriteOptions};
 
 pub(crate) use create::Draft;
 pub use delete::{FOREGROUND, ORPHAN};
+pub(crate) use ownership::{Apply, Writer};
+pub(crate) use strategy::Endpoint;
 pub use update::Patch;
-pub(crate) use update::{Endpoint, Replacement, check_request, created_by_update};
+pub(crate) use update::{Replacement, check_request, created_by_update};
 
 /// The namespaces that every cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];

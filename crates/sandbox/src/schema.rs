@@ -5,6 +5,7 @@
 
 mod convert;
 mod decode;
+mod extensions;
 mod normalize;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::kind::Kind;
 pub(crate) use convert::convert;
 pub(crate) use decode::new_unknown_fields;
 pub use decode::{DecodeError, decode, unknown_fields};
+pub(crate) use extensions::{PatchStrategy, annotate};
 use normalize::EncodeRule;
 pub(crate) use normalize::normalize;
 
@@ -47,7 +49,7 @@ enum Shape {
 
 /// The index of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StructId(usize);
+pub(crate) struct StructId(usize);
 
 /// A struct of the API.
 #[derive(Debug)]
@@ -61,6 +63,7 @@ struct Struct {
 struct Field {
     shape: Shape,
     encoded: EncodeRule,
+    patch: PatchStrategy,
 }
 
 /// All structs, ordered by name.
@@ -70,18 +73,53 @@ static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::compile);
 
 /// The type of a kind's objects; `None` for a kind that was defined at run time.
 fn root_of(kind: &Kind) -> Option<Shape> {
-    let name = match (kind.group, kind.kind) {
-        ("", name) => format!("io.k8s.api.core.{}.{name}", kind.version),
-        (group, name) => {
-            let short = group.split('.').next().unwrap_or(group);
-            format!("io.k8s.api.{short}.{}.{name}", kind.version)
-        }
+    root_struct(kind).map(Shape::Struct)
+}
+
+/// The struct of a kind's objects; `None` for a kind that was defined at run time.
+pub(crate) fn root_struct(kind: &Kind) -> Option<StructId> {
+    let name = definition_name(kind);
+    STRUCTS.0.binary_search_by(|known| known.name.cmp(&name)).ok().map(StructId)
+}
+
+/// The name of the definition of a built-in kind: `io.k8s.api.apps.v1.DaemonSet`.
+pub(crate) fn definition_name(kind: &Kind) -> String {
+    let package = match kind.group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
     };
-    STRUCTS
-        .0
-        .binary_search_by(|known| known.name.cmp(&name))
-        .ok()
-        .map(|index| Shape::Struct(StructId(index)))
+    format!("io.k8s.api.{package}.{}.{}", kind.version, kind.kind)
+}
+
+/// The empty object of a kind, with the structs that Go always writes. Those of a kind that was
+/// defined at run time has none.
+pub(crate) fn empty_object(kind: &Kind) -> Value {
+    let mut object = Map::new();
+    let Some(root) = root_struct(kind) else { return Value::Object(object) };
+    let common: [&[&str]; 3] = [&["metadata"], &["spec"], &["status"]];
+    let common = common.into_iter().filter(|path| root.field(path[0]).is_some());
+    for path in common.chain(extensions::embedded(&definition_name(kind))) {
+        let mut inner = &mut object;
+        for field in path {
+            let next = inner.entry(*field).or_insert_with(|| Value::Object(Map::new()));
+            inner = next.as_object_mut().expect("only objects are inserted here");
+        }
+    }
+    Value::Object(object)
+}
+
+impl StructId {
+    /// The struct in a field or in its elements, if there is one, and how a strategic merge patch
+    /// treats the field. `None` for a field that the struct does not have.
+    pub(crate) fn field(self, name: &str) -> Option<(Option<Self>, PatchStrategy)> {
+        let field = STRUCTS.get(self).fields.get(name)?;
+        let inner = match &field.shape {
+            Shape::List(inner) | Shape::Map(inner) => inner,
+            shape => shape,
+        };
+        let inner = if let Shape::Struct(id) = inner { Some(*id) } else { None };
+        Some((inner, field.patch))
+    }
 }
 
 impl Struct {
@@ -91,29 +129,36 @@ impl Struct {
     }
 }
 
+/// The OpenAPI definitions of all built-in kinds by name, with their extensions. References have
+/// the form `#/definitions/NAME`.
+pub(crate) fn definitions() -> Map<String, Value> {
+    let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
+    add::<core::Pod>(&mut generator);
+    add::<core::Node>(&mut generator);
+    add::<core::Namespace>(&mut generator);
+    add::<core::Event>(&mut generator);
+    add::<core::ConfigMap>(&mut generator);
+    add::<core::Secret>(&mut generator);
+    add::<core::Service>(&mut generator);
+    add::<core::ServiceAccount>(&mut generator);
+    add::<apps::DaemonSet>(&mut generator);
+    add::<apps::Deployment>(&mut generator);
+    add::<apps::ControllerRevision>(&mut generator);
+    add::<coordination::Lease>(&mut generator);
+    add::<events::Event>(&mut generator);
+    add::<policy::PodDisruptionBudget>(&mut generator);
+    add::<rbac::ClusterRole>(&mut generator);
+    add::<rbac::ClusterRoleBinding>(&mut generator);
+    add::<rbac::Role>(&mut generator);
+    add::<rbac::RoleBinding>(&mut generator);
+    let mut definitions = generator.take_definitions(true);
+    definitions.iter_mut().for_each(|(name, schema)| annotate(name, schema));
+    definitions
+}
+
 impl Structs {
     fn compile() -> Self {
-        let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
-        add::<core::Pod>(&mut generator);
-        add::<core::Node>(&mut generator);
-        add::<core::Namespace>(&mut generator);
-        add::<core::Event>(&mut generator);
-        add::<core::ConfigMap>(&mut generator);
-        add::<core::Secret>(&mut generator);
-        add::<core::Service>(&mut generator);
-        add::<core::ServiceAccount>(&mut generator);
-        add::<apps::DaemonSet>(&mut generator);
-        add::<apps::Deployment>(&mut generator);
-        add::<apps::ControllerRevision>(&mut generator);
-        add::<coordination::Lease>(&mut generator);
-        add::<events::Event>(&mut generator);
-        add::<policy::PodDisruptionBudget>(&mut generator);
-        add::<rbac::ClusterRole>(&mut generator);
-        add::<rbac::ClusterRoleBinding>(&mut generator);
-        add::<rbac::Role>(&mut generator);
-        add::<rbac::RoleBinding>(&mut generator);
-        let definitions: BTreeMap<String, Value> =
-            generator.take_definitions(true).into_iter().collect();
+        let definitions = definitions();
         // A definition with properties is a struct. The others are scalars, which references
         // identify by name.
         let structs: Vec<(&String, &Map<String, Value>)> = definitions
@@ -144,6 +189,7 @@ fn compile_struct(name: &str, properties: &Map<String, Value>, names: &[&str]) -
             Field {
                 shape: compile_shape(schema, names),
                 encoded: EncodeRule::of(short_name, field),
+                patch: extensions::patch_strategy(name, field),
             },
         )
     };

@@ -1,5 +1,7 @@
 //! Renders objects and lists in the form that the client negotiated (S4).
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use everynode_core::api::Timestamp;
 use http::{Response, StatusCode};
@@ -28,7 +30,9 @@ pub(crate) fn object(
             let rows = vec![row(kind, object, version, include, now())];
             respond::json(code, &table(kind, version, metadata, rows, ColumnHeaders::Included))
         }
-        Form::PartialObjectMetadata(version) => respond::json(code, &partial(object, version)),
+        Form::PartialObjectMetadata(version) => {
+            respond::json(code, &partial(&object.served_metadata(), version))
+        }
     }
 }
 
@@ -46,7 +50,8 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
             respond::json(StatusCode::OK, &table)
         }
         Form::PartialObjectMetadata(version) => {
-            let items: Vec<Value> = list.items.iter().map(|item| partial(item, version)).collect();
+            let partial = |item: &Arc<Object>| partial(&item.served_metadata(), version);
+            let items: Vec<Value> = list.items.iter().map(partial).collect();
             let document = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": version.api_version(),
@@ -80,7 +85,9 @@ pub(crate) fn event_object(
             let rows = vec![row(kind, object, version, include, now())];
             table(kind, version, metadata, rows, headers).to_string().into()
         }
-        Form::PartialObjectMetadata(version) => partial(object, version).to_string().into(),
+        Form::PartialObjectMetadata(version) => {
+            partial(&object.served_metadata(), version).to_string().into()
+        }
     }
 }
 
@@ -188,17 +195,18 @@ fn row(
     }
     let included = match include {
         IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => partial(object, version),
-        IncludeObject::Object => value.into_owned(),
+        // A table of many objects is fast without managedFields, which its readers do not show.
+        IncludeObject::Metadata => partial(&value["metadata"], version),
+        IncludeObject::Object => object.served(),
     };
     row.insert("object".to_owned(), included);
     Value::Object(row)
 }
 
-fn partial(object: &Object, version: MetaVersion) -> Value {
+fn partial(metadata: &Value, version: MetaVersion) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": version.api_version(),
-        "metadata": object.read()["metadata"],
+        "metadata": metadata,
     })
 }

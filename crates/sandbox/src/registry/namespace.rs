@@ -47,6 +47,7 @@ impl Registry {
             }
             Some(_) | None => object["spec"] = json!({}),
         }
-        write(&mut self.store, &NAMESPACE, &current, object, options)
+        let managed_fields = current.managed_fields().clone();
+        write(&mut self.store, &NAMESPACE, &current, object, managed_fields, options)
     }
 }

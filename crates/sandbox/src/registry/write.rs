@@ -5,30 +5,34 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kind::{Kind, Strategy};
+use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::{Action, Store, WriteOptions, served_form, stored_form};
 use crate::value::text;
 
 /// Stores a replacement of `stored` and returns it as it is served. Writes nothing if nothing
-/// changed, and deletes the object if the replacement completes its deletion.
+/// changed but for the times of managers, and deletes the object if the replacement completes its
+/// deletion.
 pub(super) fn write(
     store: &mut Store,
     kind: &'static Kind,
     stored: &Arc<Object>,
     object: Value,
+    managed_fields: ManagedFields,
     options: &WriteOptions,
 ) -> Result<Arc<Object>, Status> {
     let object = stored_form(kind, object);
-    if &object == stored.value() {
+    let is_unchanged = &object == stored.value();
+    if is_unchanged && managed_fields.is_same_but_for_times(stored.managed_fields()) {
         return Ok(served_form(kind, stored));
     }
     if options.dry_run {
-        return Ok(served_form(kind, &Arc::new(Object::new(object))));
+        return Ok(served_form(kind, &Arc::new(Object::new(object, managed_fields))));
     }
     let is_complete = is_deletion_complete(kind, &object);
     let action = if is_complete { Action::Deleted } else { Action::Modified };
-    let written = store.commit(kind, action, object);
+    let written = store.commit(kind, action, object, managed_fields);
     Ok(served_form(kind, &written))
 }
 

@@ -10,7 +10,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::patch;
+use crate::schema::annotate;
 
 /// A type of objects, request bodies or responses, with its group, version and kind.
 struct Root {
@@ -172,7 +172,7 @@ fn finish(name: &str, schema: &mut Value) {
         }
         _ => {}
     }
-    patch_strategies(name, schema);
+    annotate(name, schema);
 }
 
 fn replace_type(schema: &mut Value, type_name: Value, format: Option<&str>) {
@@ -181,21 +181,6 @@ fn replace_type(schema: &mut Value, type_name: Value, format: Option<&str>) {
         fields.insert("type".to_owned(), type_name);
         if let Some(format) = format {
             fields.insert("format".to_owned(), format.into());
-        }
-    }
-}
-
-/// Adds the strategic merge patch strategies of a definition's lists, from which clients compute
-/// patches.
-fn patch_strategies(name: &str, schema: &mut Value) {
-    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
-        return;
-    };
-    for (field, schema) in properties {
-        let Some(meta) = patch::merge_key(name, field) else { continue };
-        schema["x-kubernetes-patch-strategy"] = meta.strategy.into();
-        if let Some(key) = meta.merge_key {
-            schema["x-kubernetes-patch-merge-key"] = key.into();
         }
     }
 }

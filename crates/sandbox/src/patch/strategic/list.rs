@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
+use super::{Field, Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
 use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
 use crate::patch::go_text;
-use crate::patch::schema::Field;
 
 /// Identifies an element: the value of its merge key, or the scalar itself.
 type Identity = String;
@@ -19,7 +18,7 @@ type Positions = BTreeMap<Identity, usize>;
 pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
-    field: Option<&'static Field>,
+    field: Option<Field>,
 ) -> Result<Vec<Value>, MergeError> {
     let key = field.and_then(|field| field.strategy.key());
     match elements(&original, &patch)? {
@@ -34,7 +33,7 @@ pub(super) fn merge(
 pub(super) fn delete(
     original: Vec<Value>,
     deleted: Vec<Value>,
-    field: Option<&'static Field>,
+    field: Option<Field>,
 ) -> Result<Vec<Value>, MergeError> {
     match elements(&original, &deleted)? {
         Elements::None => Ok(original),
@@ -53,7 +52,7 @@ pub(super) fn merge_in_order(
     patch: &mut Fields,
     list: &str,
     order: &[Value],
-    field: Option<&'static Field>,
+    field: Option<Field>,
 ) -> Result<(), MergeError> {
     let key = field.and_then(|field| field.strategy.key());
     let live = take_list(original, list)?.filter(|live| !live.is_empty());
@@ -92,7 +91,7 @@ fn merge_objects(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: Option<&str>,
-    field: Option<&'static Field>,
+    field: Option<Field>,
 ) -> Result<Vec<Value>, MergeError> {
     let key = key.ok_or_else(|| {
         MergeError::Internal("cannot merge lists without merge key for struct".to_string())

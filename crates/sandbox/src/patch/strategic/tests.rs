@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::kind::{self, Kind, Kinds};
-use crate::patch::{PatchType, apply, schema};
+use crate::patch::{PatchType, apply};
+use crate::schema;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +70,8 @@ fn a_kind_defined_at_run_time_refuses_strategic_merge() {
     assert!(kinds.add(row));
     let thing = kinds.by_group_kind("example.com", "Thing").expect("just added");
     let message = "the body of the request was in an unknown format - accepted media types \
-        include: application/json-patch+json, application/merge-patch+json";
+        include: application/json-patch+json, application/merge-patch+json, \
+        application/apply-patch+yaml";
     let refused = Refused { code: 415, message: message.to_string() };
     assert_eq!(patched(thing, &json!({}), &json!({})), Err(refused));
     assert_eq!(apply(thing, PatchType::Merge, &json!({}), &json!({"a": 1})), Ok(json!({"a": 1})));
@@ -101,10 +103,10 @@ fn bare() -> &'static Kind {
 
 /// The patch that a client computes to turn `original` into `modified`, as upstream's two-way diff
 /// does.
-fn diff(original: &Fields, modified: &Fields, schema: Option<&'static Type>) -> Fields {
+fn diff(original: &Fields, modified: &Fields, schema: Option<StructId>) -> Fields {
     let mut patch = Map::new();
     for (key, new) in modified {
-        let field = schema.and_then(|schema| schema.field(key));
+        let field = schema.and_then(|schema| schema.field(key)).map(Field::new);
         match (original.get(key), new) {
             (Some(old), new) if old == new => (),
             (Some(Value::Object(old)), Value::Object(new)) => {
@@ -127,13 +129,7 @@ fn diff(original: &Fields, modified: &Fields, schema: Option<&'static Type>) -> 
     patch
 }
 
-fn diff_lists(
-    patch: &mut Fields,
-    name: &str,
-    old: &[Value],
-    new: &[Value],
-    field: Option<&'static Field>,
-) {
+fn diff_lists(patch: &mut Fields, name: &str, old: &[Value], new: &[Value], field: Option<Field>) {
     let Some(key) = field.and_then(|field| field.strategy.key()) else {
         let missing = |from: &[Value], other: &[Value]| -> Value {
             from.iter().filter(|item| !other.contains(item)).cloned().collect()
@@ -144,7 +140,7 @@ fn diff_lists(
         return;
     };
     let retains =
-        matches!(field.map(|field| field.strategy), Some(MergeStrategy::MergeRetainKeysBy(_)));
+        matches!(field.map(|field| field.strategy), Some(PatchStrategy::MergeRetainKeysBy(_)));
     let find = |list: &[Value], id: &Value| list.iter().find(|item| &item[key] == id).cloned();
     let mut changes = Vec::new();
     for item in new {
@@ -305,7 +301,7 @@ proptest! {
         let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
             unreachable!("pods are objects");
         };
-        let patch = Value::Object(diff(from, to, schema::of(&kind::POD)));
+        let patch = Value::Object(diff(from, to, schema::root_struct(&kind::POD)));
         let once = patched(&kind::POD, &original, &patch);
         prop_assert_eq!(once.as_ref(), Ok(&modified), "patch {}", &patch);
         let twice = patched(&kind::POD, &modified, &patch);
