@@ -1,6 +1,7 @@
 # S14: server-side apply with the official Python client
 """Two managers apply one ConfigMap, and one of them gives up a field."""
 
+import json
 import sys
 
 from kubernetes import client, config
@@ -32,7 +33,8 @@ def main():
         raise SystemExit("an apply took the field of another manager")
     except ApiException as error:
         assert error.status == 409, error
-        assert 'conflict with "first": .data.color' in error.body, error.body
+        message = json.loads(error.body)["message"]
+        assert message.endswith('conflict with "first": .data.color'), message
     forced = apply(core, "second", {"color": "red"}, force=True)
     assert forced.data == {"color": "red", "size": "1"}, forced.data
     left = apply(core, "first", {})
