@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for Node {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let (mut below, mut is_member) = (None::<Set>, false);
+        let (mut members, mut children, mut is_member) = (Vec::new(), Vec::new(), false);
         while let Some(key) = entries.next_key::<String>()? {
             if key == "." {
                 is_member = true;
@@ -114,15 +114,14 @@ impl<'de> Visitor<'de> for Node {
                     )));
                 }
             };
-            let (set, is_element) = entries.next_value_seed(Node)?;
+            let (below, is_element) = entries.next_value_seed(Node)?;
             if is_element {
-                below.get_or_insert_default().insert_member(element.clone());
+                members.push(element.clone());
             }
-            if let Some(set) = set {
-                below.get_or_insert_default().insert_children(element, set);
-            }
+            children.extend(below.map(|below| (element, below)));
         }
-        let is_member = is_member || below.is_none();
-        Ok((below, is_member))
+        let is_leaf = members.is_empty() && children.is_empty();
+        let below = (!is_leaf).then(|| Set::of_parts(members, children));
+        Ok((below, is_member || is_leaf))
     }
 }

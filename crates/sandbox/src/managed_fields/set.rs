@@ -26,6 +26,22 @@ impl Set {
         set
     }
 
+    /// A set of parts in any order, of which equal ones are merged.
+    pub(super) fn of_parts(members: Vec<PathElement>, children: Vec<(PathElement, Self)>) -> Self {
+        let mut set = Self { members, children: Vec::with_capacity(children.len()) };
+        set.members.sort_unstable();
+        set.members.dedup();
+        let mut children = children;
+        children.sort_by(by_element);
+        for (element, below) in children {
+            match set.children.last_mut() {
+                Some((last, known)) if *last == element => *known = known.union(&below),
+                _ => set.children.push((element, below)),
+            }
+        }
+        set
+    }
+
     /// The paths of one step.
     pub(super) fn members(&self) -> &[PathElement] {
         &self.members
