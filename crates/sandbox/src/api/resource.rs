@@ -1,6 +1,7 @@
 //! Requests for stored objects, the same for every kind in the table of kinds (S2, S4).
 
 mod read;
+mod scale;
 mod transaction;
 mod write;
 
@@ -158,6 +159,9 @@ fn on_subresource(
         (Subresource::Status, &Method::PATCH) => {
             write::patch(shared, user, target, name, write::WriteEndpoint::Status, call)
         }
+        (Subresource::Scale, &Method::GET) => scale::get(shared, target, name),
+        (Subresource::Scale, &Method::PUT) => scale::update(shared, user, target, name, call),
+        (Subresource::Scale, &Method::PATCH) => scale::patch(shared, user, target, name, call),
         (Subresource::Finalize, &Method::PUT) => {
             write::update(shared, user, target, name, write::WriteEndpoint::Finalize, call)
         }

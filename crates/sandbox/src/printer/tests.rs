@@ -35,7 +35,7 @@ fn finished_pods_have_a_condition_in_their_row() {
 /// S4: every kind has as many cells as columns, for any object.
 #[test]
 fn every_row_has_a_cell_for_each_column() {
-    for kind in BUILT_IN {
+    for kind in BUILT_IN.iter() {
         for object in [
             Value::Null,
             serde_json::json!({"metadata": [], "status": 7, "spec": {"containers": 3}}),

@@ -1,15 +1,14 @@
 //! Validates Services and PodDisruptionBudgets (upstream's `ValidateService` and
-//! `ValidatePodDisruptionBudget`), which are only checked.
+//! `ValidatePodDisruptionBudget`).
 
 use std::collections::BTreeSet;
 
 use super::daemon_set::{at_most_100_percent, int_or_percent};
 use super::field::{Causes, Field, go_json};
-use super::metadata::{self, NAMESPACED};
+use super::metadata;
 use super::{format, selector};
 
-pub(super) fn on_create(object: &Field, causes: &mut Causes) {
-    metadata::on_create(object, NAMESPACED, causes);
+pub(super) fn spec(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let (name, ports) = (spec.child("type"), spec.child("ports"));
     let is_headless = spec.child("clusterIP").text() == "None";
@@ -46,6 +45,27 @@ pub(super) fn on_create(object: &Field, causes: &mut Causes) {
     metadata::labels(&spec.child("selector"), causes);
 }
 
+/// The address of a Service can't be changed, except by its type.
+pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
+    let (spec, before) = (object.child("spec"), old.child("spec"));
+    if spec.child("type").text() != before.child("type").text() {
+        return;
+    }
+    let (address, before) = (spec.child("clusterIPs"), before.child("clusterIPs"));
+    let given = spec.child("clusterIP");
+    let is_changed = address.is_set() && address.value() != before.value();
+    let is_other = given.is_set() && Some(given.value()) != before.value().get(0);
+    if before.is_set() && (is_changed || is_other) {
+        let value = if is_other {
+            go_json(&serde_json::json!([given.text()]))
+        } else {
+            go_json(address.value())
+        };
+        let first = address.index(0);
+        causes.invalid_rendered(&first, value, "may not change once set");
+    }
+}
+
 fn port(port: &Field, needs_name: bool, causes: &mut Causes) {
     let (name, number) = (port.child("name"), port.child("port"));
     match name.text() {
@@ -65,8 +85,7 @@ fn port(port: &Field, needs_name: bool, causes: &mut Causes) {
     }
 }
 
-pub(super) fn budget_on_create(object: &Field, causes: &mut Causes) {
-    metadata::on_create(object, NAMESPACED, causes);
+pub(super) fn budget(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let (available, unavailable) = (spec.child("minAvailable"), spec.child("maxUnavailable"));
     if available.is_set() && unavailable.is_set() {
