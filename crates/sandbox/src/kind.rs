@@ -39,6 +39,8 @@ pub struct Kind {
     pub field_labels: FieldLabels,
     /// The rules of the registry that only some kinds have.
     pub strategy: Strategy,
+    /// The warning for every request for the kind, if upstream has deprecated it.
+    pub deprecation: Option<&'static str>,
     /// Whether `metadata.generation` counts the changes of an object.
     pub counts_generations: bool,
     /// The kind in whose form the objects are stored, if it is another one: both kinds serve the

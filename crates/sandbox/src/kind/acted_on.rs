@@ -29,6 +29,7 @@ pub(super) const PLAIN: Kind = Kind {
     subresources: &[],
     field_labels: FieldLabels::Metadata,
     strategy: Strategy::Plain,
+    deprecation: None,
     counts_generations: false,
     stored_as: None,
 };

@@ -28,7 +28,13 @@ pub static SERVICE: Kind = Kind {
 };
 
 static OTHERS: &[Kind] = &[
-    Kind { short_names: &["ep"], ..kept("", "Endpoints", "endpoints", "endpoints") },
+    Kind {
+        short_names: &["ep"],
+        deprecation: Some(
+            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ),
+        ..kept("", "Endpoints", "endpoints", "endpoints")
+    },
     Kind { short_names: &["limits"], ..kept("", "LimitRange", "limitranges", "limitrange") },
     Kind {
         short_names: &["pvc"],

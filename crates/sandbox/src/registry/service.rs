@@ -61,6 +61,7 @@ impl Others {
             others.addresses.insert(string(&other, "/spec/clusterIP").to_owned());
             let ports = array(&other, "/spec/ports").iter();
             others.node_ports.extend(ports.map(|port| integer(port, "/nodePort")));
+            others.node_ports.insert(integer(&other, "/spec/healthCheckNodePort"));
         }
         others
     }
@@ -126,8 +127,7 @@ fn check_address(others: &Others, object: &Value, given: &str) -> Result<(), Sta
         .parse::<Ipv4Addr>()
         .is_ok_and(|address| (ADDRESSES.0..=ADDRESSES.1).contains(&u32::from(address)));
     let detail = if !in_range {
-        "failed to allocate IP GIVEN: the provided IP (GIVEN) is not in the valid range. The range \
-         of valid IPs is 10.96.0.0/16"
+        "failed to allocate IP GIVEN: the provided network does not match the current range"
     } else if others.addresses.contains(given) {
         "failed to allocate IP GIVEN: provided IP is already allocated"
     } else {
@@ -157,14 +157,18 @@ fn allocate_node_ports(others: &Others, object: &mut Value) -> Result<(), Status
         return Err(invalid_rendered(object, &field, &given.to_string(), detail));
     }
     taken.extend(&others.node_ports);
+    let mut free = NODE_PORTS.into_iter().filter(|number| !taken.contains(number));
     for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
         if integer(port, "/nodePort") == 0 {
-            let free = NODE_PORTS.into_iter().find(|number| !taken.contains(number));
-            if let Some(free) = free {
-                taken.insert(free);
-                port["nodePort"] = free.into();
-            }
+            port["nodePort"] = free.next().into();
         }
+    }
+    let is_local = string(object, "/spec/externalTrafficPolicy") == "Local";
+    if is_local
+        && string(object, "/spec/type") == "LoadBalancer"
+        && integer(object, "/spec/healthCheckNodePort") == 0
+    {
+        object["spec"]["healthCheckNodePort"] = free.next().into();
     }
     Ok(())
 }

@@ -14,8 +14,7 @@ use crate::kind::Kind;
 pub(super) struct Row {
     group: &'static str,
     kind: &'static str,
-    /// Whether names need only be valid in a URL.
-    any_name: bool,
+    names: Names,
     /// The paths to its pod templates.
     templates: &'static [&'static str],
     /// Fields that must not be empty, and the detail of the message.
@@ -27,10 +26,20 @@ pub(super) struct Row {
     on_update: fn(&Field, &Field, &mut Causes),
 }
 
+/// The form of the names of a kind.
+#[derive(Clone, Copy)]
+enum Names {
+    Subdomain,
+    /// A label: a name without dots.
+    Label,
+    /// Anything that is valid in a URL.
+    Segment,
+}
+
 const NONE: Row = Row {
     group: "",
     kind: "",
-    any_name: false,
+    names: Names::Subdomain,
     templates: &[],
     required: &[],
     choices: &[],
@@ -42,6 +51,8 @@ const NONE: Row = Row {
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
+
+const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
 
 const ACCESS_MODES: &[&str] =
     &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -58,14 +69,17 @@ const WEBHOOK_CHOICES: &[(&str, &[&str])] = &[
 ];
 
 static ROWS: &[Row] = &[
-    Row { kind: "Service", more: service::spec, on_update: service::on_update, ..NONE },
+    Row {
+        kind: "Service",
+        names: Names::Label,
+        more: service::spec,
+        on_update: service::on_update,
+        ..NONE
+    },
     Row {
         kind: "PersistentVolumeClaim",
         required: &[("spec.accessModes", "at least 1 access mode is required")],
-        choices: &[
-            ("spec.accessModes[]", ACCESS_MODES),
-            ("spec.volumeMode", &["Block", "Filesystem"]),
-        ],
+        choices: &[("spec.volumeMode", &["Block", "Filesystem"])],
         more: claim,
         ..NONE
     },
@@ -73,18 +87,18 @@ static ROWS: &[Row] = &[
         kind: "PersistentVolume",
         required: &[("spec.accessModes", ""), ("spec.capacity", "")],
         choices: &[
-            ("spec.accessModes[]", ACCESS_MODES),
             ("spec.persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"]),
             ("spec.volumeMode", &["Block", "Filesystem"]),
         ],
+        more: volume,
         ..NONE
     },
     Row { kind: "PodTemplate", templates: &["template"], ..NONE },
     Row {
         kind: "ReplicationController",
-        templates: &["spec.template"],
         required: &[("spec.selector", "")],
         nonnegative: &["spec.replicas", "spec.minReadySeconds"],
+        more: replication_controller,
         ..NONE
     },
     Row {
@@ -149,11 +163,7 @@ static ROWS: &[Row] = &[
             "spec.successfulJobsHistoryLimit",
             "spec.failedJobsHistoryLimit",
         ],
-        more: |object, causes| {
-            let job = object.child("spec");
-            let job = job.child("jobTemplate");
-            restart_policy(&job.child("spec").child("template"), causes);
-        },
+        more: schedule,
         ..NONE
     },
     Row {
@@ -164,12 +174,18 @@ static ROWS: &[Row] = &[
             "spec.rules[].http.paths[].pathType",
             &["Exact", "ImplementationSpecific", "Prefix"],
         )],
+        more: ingress,
         ..NONE
     },
     Row {
         group: "networking.k8s.io",
         kind: "NetworkPolicy",
-        choices: &[("spec.policyTypes[]", &["Egress", "Ingress"])],
+        choices: &[
+            ("spec.ingress[].ports[].protocol", PROTOCOLS),
+            ("spec.egress[].ports[].protocol", PROTOCOLS),
+            ("spec.policyTypes[]", &["Ingress", "Egress"]),
+        ],
+        more: network_policy,
         ..NONE
     },
     Row {
@@ -198,7 +214,7 @@ static ROWS: &[Row] = &[
     Row {
         group: "scheduling.k8s.io",
         kind: "PriorityClass",
-        choices: &[("preemptionPolicy", &["Never", "PreemptLowerPriority"])],
+        choices: &[("preemptionPolicy", &["PreemptLowerPriority", "Never"])],
         more: priority_class,
         on_update: priority_class_on_update,
         ..NONE
@@ -229,12 +245,7 @@ static ROWS: &[Row] = &[
     Row {
         group: "apiextensions.k8s.io",
         kind: "CustomResourceDefinition",
-        required: &[
-            ("spec.group", ""),
-            ("spec.names.plural", ""),
-            ("spec.names.kind", ""),
-            ("spec.versions[].schema.openAPIV3Schema", "schemas are required"),
-        ],
+        required: &[("spec.group", ""), ("spec.names.plural", ""), ("spec.names.kind", "")],
         choices: &[("spec.scope", &["Cluster", "Namespaced"])],
         more: definition,
         ..NONE
@@ -242,13 +253,23 @@ static ROWS: &[Row] = &[
     Row {
         group: "apiregistration.k8s.io",
         kind: "APIService",
-        any_name: true,
+        names: Names::Segment,
         more: api_service,
         ..NONE
     },
-    Row { group: "networking.k8s.io", kind: "IPAddress", any_name: true, ..NONE },
-    Row { group: "flowcontrol.apiserver.k8s.io", kind: "FlowSchema", any_name: true, ..NONE },
-    Row { group: "certificates.k8s.io", kind: "CertificateSigningRequest", any_name: true, ..NONE },
+    Row { group: "networking.k8s.io", kind: "IPAddress", names: Names::Segment, ..NONE },
+    Row {
+        group: "flowcontrol.apiserver.k8s.io",
+        kind: "FlowSchema",
+        names: Names::Segment,
+        ..NONE
+    },
+    Row {
+        group: "certificates.k8s.io",
+        kind: "CertificateSigningRequest",
+        names: Names::Segment,
+        ..NONE
+    },
 ];
 
 pub(super) fn row_of(kind: &Kind) -> Option<&'static Row> {
@@ -257,10 +278,12 @@ pub(super) fn row_of(kind: &Kind) -> Option<&'static Row> {
 
 impl Row {
     pub(super) fn on_create(&self, kind: &Kind, object: &Field, causes: &mut Causes) {
-        let rules = match (self.any_name, kind.namespaced) {
-            (false, _) => metadata::rules_of(kind),
-            (true, true) => metadata::RBAC_NAMESPACED,
-            (true, false) => metadata::RBAC_CLUSTER_SCOPED,
+        let rules = match (self.names, kind.namespaced) {
+            (Names::Subdomain, _) => metadata::rules_of(kind),
+            (Names::Label, true) => metadata::LABEL_NAMESPACED,
+            (Names::Label, false) => metadata::NAMESPACE,
+            (Names::Segment, true) => metadata::RBAC_NAMESPACED,
+            (Names::Segment, false) => metadata::RBAC_CLUSTER_SCOPED,
         };
         metadata::on_create(object, rules, causes);
         self.check(object, causes);
@@ -285,7 +308,7 @@ impl Row {
     /// The paths to the pod templates that are warned about as pods are. Those of Deployments are
     /// validated elsewhere, and those of StatefulSets not at all, as upstream.
     pub(super) fn templates(&self) -> &'static [&'static str] {
-        if matches!(self.kind, "Deployment" | "StatefulSet") {
+        if matches!(self.kind, "Deployment" | "ReplicationController" | "StatefulSet") {
             &["spec.template"]
         } else {
             self.templates
@@ -300,6 +323,7 @@ impl Row {
                 }
             });
         }
+        (self.more)(object, causes);
         for (path, values) in self.choices {
             each(object, path, &mut |field| {
                 if field.is_set() && !values.contains(&field.text()) {
@@ -310,7 +334,6 @@ impl Row {
         for path in self.nonnegative {
             each(object, path, &mut |field| nonnegative(field, causes));
         }
-        (self.more)(object, causes);
         for path in self.templates {
             each(object, path, &mut |template| pod::template(template, causes));
         }
@@ -405,7 +428,88 @@ fn restart_policy(template: &Field, causes: &mut Causes) {
     }
 }
 
+/// At least one of the modes of access, and no other.
+fn access_modes(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let modes = spec.child("accessModes");
+    for mode in modes.items() {
+        if !ACCESS_MODES.contains(&mode.text()) {
+            causes.not_supported(&modes.with_value(mode.value()), ACCESS_MODES);
+        }
+    }
+}
+
+fn volume(object: &Field, causes: &mut Causes) {
+    access_modes(object, causes);
+    const NO_SOURCES: &[&str] = &[
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    let spec = object.child("spec");
+    let capacity = spec.child("capacity");
+    if !capacity.key("storage").is_set() {
+        let value = if capacity.is_set() { go_json(capacity.value()) } else { "null".to_owned() };
+        causes.not_supported_rendered(&capacity, value, &["storage"]);
+    }
+    let mut names = spec.entries().map(|(name, _)| name);
+    if names.all(|name| NO_SOURCES.contains(&name)) {
+        causes.required(&spec, "must specify a volume type");
+    }
+}
+
+fn ingress(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    if spec.child("rules").is_empty() && !spec.child("defaultBackend").is_set() {
+        let detail = "either `defaultBackend` or `rules` must be specified";
+        causes.invalid_rendered(&spec, "null".to_owned(), detail);
+    }
+}
+
+fn network_policy(object: &Field, causes: &mut Causes) {
+    for direction in ["ingress", "egress"] {
+        each(object, &format!("spec.{direction}[].ports[].port"), &mut |port| match (
+            port.is_set(),
+            port.value().as_str(),
+        ) {
+            (false, _) => {}
+            (true, Some(name)) => causes.invalid_each(port, format::port_name(name)),
+            (true, None) => causes.invalid_each(port, format::port_number(port.int())),
+        });
+    }
+}
+
+/// Five fields, or a name such as `@daily`.
+fn schedule(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let field = spec.child("schedule");
+    let fields: Vec<&str> = field.text().split_whitespace().collect();
+    if !field.text().is_empty() && !field.text().starts_with('@') && fields.len() != 5 {
+        let count = fields.len();
+        let detail = format!("expected exactly 5 fields, found {count}: [{}]", fields.join(" "));
+        causes.invalid(&field, &detail);
+    }
+    restart_policy(&spec.child("jobTemplate").child("spec").child("template"), causes);
+}
+
+fn replication_controller(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let template = spec.child("template");
+    if template.child("spec").child("containers").is_empty() {
+        causes.required(&template, "");
+    } else {
+        pod::template(&template, causes);
+    }
+}
+
 fn claim(object: &Field, causes: &mut Causes) {
+    access_modes(object, causes);
     let spec = object.child("spec");
     let resources = spec.child("resources");
     if !resources.child("requests").key("storage").is_set() {
@@ -420,10 +524,14 @@ fn autoscaler(object: &Field, causes: &mut Causes) {
     if min.is_set() && min.int() < 1 {
         causes.invalid(&min, "must be greater than or equal to 1");
     }
-    if max.int() < 1 {
-        causes.invalid_rendered(&max, max.int().to_string(), "must be greater than 0");
-    } else if max.int() < min.int() {
-        causes.invalid(&max, "must be greater than or equal to `minReplicas`");
+    match max.int() {
+        0 => causes.required(&max, "must be set and greater than 0"),
+        count if count < 0 => causes.invalid(&max, "must be greater than 0"),
+        _ => {}
+    }
+    if max.int() < min.int() {
+        let detail = "must be greater than or equal to `minReplicas`";
+        causes.invalid_rendered(&max, max.int().to_string(), detail);
     }
 }
 
@@ -512,6 +620,12 @@ fn definition(object: &Field, causes: &mut Causes) {
         causes.invalid(&name, r#"must be spec.names.plural+"."+spec.group"#);
     }
     let versions = spec.child("versions");
+    for version in versions.items() {
+        let schema = version.child("schema");
+        if !schema.child("openAPIV3Schema").is_set() {
+            causes.required(&schema.child("openAPIV3Schema"), "");
+        }
+    }
     let stored = versions.items().filter(|version| version.child("storage").is_true()).count();
     if stored != 1 {
         let detail = "must have exactly one version marked as storage version";

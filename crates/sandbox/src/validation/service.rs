@@ -21,10 +21,7 @@ pub(super) fn spec(object: &Field, causes: &mut Causes) {
             causes.required(&ports, "")
         }
         "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName" => {}
-        _ => {
-            let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-            causes.not_supported(&name, &known);
-        }
+        _ => {}
     }
     let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for port in ports.items() {
@@ -43,6 +40,16 @@ pub(super) fn spec(object: &Field, causes: &mut Causes) {
         causes.not_supported(&affinity, &["ClientIP", "None"]);
     }
     metadata::labels(&spec.child("selector"), causes);
+    const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !TYPES.contains(&name.text()) {
+        causes.not_supported(&name, &TYPES);
+    }
+    if matches!(name.text(), "ClusterIP" | "ExternalName") {
+        for port in ports.items().filter(|port| port.child("nodePort").int() != 0) {
+            let detail = format!("may not be used when `type` is '{}'", name.text());
+            causes.forbidden(&port.child("nodePort"), &detail);
+        }
+    }
 }
 
 /// The address of a Service can't be changed, except by its type.
@@ -90,7 +97,17 @@ pub(super) fn budget(object: &Field, causes: &mut Causes) {
     let (available, unavailable) = (spec.child("minAvailable"), spec.child("maxUnavailable"));
     if available.is_set() && unavailable.is_set() {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        causes.invalid_rendered(&spec, go_json(spec.value()), detail);
+        // Upstream prints the internal Go struct, which has no JSON names.
+        let json = |name: &str| go_json(spec.child(name).value());
+        let value = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\
+             \"UnhealthyPodEvictionPolicy\":{}}}",
+            json("minAvailable"),
+            json("selector"),
+            json("maxUnavailable"),
+            json("unhealthyPodEvictionPolicy")
+        );
+        causes.invalid_rendered(&spec, value, detail);
     }
     for field in [&available, &unavailable] {
         int_or_percent(field, causes);
