@@ -13,10 +13,10 @@ use crate::kind::{BUILT_IN, Kind};
 /// The time at which the tables are printed: 2026-01-01T12:00:00Z.
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
 
-/// S4: rows of every kind print as with `kubectl get -o wide`.
+/// S4, S13: rows of every kind print as with `kubectl get -o wide`.
 #[test]
 fn tables_match_the_output_of_kubectl() {
-    for name in ["pods", "nodes", "daemonsets", "simple", "roles"] {
+    for name in ["pods", "nodes", "daemonsets", "simple", "roles", "kept"] {
         check(name);
     }
 }

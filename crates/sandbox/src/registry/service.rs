@@ -157,7 +157,7 @@ fn allocate_node_ports(others: &Others, object: &mut Value) -> Result<(), Status
         return Err(invalid_rendered(object, &field, &given.to_string(), detail));
     }
     taken.extend(&others.node_ports);
-    let mut free = NODE_PORTS.into_iter().filter(|number| !taken.contains(number));
+    let mut free = NODE_PORTS.filter(|number| !taken.contains(number));
     for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
         if integer(port, "/nodePort") == 0 {
             port["nodePort"] = free.next().into();
