@@ -61,6 +61,7 @@ transcripts! {
     unknown_creations: "unknown-creations",
     unknown_deletion_available: "unknown-deletion-available",
     unknown_deletions: "unknown-deletions",
+    unknown_deletions_budget: "unknown-deletions-budget",
     unknown_surge: "unknown-surge",
     waiting: "waiting",
 }

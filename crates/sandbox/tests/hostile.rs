@@ -68,8 +68,7 @@ fn hostile_requests_cost_only_themselves() {
     let target = Arc::new(server.target());
     let stop = Arc::new(AtomicBool::new(false));
     let fresh = server.settled_memory(None);
-    // Before the memory is compared, all code and all caches have been used, and the C library's
-    // allocator keeps what the server freed.
+    // Before the memory is compared, all code and all caches have been used.
     let first = if is_long { requests / 10 } else { requests / 2 };
     attack(&target, seed.wrapping_add(1_000_000), first, None);
     server.clean();

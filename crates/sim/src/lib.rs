@@ -18,6 +18,9 @@
 
 #![forbid(unsafe_code)]
 
+// The allocator of the program that is simulated, which is also faster than the C library's.
+use everynode_allocator as _;
+
 mod admission;
 mod answer;
 mod api_servers;

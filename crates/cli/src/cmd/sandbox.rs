@@ -27,6 +27,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     log::start(&arguments.log, LogLevel::Warn);
     panic::install_hook();
+    if let Err(error) = everynode_allocator::return_freed_pages() {
+        tracing::warn!("freed memory stays with the process: {error}");
+    }
     let stop = signal::shutdown()?;
     let (nodes_from, apply) = (arguments.nodes_from.clone(), arguments.apply.clone());
     let faults = arguments.faults.clone();

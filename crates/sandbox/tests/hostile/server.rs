@@ -12,6 +12,9 @@ use super::client::Target;
 /// Set in the process that serves.
 const CHILD: &str = "EVERYNODE_HOSTILE_SERVER";
 
+/// The time within which the allocator returns freed pages, with a margin.
+const FREED_PAGES_STAY: Duration = Duration::from_secs(15);
+
 const SETUP: &str = include_str!("setup.yaml");
 
 /// Serves until standard input ends, if this is the process that should.
@@ -19,6 +22,8 @@ pub(crate) fn serve_if_asked() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
+    // As `everynode sandbox` does.
+    everynode_allocator::return_freed_pages().expect("jemalloc has background threads");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let options = Options {
@@ -112,7 +117,7 @@ impl Process {
     /// Its memory in KiB when that is at most `wanted`, or after a pause.
     pub(crate) fn settled_memory(&self, wanted: Option<u64>) -> u64 {
         let started = Instant::now();
-        let pause = if wanted.is_some() { PAUSE_MAX } else { Duration::from_secs(6) };
+        let pause = if wanted.is_some() { PAUSE_MAX } else { FREED_PAGES_STAY };
         while started.elapsed() < pause && wanted.is_none_or(|wanted| self.memory() > wanted) {
             std::thread::park_timeout(Duration::from_millis(200));
         }

@@ -9,7 +9,7 @@ use crate::backoff::Delay;
 use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
 use crate::daemon_set::sync::{self, Draft, SyncInput};
 use crate::node_table::NodeTable;
-use crate::plan::{NewPod, Outcome, Plan, Write, WriteResult, WriteTarget};
+use crate::plan::{NewPod, Outcome, Plan, PodReference, Write, WriteResult, WriteTarget};
 
 use super::DaemonSetState;
 
@@ -186,12 +186,33 @@ impl DaemonSetState {
     }
 
     /// Repeats the deletions of unknown outcome that would be planned now (C52).
+    ///
+    /// Each of them may already be executed. So if one would not be planned now, for example
+    /// because maxUnavailable has become smaller, only those are repeated that need no budget.
     pub(super) fn repeat_deletions(&self, now: Now, nodes: &NodeTable, draft: &mut Draft) {
-        if self.expectations.deletions_to_repeat().next().is_none() {
+        let unknown: Vec<_> = self.expectations.deletions_to_repeat().collect();
+        if unknown.is_empty() {
             return;
         }
         // Pods whose deletion has succeeded still count as available until the watch shows it.
         let deleted = self.expectations.unseen_deletions();
+        let mut repeated = self.wanted_deletions(&unknown, deleted, now, nodes);
+        if repeated.len() < unknown.len() {
+            repeated = self.wanted_deletions(&unknown, deleted + unknown.len(), now, nodes);
+        }
+        for pod in repeated {
+            draft.write(Write::DeletePod(pod.clone()));
+        }
+    }
+
+    /// Those of `pods` that would be deleted now if `deleted` more pods were unavailable.
+    fn wanted_deletions<'a>(
+        &self,
+        pods: &[&'a PodReference],
+        deleted: usize,
+        now: Now,
+        nodes: &NodeTable,
+    ) -> Vec<&'a PodReference> {
         let mut counts = self.counts;
         counts.uses_unavailable += deleted;
         counts.serves = counts.serves.saturating_sub(deleted);
@@ -202,17 +223,15 @@ impl DaemonSetState {
         if let Some(hash) = set.current.and_then(Revision::hash) {
             sync::rolling_update(&input, &hash, &mut wanted);
         }
-        for pod in self.expectations.deletions_to_repeat() {
+        let is_wanted = |pod: &&&PodReference| {
             let is_it = |view: &PodView| view.uid == pod.uid;
             let id = pod.node.as_ref().and_then(|node| nodes.id(node));
-            let slot = id.and_then(|id| self.slots.get(id.index()));
-            let is_surplus = slot.is_some_and(|slot| {
+            let is_surplus = id.and_then(|id| self.slots.get(id.index())).is_some_and(|slot| {
                 surplus_pods(slot, &assessor).into_iter().any(is_it) || ended_pods(slot).any(is_it)
             });
-            if is_surplus || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid)) {
-                draft.write(Write::DeletePod(pod.clone()));
-            }
-        }
+            is_surplus || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid))
+        };
+        pods.iter().filter(is_wanted).copied().collect()
     }
 
     /// The object of a write does not exist, which its watch has yet to show.
