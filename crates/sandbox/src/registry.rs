@@ -16,6 +16,7 @@ mod namespace;
 mod pod;
 mod priority;
 mod qos;
+mod refusal;
 mod service;
 mod strategy;
 #[cfg(test)]

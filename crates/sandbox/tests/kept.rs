@@ -143,7 +143,8 @@ async fn a_whole_manifest_is_applied() {
         .filter(|object| object.warning.is_some())
         .map(|object| object.object.as_str())
         .collect();
-    assert_eq!(warned, ["service/web"]);
+    // It was created, and then changed.
+    assert_eq!(warned, ["service/web", "service/web"]);
     let service = server.get("/api/v1/namespaces/odd/services/web").await.json();
     assert_eq!(service["status"], json!({"loadBalancer": {}}));
     let agent = server.get("/apis/apps/v1/namespaces/odd/daemonsets/agent").await.json();

@@ -1,10 +1,12 @@
 //! Admission: the additions and refusals of the built-in admission plugins (S9, S10).
 //!
-//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority and DefaultTolerationSeconds.
+//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority and
+//! DefaultTolerationSeconds.
 
 use serde_json::{Value, json};
 
 use super::priority;
+use super::refusal::{name_so_far, refuse_pod as refuse};
 use crate::kind::{Kind, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Strategy};
 use crate::status::Status;
 use crate::store::Store;
@@ -25,16 +27,6 @@ pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Re
     }
 }
 
-/// The name for messages. Names are generated after admission, so until then messages have
-/// `generateName`. The refusals of all pods of a controller have the same text, and its events are
-/// aggregated.
-fn name_so_far(object: &Value) -> &str {
-    match text(object, &["metadata", "name"]) {
-        "" => text(object, &["metadata", "generateName"]),
-        name => name,
-    }
-}
-
 pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
     match kind.strategy {
         Strategy::Pod => {
@@ -51,10 +43,6 @@ pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Resul
         | Strategy::Kept
         | Strategy::Service => Ok(()),
     }
-}
-
-pub(super) fn refuse(object: &Value, cause: &str) -> Status {
-    Status::forbidden(&crate::kind::POD, name_so_far(object), cause)
 }
 
 fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {

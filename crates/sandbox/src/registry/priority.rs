@@ -5,7 +5,7 @@ use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::Registry;
-use super::admission::refuse;
+use super::refusal::refuse_pod as refuse;
 use crate::kind::PRIORITY_CLASS;
 use crate::status::Status;
 use crate::store::{Store, WriteOptions};
@@ -25,7 +25,8 @@ const SYSTEM_CLASSES: [SystemClass; 2] = [
     SystemClass {
         name: "system-node-critical",
         value: 2_000_001_000,
-        description: "Used for system critical pods that must not be moved from their current node.",
+        description: "Used for system critical pods that must not be moved from their current \
+                      node.",
     },
     SystemClass {
         name: "system-cluster-critical",

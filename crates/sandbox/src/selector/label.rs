@@ -55,8 +55,8 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Reads the selector in an object: `matchLabels` and `matchExpressions`. `None` if it is absent
-    /// or malformed.
+    /// Reads the selector in an object: `matchLabels` and `matchExpressions`. `None` if it is
+    /// absent or malformed.
     pub(crate) fn of_object(selector: &Value) -> Option<Self> {
         let selector = convert::label_selector(selector.is_object().then_some(selector)).ok()?;
         Self::parse(&convert::label_selector_text(&selector)).ok()

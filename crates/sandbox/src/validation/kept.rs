@@ -1,5 +1,5 @@
-//! Validates the kinds that are kept (S13): upstream's most common rules, as a table. What depends on
-//! several fields is code.
+//! Validates the kinds that are kept (S13): upstream's most common rules, as a table. What depends
+//! on several fields is code.
 //!
 //! In a path `[]` stands for each element of a list, and for absent structs nothing is checked.
 

@@ -306,7 +306,8 @@ proptest! {
         let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
             unreachable!("pods are objects");
         };
-        let patch = Value::Object(diff(from, to, schema::root_of(&kind::POD).map(schema::StructId::get)));
+        let root = schema::root_of(&kind::POD).map(schema::StructId::get);
+        let patch = Value::Object(diff(from, to, root));
         let once = patched(&kind::POD, &original, &patch);
         prop_assert_eq!(once.as_ref(), Ok(&modified), "patch {}", &patch);
         let twice = patched(&kind::POD, &modified, &patch);

@@ -122,7 +122,7 @@ fn system_classes_cannot_be_deleted() {
     assert_eq!(message(registry.create(&PRIORITY_CLASS, "", other, &options())).0, 422);
 }
 
-/// S13: a pod with two budgets can't be evicted, and a budget that nobody has looked at yet refuses.
+/// S13: a pod with two budgets can't be evicted, and a budget without a status refuses.
 #[test]
 fn evictions_ask_the_budget() {
     let mut registry = registry();
