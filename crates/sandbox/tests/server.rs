@@ -232,7 +232,7 @@ async fn hostile_requests_are_refused() {
         ("GET", format!("/{}", "a/".repeat(500)), b"", &[404]),
         ("GET", format!("/{long}"), b"", &[414, 431]),
         ("GET", "/api/v1/namespaces/default/pods/x/exec?command=sh".into(), b"", &[404]),
-        ("GET", "/apis/apps/v1/namespaces/default/statefulsets".into(), b"", &[404]),
+        ("GET", "/apis/apps/v1/namespaces/default/fleets".into(), b"", &[404]),
     ];
     for (method, path, body, codes) in cases {
         let response = server.request(method, &path, "", body).await;
