@@ -5,16 +5,15 @@
 
 mod go_text;
 mod json;
-mod schema;
 mod strategic;
 
 use serde_json::Value;
 
 use crate::kind::Kind;
+use crate::schema;
 use crate::status::{Details, Reason, Status};
 
 pub(crate) use go_text::value as go_text;
-pub use schema::{PatchMeta, merge_key};
 
 /// The form of a patch, which its content type determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +75,8 @@ pub fn apply(
     match patch_type {
         PatchType::Json => json::json_patch(current, patch),
         PatchType::Merge => json::merge_patch(current, patch),
-        PatchType::StrategicMerge => match schema::of(kind) {
-            Some(schema) => strategic::strategic_merge_patch(schema, current, patch),
+        PatchType::StrategicMerge => match schema::root_of(kind) {
+            Some(root) => strategic::strategic_merge_patch(root.get(), current, patch),
             None => Err(unknown_format(SCHEMA_UNKNOWN)),
         },
     }

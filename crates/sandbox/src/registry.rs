@@ -9,10 +9,15 @@ mod admission;
 mod check;
 mod create;
 mod delete;
+mod disruption;
+mod job;
 mod metadata;
 mod namespace;
 mod pod;
+mod priority;
 mod qos;
+mod refusal;
+mod service;
 mod strategy;
 #[cfg(test)]
 mod tests;
@@ -22,10 +27,12 @@ mod write;
 use everynode_core::api::Timestamp;
 
 use crate::kind::NAMESPACE;
+use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
 
 pub(crate) use create::Draft;
 pub use delete::{FOREGROUND, ORPHAN};
+pub(crate) use disruption::budgets_of;
 pub use update::Patch;
 pub(crate) use update::{Endpoint, Replacement, check_request, created_by_update};
 
@@ -50,6 +57,15 @@ impl Registry {
                 .expect("a new store has no namespace yet");
         }
         registry
+    }
+
+    /// Adds the objects that a real cluster has from the start, besides its namespaces.
+    ///
+    /// # Errors
+    /// An object that is refused, because another one has its name.
+    pub(crate) fn seed(&mut self, now: Timestamp) -> Result<(), Status> {
+        priority::seed(self, now)?;
+        service::seed(self, now)
     }
 
     /// The store, for reads.

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Field, MergeStrategy, Type};
 use super::{failed, go_text};
+use crate::schema::{Field, MergeStrategy, Struct};
 use crate::status::{Reason, Status};
 use crate::value::json_type;
 
@@ -37,7 +37,7 @@ enum MergeError {
 
 /// Applies a strategic merge patch to an object of the type `schema`.
 pub(super) fn strategic_merge_patch(
-    schema: &'static Type,
+    schema: &'static Struct,
     current: &Value,
     patch: &Value,
 ) -> Result<Value, Status> {
@@ -60,7 +60,7 @@ pub(super) fn strategic_merge_patch(
 fn merge_object(
     mut original: Fields,
     mut patch: Fields,
-    schema: Option<&'static Type>,
+    schema: Option<&'static Struct>,
 ) -> Result<Fields, MergeError> {
     if patch.contains_key(PATCH) {
         return replaced_or_deleted(patch);
@@ -154,11 +154,11 @@ fn merge_field(
     value: Value,
     field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
-    let strategy = field.map_or(MergeStrategy::Plain, |field| field.strategy);
+    let strategy = field.map_or(MergeStrategy::Plain, |field| field.merge);
     let merged = match (original.remove(&key), value) {
         (_, Value::Null) => None,
         (Some(Value::Object(old)), Value::Object(new)) => {
-            let schema = field.and_then(|field| field.of);
+            let schema = field.and_then(Field::element);
             Some(Value::Object(merge_object(old, new, schema)?))
         }
         (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {

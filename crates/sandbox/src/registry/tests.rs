@@ -2,6 +2,7 @@
 
 mod crowd;
 mod hostile;
+mod kept;
 mod model;
 mod read;
 mod watch_cache;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::write::write;
-use super::{Registry, check, metadata, strategy};
-use crate::kind::Kind;
+use super::{Registry, check, metadata, priority, service, strategy};
+use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::object::Object;
 use crate::patch::{self, PatchType};
 use crate::status::{Details, Reason, Status, StatusCause};
@@ -190,11 +190,18 @@ impl Registry {
     /// 409 if the object is not the one that the change was made for.
     pub(crate) fn commit_replacement(
         &mut self,
-        change: Replacement,
+        mut change: Replacement,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
         if !self.is_current(&change) {
             return Err(Status::modified(change.kind, change.stored.name()));
+        }
+        if change.kind.strategy == Strategy::Service && change.endpoint == Endpoint::Main {
+            let current = change.current.value();
+            service::allocate(&self.store, &mut change.object, Some(current))?;
+        }
+        if change.kind == &PRIORITY_CLASS {
+            priority::admit_class(&self.store, &change.object)?;
         }
         write(&mut self.store, change.kind, &change.stored, change.object, options)
     }

@@ -40,6 +40,13 @@ pub(super) struct Changed {
     pub after: Arc<Object>,
 }
 
+impl Changed {
+    /// Whether the object was created or changed.
+    pub(super) fn is_change(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| before.value() != self.after.value())
+    }
+}
+
 impl Transaction<'_> {
     /// Creates an object.
     pub(super) fn create(&self, object: Value) -> Result<Arc<Object>, Status> {

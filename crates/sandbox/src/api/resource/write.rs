@@ -42,6 +42,7 @@ pub(super) fn create(
     let created = transaction(shared, user, target, call).create(body.value)?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
+    warnings.extend(target.kind.kept_warning());
     object_response(target.kind, &created, call, StatusCode::CREATED, &warnings)
 }
 
@@ -101,7 +102,7 @@ pub(super) fn patch(
     change_response(kind, &changed, call, warnings)
 }
 
-fn transaction<'a>(
+pub(super) fn transaction<'a>(
     shared: &'a SharedCluster,
     user: &'a User,
     target: &'a ResourceTarget<'a>,
@@ -119,6 +120,9 @@ fn change_response(
 ) -> Result<Response<Body>, Status> {
     let before = changed.before.as_ref().map(|before| before.value());
     warnings.extend(validation::warnings(kind, changed.after.value(), before));
+    if changed.is_change() {
+        warnings.extend(kind.kept_warning());
+    }
     let code = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     object_response(kind, &changed.after, call, code, &warnings)
 }
@@ -272,6 +276,11 @@ fn sub_body(call: &Call) -> Result<Decoded, Status> {
         return Ok(decoded);
     }
     Err(Status::bad_request("the body of the request is not a JSON object"))
+}
+
+/// The body of a `scale`.
+pub(super) fn body_of_scale(call: &Call) -> Result<Value, Status> {
+    Ok(sub_body(call)?.value)
 }
 
 /// Checks that apiVersion and kind are those of the path, and sets them if they are absent.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
 use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
 use crate::patch::go_text;
-use crate::patch::schema::Field;
+use crate::schema::Field;
 
 /// Identifies an element: the value of its merge key, or the scalar itself.
 type Identity = String;
@@ -21,7 +21,7 @@ pub(super) fn merge(
     patch: Vec<Value>,
     field: Option<&'static Field>,
 ) -> Result<Vec<Value>, MergeError> {
-    let key = field.and_then(|field| field.strategy.key());
+    let key = field.and_then(|field| field.merge.key());
     match elements(&original, &patch)? {
         Elements::None => Ok(original),
         Elements::Scalars => merge_scalars(original, patch, key),
@@ -55,13 +55,13 @@ pub(super) fn merge_in_order(
     order: &[Value],
     field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
-    let key = field.and_then(|field| field.strategy.key());
+    let key = field.and_then(|field| field.merge.key());
     let live = take_list(original, list)?.filter(|live| !live.is_empty());
     let changes = take_list(patch, list)?.filter(|changes| !changes.is_empty());
     follows_order(changes.as_deref().unwrap_or_default(), order, key)?;
     elements(live.as_deref().unwrap_or_default(), changes.as_deref().unwrap_or_default())?;
     let live_positions = positions(live.as_deref().unwrap_or_default(), key)?;
-    let merges = field.is_some_and(|field| field.strategy.merges_lists());
+    let merges = field.is_some_and(|field| field.merge.merges_lists());
     let merged = match (live, changes) {
         (None, None) => return Ok(()),
         (Some(live), None) => live,
@@ -107,7 +107,7 @@ fn merge_objects(
         if position == next {
             merged.push(stored_value(item));
         } else if let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item) {
-            let schema = field.and_then(|field| field.of);
+            let schema = field.and_then(Field::element);
             merged[position] = Value::Object(merge_object(old, new, schema)?);
         }
     }
