@@ -2,6 +2,7 @@
 //! request, [`read`] decodes the answers; this module sends the requests.
 
 mod backoff;
+mod encoding;
 mod error;
 pub mod machine;
 mod problem_log;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use everynode_k8s::convert;
+use everynode_k8s::{convert, protobuf};
 use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, TryStreamExt};
 use http::{Request as HttpRequest, Response, header};
 use http_body_util::BodyExt;
@@ -25,6 +26,8 @@ use crate::environment::Environment;
 use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use crate::outage_log::{FailureKind, OutageLog};
 use backoff::Backoff;
+pub use encoding::Encoded;
+use encoding::Encoding;
 use error::Error;
 pub use machine::Change;
 use machine::{End, Machine, Request};
@@ -86,11 +89,14 @@ pub trait Decode: Send + Sync {
     /// What decisions read of an object.
     type Item: Send;
 
-    /// Decodes an object from its JSON.
+    /// Whether the objects are requested in protobuf (C82). A server may still answer in JSON.
+    const READS_PROTOBUF: bool = false;
+
+    /// Decodes an object.
     ///
     /// # Errors
     /// If the object does not have its kind's shape. It is then logged and ignored.
-    fn decode(&mut self, json: &[u8]) -> Result<Self::Item, convert::Error>;
+    fn decode(&mut self, object: Encoded<'_>) -> Result<Self::Item, convert::Error>;
 
     /// Whether another kind of controller owns the object, so that a list need not hold it (C3).
     fn is_foreign(_item: &Self::Item) -> bool {
@@ -149,6 +155,8 @@ struct Progress<T> {
     backoff: Backoff,
     problem_log: ProblemLog,
     is_connected: bool,
+    /// The preferred encoding of answers.
+    encoding: Encoding,
 }
 
 impl<D: Decode, E> Watch<D, E> {
@@ -162,6 +170,7 @@ impl<D: Decode, E> Watch<D, E> {
             backoff: Backoff::default(),
             problem_log: ProblemLog::default(),
             is_connected: false,
+            encoding: if D::READS_PROTOBUF { Encoding::Protobuf } else { Encoding::Json },
         };
         loop {
             let Err(error) = self.run_request(&mut progress).await else { continue };
@@ -179,6 +188,10 @@ impl<D: Decode, E> Watch<D, E> {
         error: &Error,
         progress: &mut Progress<D::Item>,
     ) -> Result<(), Error> {
+        // What claims to be protobuf and is not comes from a server or proxy that has it wrong.
+        if error.is_malformed_protobuf() {
+            progress.encoding = Encoding::Json;
+        }
         let end = error.end();
         let is_failure = is_failure(error, end, &progress.machine.request());
         progress.machine.ended(end);
@@ -227,13 +240,17 @@ impl<D: Decode, E> Watch<D, E> {
     ) -> Result<(), Error> {
         let uri = self.resource.page(limit, continue_token.as_deref());
         let until = Instant::now() + ANSWER_TIMEOUT;
-        let answer = timeout_at(until, self.get(&uri)).await??;
+        let answer = timeout_at(until, self.get(&uri, progress.encoding)).await??;
+        let encoding = Encoding::of(answer.headers());
         if progress.machine.is_listing() {
             progress.backoff.list_began();
         }
         let body = timeout_at(until, read_body(answer.into_body())).await??;
         let mut problems = Vec::new();
-        let page = read::page(&mut self.decoder, &body, &mut problems);
+        let page = match encoding {
+            Encoding::Json => read::page(&mut self.decoder, &body, &mut problems),
+            Encoding::Protobuf => read::page_of_protobuf(&mut self.decoder, &body, &mut problems),
+        };
         self.report_problems(&problems, progress);
         let page = page?;
         if progress.machine.is_endless(&page) {
@@ -258,14 +275,16 @@ impl<D: Decode, E> Watch<D, E> {
             timeout_after.as_secs()
         );
         let opened = Instant::now();
-        let answer = timeout(ANSWER_TIMEOUT, self.get(&uri)).await??;
+        let answer = timeout(ANSWER_TIMEOUT, self.get(&uri, progress.encoding)).await??;
+        let encoding = Encoding::of(answer.headers());
         let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
         let mut has_events = false;
         if !progress.machine.is_listing() {
             self.report_connection(progress).await?;
         }
         let until = opened + timeout_after + WATCH_GRACE;
-        let end = self.read_lines(body.into_async_read(), until, progress, &mut has_events).await;
+        let events = Events { body: body.into_async_read(), encoding, until };
+        let end = self.read_events(events, progress, &mut has_events).await;
         if !progress.machine.is_listing() && opened.elapsed() >= WATCH_SUCCEEDS_AFTER {
             progress.backoff.watch_succeeded();
         }
@@ -277,18 +296,26 @@ impl<D: Decode, E> Watch<D, E> {
         }
     }
 
-    async fn read_lines(
+    async fn read_events(
         &mut self,
-        body: impl AsyncBufRead,
-        until: Instant,
+        events: Events<impl AsyncBufRead>,
         progress: &mut Progress<D::Item>,
         has_events: &mut bool,
     ) -> Result<(), Error> {
+        let Events { body, encoding, until } = events;
         let mut body = Box::pin(body);
         let (mut bytes, mut problems) = (Vec::new(), Vec::new());
         loop {
-            read_line(&mut body, &mut bytes, until).await?;
-            let line = read::line(&mut self.decoder, &bytes, &mut problems);
+            let line = match encoding {
+                Encoding::Json => {
+                    read_line(&mut body, &mut bytes, until).await?;
+                    read::line(&mut self.decoder, &bytes, &mut problems)
+                }
+                Encoding::Protobuf => {
+                    let frame = read_frame(&mut body, until).await?;
+                    read::frame(&mut self.decoder, &frame, &mut problems)
+                }
+            };
             self.report_problems(&problems, progress);
             problems.clear();
             let line = line?;
@@ -310,15 +337,23 @@ impl<D: Decode, E> Watch<D, E> {
     }
 
     /// The answer to a request, unless the server refuses it.
-    async fn get(&self, uri: &str) -> Result<Response<Body>, Error> {
-        let request = HttpRequest::get(uri).body(Body::empty()).map_err(kube::Error::HttpError)?;
+    async fn get(&self, uri: &str, encoding: Encoding) -> Result<Response<Body>, Error> {
+        let request = HttpRequest::get(uri)
+            .header(header::ACCEPT, encoding.accept())
+            .body(Body::empty())
+            .map_err(kube::Error::HttpError)?;
         let (parts, body) = self.client.send(request).await?.into_parts();
         if parts.status.is_success() {
             return Ok(Response::from_parts(parts, body));
         }
         // If the body breaks off, the status code is still known.
         let body = read_body(body).await.unwrap_or_default();
-        let mut status: Status = serde_json::from_slice(&body).unwrap_or_default();
+        let mut status: Status = match Encoding::of(&parts.headers) {
+            Encoding::Json => serde_json::from_slice(&body).unwrap_or_default(),
+            Encoding::Protobuf => {
+                protobuf::status_answer(&body).map(Into::into).unwrap_or_default()
+            }
+        };
         status.code = parts.status.as_u16();
         let retry_after = parts.headers.get(header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok());
@@ -399,6 +434,44 @@ fn since_query(since: &str) -> String {
 
 async fn read_body(body: Body) -> Result<Bytes, kube::Error> {
     Ok(body.collect().await?.to_bytes())
+}
+
+/// The events of a watch that has been opened.
+struct Events<B> {
+    body: B,
+    encoding: Encoding,
+    /// When the server counts as dead.
+    until: Instant,
+}
+
+/// Reads an event in protobuf, without its length.
+async fn read_frame(
+    body: &mut (impl AsyncBufRead + Unpin),
+    until: Instant,
+) -> Result<Bytes, Error> {
+    let mut length = [0; protobuf::FRAME_HEADER_BYTES];
+    read_exact(body, &mut length, until).await?;
+    let length = u32::from_be_bytes(length);
+    if u64::from(length) > LINE_BYTES_MAX {
+        return Err(Error::FrameTooLong(length));
+    }
+    // The buffer grows with what arrives: the length may be a lie.
+    let mut frame = Vec::with_capacity((length as usize).min(LINE_BUFFER_BYTES_MAX));
+    let mut rest = body.take(length.into());
+    timeout_at(until, rest.read_to_end(&mut frame)).await??;
+    // A frame without its end was cut off.
+    if frame.len() == length as usize { Ok(frame.into()) } else { Err(Error::Closed) }
+}
+
+async fn read_exact(
+    body: &mut (impl AsyncBufRead + Unpin),
+    bytes: &mut [u8],
+    until: Instant,
+) -> Result<(), Error> {
+    match timeout_at(until, body.read_exact(bytes)).await? {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::Closed),
+        read => Ok(read?),
+    }
 }
 
 /// Reads a line into a buffer that keeps its memory between lines.

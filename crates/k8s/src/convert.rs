@@ -1,6 +1,8 @@
-//! From Kubernetes' JSON to the core's types, which contain only what decisions read (C3).
+//! From Kubernetes' JSON and protobuf to the core's types, which contain only what decisions read
+//! (C3, C82).
 //!
-//! Each function decodes bytes directly into narrow structs. Invalid UTF-8 is read as Go reads it.
+//! Each function decodes bytes directly into narrow structs, which are converted the same way
+//! whichever encoding they come from. Invalid UTF-8 is read as Go reads it.
 //! A malformed part becomes a [`Problem`](everynode_core::api::Problem) of its object, and the rest
 //! of the object still counts (C4). Only an object without a name, or with a field of a wrong type,
 //! is an [`Error`].
@@ -18,14 +20,15 @@ mod wire;
 
 pub use daemon_set::{DaemonSetObject, RawDaemonSet, RawTemplate, daemon_set};
 pub use intern::Interner;
-pub use namespace::{NamespaceObject, namespace};
-pub use node::node;
+pub use namespace::{NamespaceObject, namespace, namespace_of_protobuf};
+pub use node::{node, node_of_protobuf};
 pub use placement::placement;
-pub use pod::{PodObject, pod};
+pub use pod::{PodObject, pod, pod_of_protobuf};
 pub use revision::{RevisionObject, revision};
 pub use selector::{label_selector, label_selector_text};
-pub use wire::{Meta, meta, timestamp};
+pub use wire::{Meta, meta, meta_of_protobuf, timestamp};
 
+use bytes::Bytes;
 use everynode_core::api::{ResourceVersion, Uid};
 
 /// An object that could not be decoded.
@@ -45,6 +48,17 @@ impl Error {
         let object =
             wire::meta(json).map_or_else(|_| "without metadata".to_owned(), |m| m.to_string());
         Self { kind, object, cause: cause.to_string() }
+    }
+
+    fn of_protobuf(kind: &'static str, message: &Bytes, cause: impl ToString) -> Self {
+        let object = wire::meta_of_protobuf(message)
+            .map_or_else(|_| "without metadata".to_owned(), |m| m.to_string());
+        Self { kind, object, cause: cause.to_string() }
+    }
+
+    /// The error for protobuf of a kind that is read only in JSON.
+    pub fn not_json(kind: &'static str, message: &Bytes) -> Self {
+        Self::of_protobuf(kind, message, "the server sent protobuf, which was not asked for")
     }
 }
 

@@ -33,6 +33,7 @@ pub mod go_json;
 pub mod json_path;
 pub mod patch;
 pub mod pod_template;
+pub mod protobuf;
 pub mod quantity;
 mod rendered_pod;
 pub mod resources;

@@ -10,7 +10,6 @@ mod rule;
 mod tests;
 
 use everynode_core::api::Timestamp;
-use everynode_k8s::convert;
 use serde_json::Value;
 
 use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
@@ -189,7 +188,7 @@ fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
         looked_at += 1;
         for selector in array(role.value(), "/aggregationRule/clusterRoleSelectors") {
             // Validation has refused selectors that don't parse.
-            let Some(selector) = label_selector(selector) else { continue };
+            let Some(selector) = LabelSelector::of_object(selector) else { continue };
             for other in store.iter(&CLUSTER_ROLE, None) {
                 let is_new = roles.iter().all(|role| role.name() != other.name());
                 if is_new && selector.matches(|key| other.label(key)) {
@@ -199,11 +198,6 @@ fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
         }
     }
     roles
-}
-
-fn label_selector(selector: &Value) -> Option<LabelSelector> {
-    let selector = convert::label_selector(Some(selector)).ok()?;
-    LabelSelector::parse(&convert::label_selector_text(&selector)).ok()
 }
 
 fn own_rules(role: &Object) -> Vec<PolicyRule> {

@@ -6,6 +6,7 @@
 //! the changes. All randomness comes from one seed (S24).
 
 mod component_context;
+mod disruption;
 mod event;
 mod event_expiry;
 pub mod garbage_collector;
@@ -32,6 +33,7 @@ pub use self::kubelet::DOWN_ANNOTATION;
 pub use self::settings::Settings;
 
 use self::component_context::ComponentContext;
+use self::disruption::Disruption;
 use self::event::Recorder;
 use self::event_expiry::EventExpiry;
 use self::garbage_collector::GarbageCollector;
@@ -75,6 +77,7 @@ pub struct Cluster {
 struct Components {
     nodes: BTreeSet<Arc<str>>,
     scheduler: Scheduler,
+    disruption: Disruption,
     kubelets: Kubelets,
     node_lifecycle: NodeLifecycle,
     taint_eviction: TaintEviction,
@@ -101,6 +104,7 @@ impl Cluster {
             components: Components {
                 nodes: BTreeSet::new(),
                 scheduler: Scheduler::default(),
+                disruption: Disruption::default(),
                 kubelets: Kubelets::new(lifecycles),
                 node_lifecycle: NodeLifecycle::default(),
                 taint_eviction: TaintEviction::default(),
@@ -149,10 +153,11 @@ impl Cluster {
         let pods = self.follow_pods(now);
         let (components, mut context) = self.split(now);
         let bindings = components.scheduler.step(&mut context, STEP_MAX);
+        let budgets = components.disruption.step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
         let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
         // The next step reads what this step wrote.
-        if nodes || pods || bindings || timers || garbage || self.has_unread() {
+        if nodes || pods || bindings || budgets || timers || garbage || self.has_unread() {
             return Some(now);
         }
         self.timers.next()
@@ -218,7 +223,7 @@ impl Cluster {
             let is_last = is_last(self.store(), &POD, change);
             let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => components.delete_pod(&change.object),
+                Action::Deleted => components.delete_pod(&context, &change.object),
                 Action::Added | Action::Modified if is_last => {
                     components.apply_pod(&mut context, &change.object.with_tree());
                 }
@@ -266,6 +271,7 @@ impl Cluster {
                 Timer::Lease { node } => components.node_lifecycle.fire(&mut context, at, &node),
                 Timer::Evict { pod } => components.taint_eviction.fire(&mut context, &pod),
                 Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
+                Timer::Budget { namespace, name } => components.disruption.fire(&namespace, &name),
                 Timer::ExpireEvents => {
                     self.event_expiry.expire(&mut self.registry, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
@@ -315,12 +321,14 @@ impl Components {
 
     fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         self.scheduler.apply_pod(pod);
+        self.disruption.apply_pod(context, pod);
         self.taint_eviction.apply_pod(context, pod);
         self.kubelets.apply_pod(context, pod);
         self.pod_collector.apply_pod(context, pod);
     }
 
-    fn delete_pod(&mut self, pod: &Object) {
+    fn delete_pod(&mut self, context: &ComponentContext<'_>, pod: &Object) {
+        self.disruption.apply_pod(context, pod);
         self.scheduler.delete_pod(pod.uid());
         self.taint_eviction.delete_pod(pod);
         self.kubelets.delete_pod(pod.uid());

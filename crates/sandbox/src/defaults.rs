@@ -2,7 +2,7 @@
 //! encoder writes objects. Pure and idempotent.
 
 mod daemon_set;
-mod deployment;
+mod kept;
 mod node;
 mod pod;
 mod simple;
@@ -26,9 +26,7 @@ pub fn apply(kind: &Kind, object: &mut Value) {
         ("", "Namespace") => simple::namespace(fields),
         ("", "Secret") => simple::secret(fields),
         ("", "Event") => simple::event(fields),
-        ("", "Service") => simple::service(fields),
         ("apps", "DaemonSet") => daemon_set::daemon_set(fields),
-        ("apps", "Deployment") => deployment::deployment(fields),
         ("apps", "ControllerRevision") => default(fields, "revision", 0),
         ("coordination.k8s.io", "Lease") => {
             struct_at(fields, "spec");
@@ -39,7 +37,11 @@ pub fn apply(kind: &Kind, object: &mut Value) {
         ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => {
             simple::binding(fields);
         }
-        _ => {}
+        _ => {
+            if kept::apply(kind, fields) {
+                schema::complete(kind, object);
+            }
+        }
     }
 }
 

@@ -1,8 +1,16 @@
 //! The table of the kinds that the sandbox serves. The store, the API server, the printers and the
-//! validators read it (S2).
+//! validators read it (S2, S13).
 //!
 //! A new kind is a new row. Rows are `&'static`, so that they can be passed around freely; a kind
 //! that is defined at run time is added with [`Kinds::add`].
+
+mod acted_on;
+mod kept;
+
+use std::sync::LazyLock;
+
+pub use acted_on::*;
+pub use kept::SERVICE;
 
 /// A row of the table: one served resource.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +39,10 @@ pub struct Kind {
     pub field_labels: FieldLabels,
     /// The rules of the registry that only some kinds have.
     pub strategy: Strategy,
+    /// The warning for every request for the kind, if upstream has deprecated it.
+    pub deprecation: Option<&'static str>,
+    /// Whether `metadata.generation` counts the changes of an object.
+    pub counts_generations: bool,
     /// The kind in whose form the objects are stored, if it is another one: both kinds serve the
     /// same objects.
     pub stored_as: Option<&'static Self>,
@@ -68,6 +80,8 @@ pub enum Subresource {
     Eviction,
     /// `finalize`: the finalizers in a namespace's spec.
     Finalize,
+    /// `scale`: the number of replicas.
+    Scale,
     /// `token`: tokens of a service account.
     Token,
 }
@@ -95,279 +109,44 @@ pub enum Strategy {
     Pod,
     /// The generations of DaemonSets.
     DaemonSet,
-    /// Nothing in the sandbox acts on the kind. Objects are checked in dry runs and never stored.
-    OnlyChecked,
+    /// Nothing in the sandbox acts on the kind: its objects are kept, with a warning (S13).
+    Kept,
+    /// Kept as well, with addresses and ports that the registry allocates.
+    Service,
 }
 
-const ALL: &[Verb] = &[
-    Verb::Create,
-    Verb::Delete,
-    Verb::DeleteCollection,
-    Verb::Get,
-    Verb::List,
-    Verb::Patch,
-    Verb::Update,
-    Verb::Watch,
+/// The groups in the order of discovery, which is that of a real cluster. Others follow.
+const GROUPS: &[&str] = &[
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
 ];
-
-const NO_COLLECTION: &[Verb] =
-    &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
-
-const PLAIN: Kind = Kind {
-    group: "",
-    version: "v1",
-    kind: "",
-    plural: "",
-    singular: "",
-    short_names: &[],
-    categories: &[],
-    namespaced: true,
-    verbs: ALL,
-    subresources: &[],
-    field_labels: FieldLabels::Metadata,
-    strategy: Strategy::Plain,
-    stored_as: None,
-};
-
-const EVENT_FIELDS: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-];
-
-/// ConfigMaps.
-pub static CONFIG_MAP: Kind = Kind {
-    kind: "ConfigMap",
-    plural: "configmaps",
-    singular: "configmap",
-    short_names: &["cm"],
-    ..PLAIN
-};
-
-/// Events of the core group.
-pub static EVENT: Kind = Kind {
-    kind: "Event",
-    plural: "events",
-    singular: "event",
-    short_names: &["ev"],
-    field_labels: FieldLabels::Listed(EVENT_FIELDS),
-    ..PLAIN
-};
-
-/// Namespaces.
-pub static NAMESPACE: Kind = Kind {
-    kind: "Namespace",
-    plural: "namespaces",
-    singular: "namespace",
-    short_names: &["ns"],
-    namespaced: false,
-    verbs: NO_COLLECTION,
-    subresources: &[Subresource::Finalize, Subresource::Status],
-    field_labels: FieldLabels::Listed(&["status.phase", "name"]),
-    strategy: Strategy::Namespace,
-    ..PLAIN
-};
-
-/// Nodes.
-pub static NODE: Kind = Kind {
-    kind: "Node",
-    plural: "nodes",
-    singular: "node",
-    short_names: &["no"],
-    namespaced: false,
-    subresources: &[Subresource::Status],
-    field_labels: FieldLabels::Listed(&["spec.unschedulable"]),
-    strategy: Strategy::Node,
-    ..PLAIN
-};
-
-/// Pods.
-pub static POD: Kind = Kind {
-    kind: "Pod",
-    plural: "pods",
-    singular: "pod",
-    short_names: &["po"],
-    categories: &["all"],
-    subresources: &[Subresource::Binding, Subresource::Eviction, Subresource::Status],
-    field_labels: FieldLabels::Listed(&[
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.podIPs",
-        "status.nominatedNodeName",
-    ]),
-    strategy: Strategy::Pod,
-    ..PLAIN
-};
-
-/// Secrets.
-pub static SECRET: Kind = Kind {
-    kind: "Secret",
-    plural: "secrets",
-    singular: "secret",
-    field_labels: FieldLabels::Listed(&["type"]),
-    ..PLAIN
-};
-
-/// Services, which are only checked.
-pub static SERVICE: Kind = Kind {
-    kind: "Service",
-    plural: "services",
-    singular: "service",
-    short_names: &["svc"],
-    categories: &["all"],
-    strategy: Strategy::OnlyChecked,
-    ..PLAIN
-};
-
-/// ServiceAccounts.
-pub static SERVICE_ACCOUNT: Kind = Kind {
-    kind: "ServiceAccount",
-    plural: "serviceaccounts",
-    singular: "serviceaccount",
-    short_names: &["sa"],
-    subresources: &[Subresource::Token],
-    ..PLAIN
-};
-
-/// ControllerRevisions.
-pub static CONTROLLER_REVISION: Kind = Kind {
-    group: "apps",
-    kind: "ControllerRevision",
-    plural: "controllerrevisions",
-    singular: "controllerrevision",
-    ..PLAIN
-};
-
-/// DaemonSets.
-pub static DAEMON_SET: Kind = Kind {
-    group: "apps",
-    kind: "DaemonSet",
-    plural: "daemonsets",
-    singular: "daemonset",
-    short_names: &["ds"],
-    categories: &["all"],
-    subresources: &[Subresource::Status],
-    strategy: Strategy::DaemonSet,
-    ..PLAIN
-};
-
-/// Deployments, which are only checked.
-pub static DEPLOYMENT: Kind = Kind {
-    group: "apps",
-    kind: "Deployment",
-    plural: "deployments",
-    singular: "deployment",
-    short_names: &["deploy"],
-    categories: &["all"],
-    strategy: Strategy::OnlyChecked,
-    ..PLAIN
-};
-
-/// Leases.
-pub static LEASE: Kind = Kind {
-    group: "coordination.k8s.io",
-    kind: "Lease",
-    plural: "leases",
-    singular: "lease",
-    ..PLAIN
-};
-
-/// Events of events.k8s.io: a newer form of the same objects as [`EVENT`].
-pub static EVENTS_EVENT: Kind = Kind {
-    group: "events.k8s.io",
-    kind: "Event",
-    plural: "events",
-    singular: "event",
-    short_names: &["ev"],
-    field_labels: FieldLabels::Listed(&[
-        "regarding.kind",
-        "regarding.namespace",
-        "regarding.name",
-        "regarding.uid",
-        "regarding.apiVersion",
-        "regarding.resourceVersion",
-        "regarding.fieldPath",
-        "reason",
-        "reportingController",
-        "type",
-    ]),
-    stored_as: Some(&EVENT),
-    ..PLAIN
-};
-
-/// PodDisruptionBudgets, which are only checked.
-pub static POD_DISRUPTION_BUDGET: Kind = Kind {
-    group: "policy",
-    kind: "PodDisruptionBudget",
-    plural: "poddisruptionbudgets",
-    singular: "poddisruptionbudget",
-    short_names: &["pdb"],
-    strategy: Strategy::OnlyChecked,
-    ..PLAIN
-};
-
-/// The common columns of the RBAC kinds, which `crate::authorization` evaluates.
-const RBAC: Kind = Kind { group: "rbac.authorization.k8s.io", ..PLAIN };
-
-/// ClusterRoleBindings.
-pub static CLUSTER_ROLE_BINDING: Kind = Kind {
-    kind: "ClusterRoleBinding",
-    plural: "clusterrolebindings",
-    singular: "clusterrolebinding",
-    namespaced: false,
-    ..RBAC
-};
-
-/// ClusterRoles.
-pub static CLUSTER_ROLE: Kind = Kind {
-    kind: "ClusterRole",
-    plural: "clusterroles",
-    singular: "clusterrole",
-    namespaced: false,
-    ..RBAC
-};
-
-/// RoleBindings.
-pub static ROLE_BINDING: Kind =
-    Kind { kind: "RoleBinding", plural: "rolebindings", singular: "rolebinding", ..RBAC };
-
-/// Roles.
-pub static ROLE: Kind = Kind { kind: "Role", plural: "roles", singular: "role", ..RBAC };
 
 /// All built-in rows, in the order of discovery.
-pub static BUILT_IN: &[&Kind] = &[
-    &CONFIG_MAP,
-    &EVENT,
-    &NAMESPACE,
-    &NODE,
-    &POD,
-    &SECRET,
-    &SERVICE,
-    &SERVICE_ACCOUNT,
-    &CONTROLLER_REVISION,
-    &DAEMON_SET,
-    &DEPLOYMENT,
-    &LEASE,
-    &EVENTS_EVENT,
-    &POD_DISRUPTION_BUDGET,
-    &CLUSTER_ROLE_BINDING,
-    &CLUSTER_ROLE,
-    &ROLE_BINDING,
-    &ROLE,
-];
+pub static BUILT_IN: LazyLock<Vec<&'static Kind>> = LazyLock::new(|| {
+    let mut rows: Vec<&'static Kind> = acted_on::ROWS.to_vec();
+    rows.extend(kept::rows());
+    let group = |row: &Kind| GROUPS.iter().position(|group| *group == row.group);
+    // A version that is sorted later is newer, and comes first.
+    rows.sort_by_key(|row| (group(row), std::cmp::Reverse(row.version), row.plural));
+    rows
+});
 
 impl Kind {
     /// The group and version: `v1`, `apps/v1`.
@@ -400,15 +179,40 @@ impl Kind {
             Strategy::Pod => true,
             // Upstream returns the object for service accounts as well.
             Strategy::Plain => self.group.is_empty() && self.kind == "ServiceAccount",
-            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet | Strategy::OnlyChecked => {
-                false
+            // And for these, as well.
+            Strategy::Kept | Strategy::Service => {
+                self.group.is_empty()
+                    && matches!(
+                        self.kind,
+                        "PersistentVolume"
+                            | "PersistentVolumeClaim"
+                            | "PodTemplate"
+                            | "ResourceQuota"
+                            | "Service"
+                    )
             }
+            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet => false,
         }
     }
 
     /// Whether the kind has a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresources.contains(&Subresource::Status)
+    }
+
+    /// The warning for writers if nothing in the sandbox acts on the kind (S13).
+    pub fn kept_warning(&self) -> Option<String> {
+        match self.strategy {
+            Strategy::Kept | Strategy::Service => Some(format!(
+                "the sandbox keeps {}, and nothing acts on them",
+                plural_of(self.kind)
+            )),
+            Strategy::Plain
+            | Strategy::Namespace
+            | Strategy::Node
+            | Strategy::Pod
+            | Strategy::DaemonSet => None,
+        }
     }
 
     /// Whether the main resource supports a verb.
@@ -446,13 +250,14 @@ impl Subresource {
             Self::Binding => "binding",
             Self::Eviction => "eviction",
             Self::Finalize => "finalize",
+            Self::Scale => "scale",
             Self::Token => "token",
         }
     }
 
     /// The subresource with a name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Status, Self::Binding, Self::Eviction, Self::Finalize, Self::Token]
+        [Self::Status, Self::Binding, Self::Eviction, Self::Finalize, Self::Scale, Self::Token]
             .into_iter()
             .find(|subresource| subresource.name() == name)
     }
@@ -460,6 +265,16 @@ impl Subresource {
 
 fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_string() } else { format!("{name}.{group}") }
+}
+
+/// The plural of a kind's name in a sentence: `Services`, `NetworkPolicies`, `Ingresses`.
+fn plural_of(kind: &str) -> String {
+    match (kind.strip_suffix('y'), kind.chars().last()) {
+        (Some(stem), _) => format!("{stem}ies"),
+        (None, Some('s')) if kind.ends_with("Endpoints") => kind.to_owned(),
+        (None, Some('s')) => format!("{kind}es"),
+        (None, _) => format!("{kind}s"),
+    }
 }
 
 /// The kinds that a server serves.
@@ -531,7 +346,7 @@ mod tests {
             kind: "Widget",
             plural: "widgets",
             singular: "widget",
-            ..PLAIN
+            ..acted_on::PLAIN
         };
         assert!(kinds.add(row()));
         assert!(!kinds.add(row()));

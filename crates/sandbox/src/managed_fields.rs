@@ -5,6 +5,7 @@
 //! merges work for any type. Pure functions: the registry decides when they are called.
 
 mod apply;
+mod built_in;
 mod compare;
 mod conflict;
 mod element;
@@ -14,6 +15,7 @@ mod last_applied;
 mod managers;
 mod merge;
 mod merge_schema;
+#[cfg(test)]
 mod openapi;
 mod remove;
 mod set;
@@ -24,10 +26,10 @@ mod update;
 mod validate;
 
 pub(crate) use apply::{Applied, Live, apply};
+pub(crate) use built_in::built_in;
 pub(crate) use conflict::status as conflict_status;
 pub(crate) use managers::{Managers, decode, is_reset};
 pub(crate) use merge_schema::{MergeSchema, TypeId};
-pub(crate) use openapi::convert;
 pub(crate) use set::Set;
 pub use stored::ManagedFields;
 pub(crate) use stored::SharedTexts;

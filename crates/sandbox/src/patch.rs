@@ -71,8 +71,8 @@ pub fn apply(
     match patch_type {
         PatchType::Json => json::json_patch(current, patch),
         PatchType::Merge => json::merge_patch(current, patch),
-        PatchType::StrategicMerge => match schema::root_struct(kind) {
-            Some(schema) => strategic::strategic_merge_patch(schema, current, patch),
+        PatchType::StrategicMerge => match schema::root_of(kind) {
+            Some(root) => strategic::strategic_merge_patch(root.get(), current, patch),
             None => Err(unknown_format(SCHEMA_UNKNOWN)),
         },
     }

@@ -6,6 +6,7 @@
 mod daemon_set;
 mod duration;
 mod event;
+mod kept;
 mod node;
 mod pod;
 mod role;
@@ -69,12 +70,15 @@ const AGE: Column = Column::new("Age", "The time since the object was created");
 
 /// The columns of a kind's table, in order.
 pub fn columns(kind: &Kind) -> &'static [Column] {
-    printer_of(kind).columns
+    kept::table_of(kind).map_or_else(|| printer_of(kind).columns, |table| table.columns)
 }
 
 /// The cells of an object's row, one for each of the [`columns`].
 pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
-    (printer_of(kind).cells)(object, now)
+    match kept::table_of(kind) {
+        Some(table) => table.cells(object, now),
+        None => (printer_of(kind).cells)(object, now),
+    }
 }
 
 /// The conditions of an object's row (`TableRowCondition`): the row of a finished pod is marked

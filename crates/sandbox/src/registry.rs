@@ -9,11 +9,16 @@ mod admission;
 mod check;
 mod create;
 mod delete;
+mod disruption;
+mod job;
 mod metadata;
 mod namespace;
 mod ownership;
 mod pod;
+mod priority;
 mod qos;
+mod refusal;
+mod service;
 mod strategy;
 #[cfg(test)]
 mod tests;
@@ -23,12 +28,14 @@ mod write;
 use everynode_core::api::Timestamp;
 
 use crate::kind::NAMESPACE;
+use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
 
 pub(crate) use create::Draft;
 pub use delete::{FOREGROUND, ORPHAN};
+pub(crate) use disruption::budgets_of;
 pub(crate) use ownership::{Apply, Writer};
-pub(crate) use strategy::Endpoint;
+pub use strategy::Endpoint;
 pub use update::Patch;
 pub(crate) use update::{Replacement, check_request, created_by_update};
 
@@ -53,6 +60,15 @@ impl Registry {
                 .expect("a new store has no namespace yet");
         }
         registry
+    }
+
+    /// Adds the objects that a real cluster has from the start, besides its namespaces.
+    ///
+    /// # Errors
+    /// An object that is refused, because another one has its name.
+    pub(crate) fn seed(&mut self, now: Timestamp) -> Result<(), Status> {
+        priority::seed(self, now)?;
+        service::seed(self, now)
     }
 
     /// The store, for reads.

@@ -148,6 +148,9 @@ pub enum Error {
     /// The default roles could not be created.
     #[error("create roles: {0}")]
     CreateRoles(Status),
+    /// The objects of every cluster could not be created.
+    #[error("create the objects of every cluster: {0}")]
+    CreateObjects(Status),
     /// The initial nodes could not be created.
     #[error("create nodes: {0}")]
     CreateNodes(Status),
@@ -225,6 +228,7 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
     let settings = Settings { seed: options.seed, ..Settings::default() };
     let mut cluster = Cluster::new(registry, settings, lifecycles, now);
     authorization::seed(cluster.registry_mut(), now).map_err(Error::CreateRoles)?;
+    cluster.registry_mut().seed(now).map_err(Error::CreateObjects)?;
     cluster.add_nodes(nodes, now).map_err(Error::CreateNodes)?;
     Ok(cluster)
 }

@@ -1,39 +1,43 @@
-//! The schemas of all served types: their fields with types. They are compiled once from the
-//! schemas that `k8s-openapi` generates from Kubernetes' API definition.
+//! The types of all served objects: the fields of each struct, their form in JSON and in protobuf,
+//! and how strategic merge patches and server-side apply treat them. They are compiled from one table, each struct when
+//! it is first used.
 //!
-//! Decoding, unknown fields, and the form in which Go encodes objects depend on them.
+//! Decoding, unknown fields, the form in which Go encodes objects, patches, the ownership of fields,
+//! and OpenAPI documents depend on them.
 
 mod convert;
 mod decode;
 mod extensions;
+mod merging;
 mod normalize;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-use k8s_openapi::api::{
-    apps::v1 as apps, coordination::v1 as coordination, core::v1 as core, events::v1 as events,
-    policy::v1 as policy, rbac::v1 as rbac,
-};
-use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::kind::Kind;
 
 pub(crate) use convert::convert;
 pub(crate) use decode::new_unknown_fields;
 pub use decode::{DecodeError, decode, unknown_fields};
-pub(crate) use extensions::{PatchStrategy, annotate};
-use normalize::EncodeRule;
-pub(crate) use normalize::normalize;
+pub(crate) use extensions::annotate;
+pub(crate) use merging::{MergeStrategy, Topology};
+pub(crate) use normalize::{complete, empty_object, normalize};
+
+/// The lines of the table: a struct's name, and its fields.
+const TYPES: &str = include_str!("schema/types.txt");
 
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
-enum Shape {
+pub(crate) enum Shape {
     Struct(StructId),
     Map(Box<Self>),
     List(Box<Self>),
-    Text,
+    /// A string, with its type in Go.
+    Text(&'static str),
     Integer {
         bits: u8,
     },
@@ -42,7 +46,11 @@ enum Shape {
     Quantity,
     IntOrString,
     Time,
+    /// A time in microseconds.
+    MicroTime,
     Bytes,
+    /// A struct, or any JSON that is not an object.
+    Either(StructId),
     /// Any JSON.
     Any,
 }
@@ -53,206 +61,279 @@ pub(crate) struct StructId(usize);
 
 /// A struct of the API.
 #[derive(Debug)]
-struct Struct {
-    /// The name in the API definition (`io.k8s.api.core.v1.PodSpec`).
-    name: String,
-    fields: BTreeMap<String, Field>,
+pub(crate) struct Struct {
+    /// The group, the version and the name of the Go type: `core.v1.PodSpec`.
+    name: &'static str,
+    /// Whether server-side apply takes the struct for one field.
+    pub is_atomic: bool,
+    /// The fields in JSON, those of embedded structs included.
+    fields: BTreeMap<&'static str, Field>,
+    /// The fields in protobuf, by number.
+    wire: BTreeMap<u32, WireField>,
 }
 
-#[derive(Debug)]
-struct Field {
-    shape: Shape,
+/// A field in JSON.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub shape: Shape,
     encoded: EncodeRule,
-    patch: PatchStrategy,
+    /// Whether an absent value is null even if Go always writes the field.
+    is_pointer: bool,
+    pub merge: MergeStrategy,
+    pub topology: Topology,
+    /// The default that the type declares.
+    declared_default: Option<&'static str>,
+}
+
+/// A field in protobuf. It has no name if it is embedded: then its fields are its parent's in JSON.
+#[derive(Debug)]
+pub(crate) struct WireField {
+    pub name: Option<&'static str>,
+    /// Whether JSON lacks an empty value, which protobuf does not distinguish from an absent one.
+    pub omits_empty: bool,
+    pub shape: Shape,
+}
+
+/// When Go's encoder writes a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EncodeRule {
+    Always,
+    /// Unless it is absent, which for lists and maps is the same as empty.
+    IfPresent,
+    /// Unless it is empty.
+    IfNotZero,
 }
 
 /// All structs, ordered by name.
-struct Structs(Vec<Struct>);
+struct Structs {
+    rows: Vec<StructRow>,
+    compiled: Vec<OnceLock<Struct>>,
+}
 
-static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::compile);
+/// A struct in the text of the table: `core.v1.ObjectReference atomic: 1 kind? string`.
+#[derive(Clone, Copy)]
+struct StructRow {
+    name: &'static str,
+    is_atomic: bool,
+    fields: &'static str,
+}
+
+static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::index);
 
 /// The type of a kind's objects; `None` for a kind that was defined at run time.
-fn root_of(kind: &Kind) -> Option<Shape> {
-    root_struct(kind).map(Shape::Struct)
+pub(crate) fn root_of(kind: &Kind) -> Option<StructId> {
+    let group = if kind.group.is_empty() { "core" } else { kind.group };
+    let short = group.split('.').next().unwrap_or(group);
+    StructId::find(&format!("{short}.{}.{}", kind.version, kind.kind))
 }
 
-/// The struct of a kind's objects; `None` for a kind that was defined at run time.
-pub(crate) fn root_struct(kind: &Kind) -> Option<StructId> {
-    let name = definition_name(kind);
-    STRUCTS.0.binary_search_by(|known| known.name.cmp(&name)).ok().map(StructId)
-}
-
-/// The name of the definition of a built-in kind: `io.k8s.api.apps.v1.DaemonSet`.
-pub(crate) fn definition_name(kind: &Kind) -> String {
-    let package = match kind.group {
-        "" => "core",
-        group => group.split('.').next().unwrap_or(group),
-    };
-    format!("io.k8s.api.{package}.{}.{}", kind.version, kind.kind)
-}
-
-/// The empty object of a kind, with the structs that Go always writes. Those of a kind that was
-/// defined at run time has none.
-pub(crate) fn empty_object(kind: &Kind) -> Value {
-    let mut object = Map::new();
-    let Some(root) = root_struct(kind) else { return Value::Object(object) };
-    let common: [&[&str]; 3] = [&["metadata"], &["spec"], &["status"]];
-    let common = common.into_iter().filter(|path| root.field(path[0]).is_some());
-    for path in common.chain(extensions::embedded(&definition_name(kind))) {
-        let mut inner = &mut object;
-        for field in path {
-            let next = inner.entry(*field).or_insert_with(|| Value::Object(Map::new()));
-            inner = next.as_object_mut().expect("only objects are inserted here");
-        }
+/// The type of a definition in OpenAPI documents: `io.k8s.api.core.v1.PodSpec`.
+pub(crate) fn of_definition(definition: &str) -> Option<StructId> {
+    if let Some(name) = definition.strip_prefix("io.k8s.apimachinery.pkg.apis.meta.v1.") {
+        return StructId::find(&format!("meta.{name}"));
     }
-    Value::Object(object)
+    let prefixes = [
+        "io.k8s.api.",
+        "io.k8s.apiextensions-apiserver.pkg.apis.",
+        "io.k8s.kube-aggregator.pkg.apis.",
+    ];
+    prefixes.iter().find_map(|prefix| StructId::find(definition.strip_prefix(prefix)?))
 }
 
 impl StructId {
-    /// The struct in a field or in its elements, if there is one, and how a strategic merge patch
-    /// treats the field. `None` for a field that the struct does not have.
-    pub(crate) fn field(self, name: &str) -> Option<(Option<Self>, PatchStrategy)> {
-        let field = STRUCTS.get(self).fields.get(name)?;
-        let inner = match &field.shape {
-            Shape::List(inner) | Shape::Map(inner) => inner,
-            shape => shape,
-        };
-        let inner = if let Shape::Struct(id) = inner { Some(*id) } else { None };
-        Some((inner, field.patch))
+    /// The struct with a name such as `core.v1.PodSpec`.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        STRUCTS.rows.binary_search_by(|known| known.name.cmp(name)).ok().map(Self)
+    }
+
+    /// Whether the struct is a list in JSON.
+    pub(crate) fn is_extra_value(self) -> bool {
+        STRUCTS.rows[self.0].name.ends_with(".ExtraValue")
+    }
+
+    /// All structs, in the order of their indices.
+    pub(crate) fn all() -> impl ExactSizeIterator<Item = Self> {
+        (0..STRUCTS.rows.len()).map(Self)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0
+    }
+
+    pub(crate) fn get(self) -> &'static Struct {
+        STRUCTS.compiled[self.0].get_or_init(|| Struct::compile(STRUCTS.rows[self.0]))
     }
 }
 
 impl Struct {
     /// The name of the Go type.
-    fn short_name(&self) -> &str {
-        self.name.rsplit('.').next().unwrap_or(&self.name)
+    fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
     }
-}
 
-/// The OpenAPI definitions of all built-in kinds by name, with their extensions. References have
-/// the form `#/definitions/NAME`.
-pub(crate) fn definitions() -> Map<String, Value> {
-    let mut generator = SchemaGenerator::new(SchemaSettings::draft07());
-    add::<core::Pod>(&mut generator);
-    add::<core::Node>(&mut generator);
-    add::<core::Namespace>(&mut generator);
-    add::<core::Event>(&mut generator);
-    add::<core::ConfigMap>(&mut generator);
-    add::<core::Secret>(&mut generator);
-    add::<core::Service>(&mut generator);
-    add::<core::ServiceAccount>(&mut generator);
-    add::<apps::DaemonSet>(&mut generator);
-    add::<apps::Deployment>(&mut generator);
-    add::<apps::ControllerRevision>(&mut generator);
-    add::<coordination::Lease>(&mut generator);
-    add::<events::Event>(&mut generator);
-    add::<policy::PodDisruptionBudget>(&mut generator);
-    add::<rbac::ClusterRole>(&mut generator);
-    add::<rbac::ClusterRoleBinding>(&mut generator);
-    add::<rbac::Role>(&mut generator);
-    add::<rbac::RoleBinding>(&mut generator);
-    let mut definitions = generator.take_definitions(true);
-    definitions.iter_mut().for_each(|(name, schema)| annotate(name, schema));
-    definitions
+    /// The name of the Go type in messages: `v1.PodSpec`.
+    fn go_name(&self) -> String {
+        let version = self.name.split('.').nth_back(1).filter(|word| *word != "meta");
+        format!("{}.{}", version.unwrap_or("v1"), self.short_name())
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.get(name)
+    }
+
+    pub(crate) fn wire_field(&self, number: u32) -> Option<&WireField> {
+        self.wire.get(&number)
+    }
+
+    /// The fields in JSON by name.
+    pub(crate) fn fields(&self) -> &BTreeMap<&'static str, Field> {
+        &self.fields
+    }
+
+    fn compile(row: StructRow) -> Self {
+        let StructRow { name, is_atomic, fields } = row;
+        let mut compiled = Self { name, is_atomic, fields: BTreeMap::new(), wire: BTreeMap::new() };
+        for text in fields.split(", ").filter(|text| !text.is_empty()) {
+            let row = FieldRow::parse(text);
+            if row.is_embedded() {
+                let Shape::Struct(id) = &row.shape else { continue };
+                compiled
+                    .fields
+                    .extend(id.get().fields.iter().map(|(name, field)| (*name, field.clone())));
+            } else {
+                compiled.fields.insert(row.name, row.field());
+            }
+            if row.number > 0 {
+                compiled.wire.insert(row.number, row.wire());
+            }
+        }
+        compiled
+    }
 }
 
 impl Structs {
-    fn compile() -> Self {
-        let definitions = definitions();
-        // A definition with properties is a struct. The others are scalars, which references
-        // identify by name.
-        let structs: Vec<(&String, &Map<String, Value>)> = definitions
-            .iter()
-            .filter_map(|(name, schema)| Some((name, schema.get("properties")?.as_object()?)))
-            .collect();
-        let names: Vec<&str> = structs.iter().map(|(name, _)| name.as_str()).collect();
-        let compile = |(name, properties): &(&String, &Map<String, Value>)| {
-            compile_struct(name, properties, &names)
+    fn index() -> Self {
+        let lines = TYPES.lines().filter(|line| !line.starts_with('#'));
+        let rows: Vec<_> = lines.filter_map(StructRow::parse).collect();
+        let compiled = rows.iter().map(|_| OnceLock::new()).collect();
+        Self { rows, compiled }
+    }
+}
+
+impl StructRow {
+    fn parse(line: &'static str) -> Option<Self> {
+        let (head, fields) = line.split_once(':')?;
+        let name = head.strip_suffix(" atomic").unwrap_or(head);
+        Some(Self { name, is_atomic: name != head, fields: fields.trim_start() })
+    }
+}
+
+/// A field in the text of the table: `6 ports? *core.v1.ContainerPort merge:containerPort`.
+struct FieldRow {
+    number: u32,
+    name: &'static str,
+    encoded: EncodeRule,
+    is_pointer: bool,
+    shape: Shape,
+    merge: MergeStrategy,
+    topology: Topology,
+    declared_default: Option<&'static str>,
+}
+
+impl FieldRow {
+    fn parse(text: &'static str) -> Self {
+        let mut words = text.split(' ');
+        let mut word = || words.next().unwrap_or_default();
+        let number = word().parse().unwrap_or_default();
+        let marked = word();
+        let shape = Shape::parse(word());
+        let name = marked.trim_end_matches(['?', '!', '^']);
+        let encoded = match &marked[name.len()..] {
+            "?" => EncodeRule::IfNotZero,
+            "!" | "!^" => EncodeRule::Always,
+            _ => EncodeRule::IfPresent,
         };
-        Self(structs.iter().map(compile).collect())
+        let is_pointer = marked.ends_with('^');
+        let (merge, topology, declared_default) = merging::parse(words);
+        Self { number, name, encoded, is_pointer, shape, merge, topology, declared_default }
     }
 
-    fn get(&self, id: StructId) -> &Struct {
-        &self.0[id.0]
+    fn is_embedded(&self) -> bool {
+        self.name == "-"
     }
-}
 
-fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
-    generator.subschema_for::<T>();
-}
-
-fn compile_struct(name: &str, properties: &Map<String, Value>, names: &[&str]) -> Struct {
-    let short_name = name.rsplit('.').next().unwrap_or(name);
-    let compile = |(field, schema): (&String, &Value)| {
-        (
-            field.clone(),
-            Field {
-                shape: compile_shape(schema, names),
-                encoded: EncodeRule::of(short_name, field),
-                patch: extensions::patch_strategy(name, field),
-            },
-        )
-    };
-    Struct { name: name.to_owned(), fields: properties.iter().map(compile).collect() }
-}
-
-fn compile_shape(schema: &Value, names: &[&str]) -> Shape {
-    if let Some(reference) = reference(schema) {
-        return referred(reference.rsplit('/').next().unwrap_or(reference), names);
+    fn field(&self) -> Field {
+        let Self { encoded, is_pointer, merge, topology, declared_default, .. } = *self;
+        let shape = self.shape.clone();
+        Field { shape, encoded, is_pointer, merge, topology, declared_default }
     }
-    let format = schema.get("format").and_then(Value::as_str);
-    match (schema.get("type").and_then(Value::as_str), format) {
-        (Some("object"), _) => match schema.get("additionalProperties") {
-            Some(values @ Value::Object(_)) => Shape::Map(Box::new(compile_shape(values, names))),
-            _ => Shape::Any,
-        },
-        (Some("array"), _) => Shape::List(Box::new(
-            schema.get("items").map_or(Shape::Any, |items| compile_shape(items, names)),
-        )),
-        (Some("string"), Some("byte")) => Shape::Bytes,
-        (Some("string"), _) => Shape::Text,
-        (Some("integer"), Some("int32")) => Shape::Integer { bits: 32 },
-        (Some("integer"), _) => Shape::Integer { bits: 64 },
-        (Some("number"), _) => Shape::Float,
-        (Some("boolean"), _) => Shape::Boolean,
-        _ => Shape::Any,
-    }
-}
 
-/// The target of a `$ref`, which may be wrapped in `allOf` with a description.
-fn reference(schema: &Value) -> Option<&str> {
-    schema.get("$ref").or_else(|| schema.get("allOf")?.get(0)?.get("$ref"))?.as_str()
-}
-
-fn referred(name: &str, names: &[&str]) -> Shape {
-    match (name.rsplit('.').next(), names.binary_search(&name)) {
-        (Some("Quantity"), _) => Shape::Quantity,
-        (Some("IntOrString"), _) => Shape::IntOrString,
-        (Some("Time" | "MicroTime"), _) => Shape::Time,
-        (_, Ok(index)) => Shape::Struct(StructId(index)),
-        (_, Err(_)) => Shape::Any,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// S9: every built-in kind has a schema, and only raw JSON has no type.
-    #[test]
-    fn every_kind_has_a_complete_shape() {
-        for kind in crate::kind::BUILT_IN {
-            assert!(root_of(kind).is_some(), "{}", kind.group_kind());
+    fn wire(&self) -> WireField {
+        WireField {
+            name: (!self.is_embedded()).then_some(self.name),
+            omits_empty: self.encoded == EncodeRule::IfNotZero,
+            shape: self.shape.clone(),
         }
-        let raw: Vec<String> = STRUCTS
-            .0
-            .iter()
-            .flat_map(|known| {
-                known.fields.iter().map(move |(field, compiled)| (known, field, compiled))
-            })
-            .filter(|(_, _, compiled)| compiled.shape == Shape::Any)
-            .map(|(known, field, _)| format!("{}.{field}", known.short_name()))
-            .collect();
-        assert_eq!(raw, ["ControllerRevision.data", "ManagedFieldsEntry.fieldsV1"]);
+    }
+}
+
+impl Shape {
+    fn parse(text: &'static str) -> Self {
+        match text {
+            "string" => Self::Text("string"),
+            "bytes" => Self::Bytes,
+            "bool" => Self::Boolean,
+            "int32" => Self::Integer { bits: 32 },
+            "int64" => Self::Integer { bits: 64 },
+            "double" => Self::Float,
+            "time" => Self::Time,
+            "microtime" => Self::MicroTime,
+            "quantity" => Self::Quantity,
+            "intorstring" => Self::IntOrString,
+            "raw" => Self::Any,
+            _ => Self::parse_composite(text),
+        }
+    }
+
+    fn parse_composite(text: &'static str) -> Self {
+        let named = |name| StructId::find(name).expect("the table defines every struct");
+        match text.split_at_checked(1) {
+            Some(("*", item)) => Self::List(Box::new(Self::parse(item))),
+            Some(("%", item)) => Self::Map(Box::new(Self::parse(item))),
+            Some(("|", name)) => Self::Either(named(name)),
+            _ => match text.strip_prefix("string:") {
+                Some(go_type) => Self::Text(go_type),
+                None => Self::Struct(named(text)),
+            },
+        }
+    }
+
+    fn element(&self) -> Option<StructId> {
+        match self {
+            Self::Struct(id) => Some(*id),
+            Self::List(item) => item.element(),
+            _ => None,
+        }
+    }
+}
+
+impl Field {
+    /// The struct of the field, or of its elements if it is a list.
+    pub(crate) fn element(&self) -> Option<&'static Struct> {
+        self.shape.element().map(StructId::get)
+    }
+
+    /// The default of the field in OpenAPI documents. Scalars that Go always writes have their zero
+    /// value.
+    pub(crate) fn default(&self) -> Option<Value> {
+        if let Some(declared) = self.declared_default {
+            return Some(declared.into());
+        }
+        let is_scalar = matches!(
+            self.shape,
+            Shape::Text(_) | Shape::Integer { .. } | Shape::Float | Shape::Boolean
+        );
+        (is_scalar && self.encoded == EncodeRule::Always && !self.is_pointer)
+            .then(|| self.shape.zero())
     }
 }

@@ -13,6 +13,7 @@ mod environment;
 mod event;
 mod field;
 mod format;
+mod kept;
 mod lease;
 mod metadata;
 mod node;
@@ -59,9 +60,7 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Validator::Lease => lease::on_create(&root, &mut causes),
         Validator::Role(scope) => role::on_create(&root, scope, &mut causes),
         Validator::RoleBinding(scope) => role::binding_on_create(&root, scope, &mut causes),
-        Validator::Deployment => deployment::on_create(&root, &mut causes),
-        Validator::Service => service::on_create(&root, &mut causes),
-        Validator::DisruptionBudget => service::budget_on_create(&root, &mut causes),
+        Validator::Kept(row) => row.on_create(kind, &root, &mut causes),
         Validator::MetadataOnly => {
             metadata::on_create(&root, metadata::rules_of(kind), &mut causes)
         }
@@ -92,11 +91,8 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         Validator::RoleBinding(scope) => {
             role::binding_on_update(&root, &old, scope, &mut causes);
         }
-        // Objects of the kinds that are only checked are never stored, so they can't be replaced.
-        Validator::Deployment
-        | Validator::Service
-        | Validator::DisruptionBudget
-        | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
+        Validator::Kept(row) => row.on_update(&root, &old, &mut causes),
+        Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.into_vec()
 }
@@ -119,9 +115,7 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::Lease
         | Validator::Role(_)
         | Validator::RoleBinding(_)
-        | Validator::Deployment
-        | Validator::Service
-        | Validator::DisruptionBudget
+        | Validator::Kept(_)
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
     causes.into_vec()
@@ -133,11 +127,23 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let root = Field::root(new);
     let unchanged = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
     match validator_of(kind) {
-        Validator::DaemonSet | Validator::Deployment if !unchanged("/spec/template") => {
+        Validator::DaemonSet if !unchanged("/spec/template") => {
             warnings::of_pod(&root.child("spec").child("template"))
+        }
+        Validator::Kept(row) => {
+            let paths = row.templates().iter().map(|path| path.replace('.', "/"));
+            let changed = paths.filter(|path| !unchanged(&format!("/{path}")));
+            changed.flat_map(|path| warnings_at(&root, &path)).collect()
         }
         Validator::Pod if !unchanged("/spec") => warnings::of_pod(&root),
         _ => Vec::new(),
+    }
+}
+
+fn warnings_at(field: &Field, path: &str) -> Vec<String> {
+    match path.split_once('/') {
+        Some((step, rest)) => warnings_at(&field.child(step), rest),
+        None => warnings::of_pod(&field.child(path)),
     }
 }
 
@@ -157,9 +163,8 @@ enum Validator {
     Lease,
     Role(role::Scope),
     RoleBinding(role::Scope),
-    Deployment,
-    Service,
-    DisruptionBudget,
+    /// A kind of the table of common rules.
+    Kept(&'static kept::Row),
     /// A kind without rules of its own.
     MetadataOnly,
 }
@@ -185,9 +190,6 @@ fn validator_of(kind: &Kind) -> Validator {
         ("rbac.authorization.k8s.io", "RoleBinding") => {
             Validator::RoleBinding(role::Scope::Namespace)
         }
-        ("apps", "Deployment") => Validator::Deployment,
-        ("", "Service") => Validator::Service,
-        ("policy", "PodDisruptionBudget") => Validator::DisruptionBudget,
-        _ => Validator::MetadataOnly,
+        _ => kept::row_of(kind).map_or(Validator::MetadataOnly, Validator::Kept),
     }
 }

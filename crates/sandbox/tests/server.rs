@@ -232,7 +232,7 @@ async fn hostile_requests_are_refused() {
         ("GET", format!("/{}", "a/".repeat(500)), b"", &[404]),
         ("GET", format!("/{long}"), b"", &[414, 431]),
         ("GET", "/api/v1/namespaces/default/pods/x/exec?command=sh".into(), b"", &[404]),
-        ("GET", "/apis/apps/v1/namespaces/default/statefulsets".into(), b"", &[404]),
+        ("GET", "/apis/apps/v1/namespaces/default/fleets".into(), b"", &[404]),
     ];
     for (method, path, body, codes) in cases {
         let response = server.request(method, &path, "", body).await;
@@ -316,8 +316,8 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: a}
 ---
-apiVersion: storage.k8s.io/v1
-kind: CSIDriver
+apiVersion: example.dev/v1
+kind: Widget
 metadata: {name: b}
 ---
 kind: ConfigMap
@@ -334,17 +334,17 @@ items:
 ";
     let applied = sandbox.apply_manifest(manifest);
     let lines: Vec<String> = applied.iter().map(ToString::to_string).collect();
-    assert_eq!(lines[0], "document 1: configmap/a created");
+    assert!(matches!(applied[0].result, Err(ApplyError::Syntax(_))), "{}", lines[0]);
+    assert_eq!(lines[1], "document 1: configmap/a created");
+    assert_eq!(lines[2], "document 4: configmap/c created");
+    assert!(lines[3].ends_with("strict decoding error: unknown field \"colour\""), "{}", lines[3]);
+    assert_eq!(lines[4], "document 4: service/e created");
+    assert!(lines[5].contains("spec.ports[0].port: Invalid value: 0"), "{}", lines[5]);
     assert_eq!(
-        lines[1],
-        "document 2 csidriver.storage.k8s.io/b: the sandbox does not serve the kind \
-         CSIDriver of storage.k8s.io/v1"
+        lines[6],
+        "document 2 widget.example.dev/b: no matches for kind \"Widget\" in version \
+         \"example.dev/v1\""
     );
-    assert!(matches!(applied[2].result, Err(ApplyError::Syntax(_))), "{}", lines[2]);
-    assert_eq!(lines[3], "document 4: configmap/c created");
-    assert!(lines[4].ends_with("strict decoding error: unknown field \"colour\""), "{}", lines[4]);
-    assert_eq!(lines[5], "document 4 service/e: nothing in the sandbox acts on services");
-    assert!(lines[6].contains("spec.ports[0].port: Invalid value: 0"), "{}", lines[6]);
     let again = sandbox.apply_manifest("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}");
     assert_eq!(again[0].result, Ok(ApplyOutcome::Unchanged));
     let path = sandbox.kubeconfig_path().to_owned();

@@ -70,12 +70,12 @@ fn a_successor_at_an_older_server_after_any_write_converges() {
 }
 
 /// Every combination of this failure of a write with failures of what is read after it, in some of
-/// the scenarios each: in every second one without a failure of watches, else in every eighth.
+/// the scenarios each: in every fourth one without a failure of watches, else in every sixteenth.
 fn combine(write: WriteFailure) {
     let watches = [None].into_iter().chain(WatchFailure::ALL.map(Some));
     let combinations = watches.flat_map(|watches| [(false, watches), (true, watches)]);
     for (index, (fails_next_get, watches)) in combinations.enumerate() {
-        let one_in = if watches.is_none() { 2 } else { 8 };
+        let one_in = if watches.is_none() { 4 } else { 16 };
         let some = SCENARIOS.iter().skip(index % one_in).step_by(one_in);
         let combined = CombinedFault { write, fails_next_get, watches };
         exhaust_in(some, InjectedFault::Combined(combined));

@@ -1,5 +1,7 @@
 //! Tests of the checkers: they must catch deliberate bugs.
 
+use std::sync::Mutex;
+
 use everynode_sim::checker::Property;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::scenario::SCENARIOS;
@@ -42,21 +44,39 @@ fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
     }
 }
 
+fn next<T>(remaining: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    remaining.lock().unwrap().next()
+}
+
+/// The number of plays until the checker of this property catches the bug, and the last play.
+fn caught(mutation: Mutation, property: Property) -> Option<String> {
+    let ((by, _), plays) = plays(mutation).zip(1..).find(|((_, world), _)| {
+        world.violation.as_ref().is_some_and(|violation| violation.property == property)
+    })?;
+    Some(format!("{plays}: {by}"))
+}
+
 /// C13, C21, C22, C23, C24, C30, C34, C42, C44, C45, C52–C54, C60, C61, C70, C80: the checker of
 /// the violated property catches every deliberate bug, in one of the scenarios or within 60 random
 /// schedules.
 #[test]
 fn every_deliberate_bug_is_caught() {
-    let mut missed = Vec::new();
-    for (mutation, property) in Mutation::ALL {
-        let caught = plays(mutation).zip(1..).find(|((_, world), _)| {
-            world.violation.as_ref().is_some_and(|violation| violation.property == property)
-        });
-        match caught {
-            Some(((by, _), plays)) => println!("{mutation:?}: {property:?} after {plays}: {by}"),
-            None => missed.push((mutation, property)),
+    let remaining = Mutex::new(Mutation::ALL.into_iter());
+    let missed = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some((mutation, property)) = next(&remaining) {
+                    match caught(mutation, property) {
+                        Some(by) => println!("{mutation:?}: {property:?} after {by}"),
+                        None => missed.lock().unwrap().push((mutation, property)),
+                    }
+                }
+            });
         }
-    }
+    });
+    let missed = missed.into_inner().unwrap();
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use everynode_controller::environment::Environment;
 use everynode_controller::metrics::Metrics;
 use everynode_controller::outage_log::OutageLog;
-use everynode_controller::watch::{self, Change, ConnectionState, Decode, RequestFailure, Watch};
+use everynode_controller::watch::{
+    self, Change, ConnectionState, Decode, Encoded, RequestFailure, Watch,
+};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
@@ -180,8 +182,8 @@ struct RawDecoder;
 impl Decode for RawDecoder {
     type Item = Box<str>;
 
-    fn decode(&mut self, json: &[u8]) -> Result<Box<str>, convert::Error> {
-        Ok(String::from_utf8_lossy(json).into())
+    fn decode(&mut self, object: Encoded<'_>) -> Result<Box<str>, convert::Error> {
+        Ok(String::from_utf8_lossy(object.json("object")?).into())
     }
 
     fn key(object: &Box<str>) -> String {

@@ -29,6 +29,11 @@ pub(super) enum Error {
     EndlessList,
     #[error("a line of the watch is longer than {} MiB", super::LINE_BYTES_MAX >> 20)]
     LineTooLong,
+    #[error(
+        "an event of the watch has {0} bytes, more than {max} MiB",
+        max = super::LINE_BYTES_MAX >> 20
+    )]
+    FrameTooLong(u32),
     #[error("the receiver was dropped")]
     ReceiverDropped,
 }
@@ -50,8 +55,18 @@ impl Error {
             | Self::TimedOut(_)
             | Self::EndlessList
             | Self::LineTooLong
+            | Self::FrameTooLong(_)
             | Self::ReceiverDropped => End::Failed,
         }
+    }
+
+    /// Whether the answer is called protobuf and can't be decoded as such.
+    pub(super) fn is_malformed_protobuf(&self) -> bool {
+        matches!(
+            self,
+            Self::FrameTooLong(_)
+                | Self::Unreadable(read::Error::Protobuf(_) | read::Error::UnknownEvent(_))
+        )
     }
 
     /// What the error shows about the server.
@@ -61,7 +76,8 @@ impl Error {
             | Self::Unreadable(_)
             | Self::ClosedAtOnce
             | Self::EndlessList
-            | Self::LineTooLong => self
+            | Self::LineTooLong
+            | Self::FrameTooLong(_) => self
                 .code()
                 .map_or(FailureKind::Refused, |code| outage_log::failure_kind(Some(code))),
             Self::Closed
@@ -89,6 +105,7 @@ impl Error {
             | Self::Request(_)
             | Self::EndlessList
             | Self::LineTooLong
+            | Self::FrameTooLong(_)
             | Self::ReceiverDropped => None,
         }
     }

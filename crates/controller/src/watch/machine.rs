@@ -89,7 +89,7 @@ pub enum Request {
 }
 
 /// The answer to [`Request::Page`] or [`Request::Version`].
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Page<T> {
     /// The objects on the page.
     pub items: Vec<T>,

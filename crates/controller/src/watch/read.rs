@@ -1,15 +1,17 @@
-//! Decodes pages and lines of a watch. An object that can't be read is reported and stops no other
-//! (C1, C4).
+//! Decodes pages, and the lines or frames of a watch. An object that can't be read is reported and
+//! stops no other (C1, C4, C82).
 //!
 //! Bytes that are not UTF-8 are decoded as Go decodes them, as the API server and `kubectl` do.
 
-use everynode_k8s::{convert, go_json};
+use bytes::Bytes;
+use everynode_k8s::{go_json, protobuf};
 
 use super::Decode;
+use super::encoding::Encoded;
 use super::machine::{End, Line, Page};
 use super::wire::{self, Envelope, EventType, List, Status};
 
-/// Why a page or a line can't be used.
+/// Why a page, a line or a frame can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An ERROR event.
@@ -18,6 +20,12 @@ pub enum Error {
     /// It is not the JSON of a page or a line.
     #[error("unexpected JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// It is not the protobuf of a page or an event.
+    #[error("unexpected protobuf: {0}")]
+    Protobuf(#[from] protobuf::Error),
+    /// An event of a type that no watch has.
+    #[error("a watch has no event {0:?}")]
+    UnknownEvent(String),
     /// A list or a bookmark has no resourceVersion.
     #[error("{0} has no resourceVersion")]
     Unversioned(&'static str),
@@ -32,7 +40,9 @@ impl Error {
         match self {
             Self::Status(status) => status.end(),
             Self::UnreadableDeletion => End::Expired,
-            Self::Json(_) | Self::Unversioned(_) => End::Failed,
+            Self::Json(_) | Self::Protobuf(_) | Self::UnknownEvent(_) | Self::Unversioned(_) => {
+                End::Failed
+            }
         }
     }
 }
@@ -51,11 +61,35 @@ pub fn page<D: Decode>(
     let list: List<'_> = serde_json::from_str(&text)?;
     let version = list.metadata.resource_version.filter(|version| !version.is_empty());
     let objects = list.items.unwrap_or_default();
-    let items = objects.iter().filter_map(|item| decode(decoder, item.get(), is_exact, problems));
+    let items =
+        objects.iter().filter_map(|item| decode_text(decoder, item.get(), is_exact, problems));
     Ok(Page {
         items: items.collect(),
         version: version.ok_or(Error::Unversioned("the list"))?,
         continue_token: list.metadata.continue_token.filter(|token| !token.is_empty()),
+    })
+}
+
+/// Decodes a page in protobuf. Adds a sentence to `problems` for each problem of an object.
+///
+/// # Errors
+/// If it is not a list.
+pub fn page_of_protobuf<D: Decode>(
+    decoder: &mut D,
+    body: &Bytes,
+    problems: &mut Vec<String>,
+) -> Result<Page<D::Item>, Error> {
+    let list = protobuf::list(body)?;
+    if list.resource_version.is_empty() {
+        return Err(Error::Unversioned("the list"));
+    }
+    let items = list.items.iter();
+    Ok(Page {
+        items: items
+            .filter_map(|item| decode(decoder, Encoded::Protobuf(item), problems))
+            .collect(),
+        version: list.resource_version,
+        continue_token: Some(list.continue_token).filter(|token| !token.is_empty()),
     })
 }
 
@@ -82,16 +116,51 @@ pub fn line<D: Decode>(
     }
     let version = wire::version(object).ok().flatten().unwrap_or_default();
     if event == EventType::Bookmark {
-        if version.is_empty() {
-            return Err(Error::Unversioned("a bookmark"));
-        }
-        let ends_initial_events = wire::ends_initial_events(object);
-        return Ok(Line::Bookmark { version, ends_initial_events });
+        return bookmark(version, || wire::ends_initial_events(object));
     }
+    check_version(&version, Encoded::Json(object.as_bytes()), problems);
+    change(event, decode_text(decoder, object, is_exact, problems), version)
+}
+
+/// Decodes an event of a watch in protobuf, without its length. Adds a sentence to `problems` for
+/// each problem of its object.
+///
+/// # Errors
+/// As for a line.
+pub fn frame<D: Decode>(
+    decoder: &mut D,
+    bytes: &Bytes,
+    problems: &mut Vec<String>,
+) -> Result<Line<D::Item>, Error> {
+    let protobuf::WatchEvent { event, object } = protobuf::watch_event(bytes)?;
+    let event = EventType::parse(&event).ok_or(Error::UnknownEvent(event))?;
+    if event == EventType::Error {
+        return Err(Error::Status(protobuf::status(&object)?.into()));
+    }
+    let version = protobuf::resource_version(&object).unwrap_or_default();
+    if event == EventType::Bookmark {
+        return bookmark(version, || protobuf::ends_initial_events(&object));
+    }
+    let encoded = Encoded::Protobuf(&object);
+    check_version(&version, encoded, problems);
+    change(event, decode(decoder, encoded, problems), version)
+}
+
+fn bookmark<T>(version: String, ends_initial_events: impl Fn() -> bool) -> Result<Line<T>, Error> {
     if version.is_empty() {
-        problems.push(format!("{}: it has no resourceVersion", name(object)));
+        return Err(Error::Unversioned("a bookmark"));
     }
-    match (event, decode(decoder, object, is_exact, problems)) {
+    Ok(Line::Bookmark { version, ends_initial_events: ends_initial_events() })
+}
+
+fn check_version(version: &str, object: Encoded<'_>, problems: &mut Vec<String>) {
+    if version.is_empty() {
+        problems.push(format!("{}: it has no resourceVersion", object.name()));
+    }
+}
+
+fn change<T>(event: EventType, item: Option<T>, version: String) -> Result<Line<T>, Error> {
+    match (event, item) {
         (EventType::Added, Some(item)) => Ok(Line::Added { item, version }),
         (EventType::Deleted, Some(item)) => Ok(Line::Deleted { item, version }),
         (EventType::Deleted, None) => Err(Error::UnreadableDeletion),
@@ -105,16 +174,25 @@ pub fn line<D: Decode>(
 }
 
 /// `is_exact`: the text has no replacements for bytes that are not UTF-8.
-fn decode<D: Decode>(
+fn decode_text<D: Decode>(
     decoder: &mut D,
     object: &str,
     is_exact: bool,
     problems: &mut Vec<String>,
 ) -> Option<D::Item> {
+    let encoded = Encoded::Json(object.as_bytes());
     if !is_exact && object.contains(char::REPLACEMENT_CHARACTER) {
-        problems.push(format!("{}: bytes that are not UTF-8 are read as U+FFFD", name(object)));
+        problems.push(format!("{}: bytes that are not UTF-8 are read as U+FFFD", encoded.name()));
     }
-    match decoder.decode(object.as_bytes()) {
+    decode(decoder, encoded, problems)
+}
+
+fn decode<D: Decode>(
+    decoder: &mut D,
+    object: Encoded<'_>,
+    problems: &mut Vec<String>,
+) -> Option<D::Item> {
+    match decoder.decode(object) {
         Ok(item) => Some(item),
         Err(error) => {
             problems.push(format!("{error}; the object is ignored"));
@@ -123,65 +201,5 @@ fn decode<D: Decode>(
     }
 }
 
-/// The namespace and name of an object, as far as they can be read.
-fn name(object: &str) -> String {
-    let meta = convert::meta(object.as_bytes());
-    meta.map_or_else(|_| "an object without a name".to_owned(), |meta| meta.to_string())
-}
-
 #[cfg(test)]
-mod tests {
-    use everynode_k8s::convert::NamespaceObject;
-
-    use super::*;
-    use crate::decode::Namespaces;
-
-    fn read(bytes: &[u8]) -> (Result<Line<NamespaceObject>, String>, Vec<String>) {
-        let mut problems = Vec::new();
-        let line = line(&mut Namespaces::default(), bytes, &mut problems);
-        (line.map_err(|error| error.to_string()), problems)
-    }
-
-    /// C1, C4: a problem names its object, and the line still counts.
-    #[test]
-    fn a_problem_names_its_object() {
-        let (line, problems) = read(
-            b"{\"type\":\"ADDED\",\"object\":\
-              {\"metadata\":{\"name\":\"n\",\"labels\":{\"a\":\"\xff\"}}}}\n",
-        );
-        assert!(matches!(line, Ok(Line::Added { version, .. }) if version.is_empty()));
-        let expected =
-            ["n: it has no resourceVersion", "n: bytes that are not UTF-8 are read as U+FFFD"];
-        assert_eq!(problems, expected);
-        let (line, problems) =
-            read(br#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#);
-        assert_eq!(line, Ok(Line::Unreadable { version: "7".to_owned() }));
-        assert_eq!(problems.len(), 1);
-        assert!(problems[0].ends_with("; the object is ignored"), "{problems:?}");
-    }
-
-    /// C1: a line after which a watch can't continue is an error with a readable text.
-    #[test]
-    fn an_unusable_line_is_an_error() {
-        for (line, expected) in [
-            (
-                r#"{"type":"ERROR","object":{"code":500,"message":"etcd is unavailable"}}"#,
-                "etcd is unavailable",
-            ),
-            (r#"{"type":"ERROR","object":{"code":504}}"#, "the server answered 504"),
-            (
-                r#"{"type":"DELETED","object":{"metadata":{"resourceVersion":"7"}}}"#,
-                "an unreadable object was deleted",
-            ),
-            (
-                r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#,
-                "a bookmark has no resourceVersion",
-            ),
-        ] {
-            assert_eq!(read(line.as_bytes()).0, Err(expected.to_owned()), "{line}");
-        }
-        for line in ["", "{", "\u{fffd}", r#"{"type":"OTHER","object":{}}"#] {
-            assert!(read(line.as_bytes()).0.is_err(), "{line}");
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use everynode_core::api::ResourceVersion;
 use everynode_k8s::convert::RevisionObject;
+use everynode_k8s::protobuf;
 use futures::StreamExt;
 use futures::stream;
 use http::Response;
@@ -19,7 +20,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::client;
-use crate::decode::Revisions;
+use crate::decode::{Namespaces, Revisions};
 
 /// Maximum time to wait for a change.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -28,6 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 struct Answer {
     code: u16,
+    content_type: &'static str,
     retry_after: Option<&'static str>,
     body: Vec<u8>,
     /// Whether the body stays open.
@@ -36,11 +38,29 @@ struct Answer {
 
 impl Answer {
     fn new(body: impl Into<Vec<u8>>) -> Self {
-        Self { code: 200, retry_after: None, body: body.into(), stays_open: false }
+        Self {
+            code: 200,
+            content_type: "application/json",
+            retry_after: None,
+            body: body.into(),
+            stays_open: false,
+        }
     }
 
     fn open(body: impl Into<Vec<u8>>) -> Self {
         Self { stays_open: true, ..Self::new(body) }
+    }
+
+    fn protobuf(body: impl Into<Vec<u8>>) -> Self {
+        Self { content_type: protobuf::MEDIA_TYPE, ..Self::new(body) }
+    }
+
+    /// A watch that stays open.
+    fn frames(body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            content_type: "application/vnd.kubernetes.protobuf;stream=watch",
+            ..Self::open(body)
+        }
     }
 
     fn status(code: u16) -> Self {
@@ -55,6 +75,8 @@ impl Answer {
 struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
+    /// Whether each request asks for protobuf.
+    asks_for_protobuf: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Script {
@@ -91,6 +113,9 @@ impl Script {
                 let script = self.clone();
                 let service = hyper::service::service_fn(move |request: http::Request<_>| {
                     let _: &hyper::body::Incoming = request.body();
+                    let accept = request.headers()[http::header::ACCEPT].to_str().unwrap();
+                    let asks_for_protobuf = accept.starts_with(protobuf::MEDIA_TYPE);
+                    script.asks_for_protobuf.lock().unwrap().push(asks_for_protobuf);
                     let answer = script.answer(request.uri().query().unwrap_or_default());
                     std::future::ready(Ok::<_, Infallible>(response(answer)))
                 });
@@ -110,15 +135,17 @@ fn response(
 ) -> Response<StreamBody<impl futures::Stream<Item = Result<Frame<Bytes>, Infallible>>>> {
     let first = stream::iter([Ok(Frame::data(Bytes::from(answer.body)))]);
     let rest = if answer.stays_open { stream::pending().boxed() } else { stream::empty().boxed() };
-    let mut response = Response::builder().status(answer.code);
+    let mut response = Response::builder()
+        .status(answer.code)
+        .header(http::header::CONTENT_TYPE, answer.content_type);
     if let Some(seconds) = answer.retry_after {
         response = response.header(http::header::RETRY_AFTER, seconds);
     }
     response.body(StreamBody::new(first.chain(rest))).unwrap()
 }
 
-struct TestWatch {
-    changes: mpsc::Receiver<Change<RevisionObject>>,
+struct TestWatch<T = RevisionObject> {
+    changes: mpsc::Receiver<Change<T>>,
     script: Script,
     metrics: Arc<Metrics>,
 }
@@ -126,6 +153,24 @@ struct TestWatch {
 impl TestWatch {
     /// Watches ControllerRevisions of a server with these answers.
     async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start_with(Revisions::default(), answers).await
+    }
+
+    /// The names and the version of the next list.
+    async fn list(&mut self) -> (Vec<String>, u64) {
+        match self.next().await {
+            Change::Reset { items, version } => (items.iter().map(name).collect(), version.0),
+            other => panic!("no list: {other:?}"),
+        }
+    }
+}
+
+impl<T: std::fmt::Debug + Send + 'static> TestWatch<T> {
+    /// Watches the objects of this decoder at a server with these answers.
+    async fn start_with(
+        decoder: impl Decode<Item = T> + 'static,
+        answers: impl IntoIterator<Item = Answer>,
+    ) -> Self {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
         let address = script.clone().serve().await;
@@ -135,7 +180,7 @@ impl TestWatch {
         let watch = Watch {
             client: client::client(&config, client::Pings::default()).unwrap(),
             resource: Resource { name: "controllerrevisions", path: "/revisions".to_owned() },
-            decoder: Revisions::default(),
+            decoder,
             sender,
             wrap: |change| change,
             wrap_connection: |_| None,
@@ -147,18 +192,10 @@ impl TestWatch {
         Self { changes, script, metrics }
     }
 
-    async fn next(&mut self) -> Change<RevisionObject> {
+    async fn next(&mut self) -> Change<T> {
         let next = timeout(TIMEOUT, self.changes.recv()).await;
         next.unwrap_or_else(|_| panic!("no change; requests: {:?}", self.script.requests()))
             .unwrap()
-    }
-
-    /// The names and the version of the next list.
-    async fn list(&mut self) -> (Vec<String>, u64) {
-        match self.next().await {
-            Change::Reset { items, version } => (items.iter().map(name).collect(), version.0),
-            other => panic!("no list: {other:?}"),
-        }
     }
 
     fn unreadable(&self) -> u64 {
@@ -397,4 +434,64 @@ async fn retry_after_is_respected() {
     assert_eq!(watch.script.requests(), ["stream", "stream"]);
     let requests = watch.script.requests.lock().unwrap();
     assert!(requests[1].0 - requests[0].0 >= Duration::from_secs(2));
+}
+
+const RECORDED_PAGE: &[u8] = include_bytes!("read/recorded/namespaces.pb");
+const RECORDED_WATCH: &[u8] = include_bytes!("read/recorded/watch.pb");
+
+/// C1, C82: namespaces are listed and watched in protobuf; a streaming list ends with its bookmark.
+#[tokio::test]
+async fn a_watch_asks_for_protobuf_and_reads_it() {
+    let mut watch =
+        TestWatch::start_with(Namespaces::default(), [Answer::frames(RECORDED_WATCH)]).await;
+    match watch.next().await {
+        Change::Reset { items, .. } => assert_eq!(items[0].name.as_str(), "recorded2"),
+        other => panic!("no list: {other:?}"),
+    }
+    assert_eq!(watch.unreadable(), 0);
+    assert_eq!(*watch.script.asks_for_protobuf.lock().unwrap(), [true]);
+}
+
+/// C1, C82: a streaming list whose last frame is cut off is followed by pages in protobuf.
+#[tokio::test]
+async fn a_frame_that_is_cut_off_counts_as_the_end_of_the_watch() {
+    let cut =
+        Answer { stays_open: false, ..Answer::frames(&RECORDED_WATCH[..RECORDED_WATCH.len() - 1]) };
+    let pages = [cut, Answer::protobuf(RECORDED_PAGE)];
+    let mut watch = TestWatch::start_with(Namespaces::default(), pages).await;
+    match watch.next().await {
+        Change::Reset { items, .. } => assert_eq!(items.len(), 1),
+        other => panic!("no list: {other:?}"),
+    }
+    assert_eq!(watch.script.requests()[..2], ["stream", "page"]);
+    assert_eq!(watch.script.asks_for_protobuf.lock().unwrap()[..2], [true, true]);
+}
+
+/// C1, C82: after an answer that is called protobuf and is something else, JSON is requested.
+#[tokio::test]
+async fn malformed_protobuf_is_followed_by_json() {
+    let json = include_bytes!("read/recorded/namespaces.json");
+    let page = || Answer::new(&json[..]);
+    for malformed in [
+        Answer::frames(include_bytes!("read/recorded/watch.json").as_slice()),
+        Answer::frames(*b"\0\0\0\x07\x0a\x05OTHER"),
+        Answer::frames(*b"\0\0\0\x03\x0a\x05O"),
+        Answer::frames(*b"\xff\xff\xff\xff"),
+    ] {
+        let mut watch = TestWatch::start_with(Namespaces::default(), [malformed, page()]).await;
+        match watch.next().await {
+            Change::Reset { items, .. } => assert_eq!(items.len(), 1),
+            other => panic!("no list: {other:?}"),
+        }
+        assert_eq!(watch.script.asks_for_protobuf.lock().unwrap()[..2], [true, false]);
+    }
+    // A page, too. The revisions are never requested in protobuf.
+    let answers = [Answer::status(400), Answer::protobuf(&json[..]), page()];
+    let mut watch = TestWatch::start_with(Namespaces::default(), answers).await;
+    assert!(matches!(watch.next().await, Change::Reset { .. }));
+    assert_eq!(watch.script.asks_for_protobuf.lock().unwrap()[..3], [true, true, false]);
+    let answers = [Answer::status(400), Answer::new(self::page(&[], 7, ""))];
+    let mut watch = TestWatch::start(answers).await;
+    watch.list().await;
+    assert_eq!(watch.script.asks_for_protobuf.lock().unwrap()[..2], [false, false]);
 }

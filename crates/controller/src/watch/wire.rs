@@ -3,6 +3,7 @@
 use std::fmt;
 
 use everynode_k8s::json_path::read_first;
+use everynode_k8s::protobuf;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -61,6 +62,17 @@ impl Status {
     }
 }
 
+impl From<protobuf::Status> for Status {
+    fn from(status: protobuf::Status) -> Self {
+        let seconds = u32::try_from(status.retry_after_seconds).unwrap_or(0);
+        Self {
+            code: u16::try_from(status.code).unwrap_or(0),
+            message: status.message,
+            details: (seconds > 0).then_some(StatusDetails { retry_after_seconds: seconds }),
+        }
+    }
+}
+
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&crate::outage_log::refusal(self.code, &self.message))
@@ -77,20 +89,26 @@ pub(super) enum EventType {
     Error,
 }
 
+impl EventType {
+    /// `None` for a type that no watch has.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "ADDED" => Some(Self::Added),
+            "MODIFIED" => Some(Self::Modified),
+            "DELETED" => Some(Self::Deleted),
+            "BOOKMARK" => Some(Self::Bookmark),
+            "ERROR" => Some(Self::Error),
+            _ => None,
+        }
+    }
+}
+
 /// Splits a line into its type and its object without parsing the object, if it is written as Go
 /// writes it: the type first, the object last. Most bytes of a watch are then parsed only once.
 pub(super) fn split(line: &str) -> Option<(EventType, &str)> {
     let (event, rest) = line.trim_ascii_end().strip_prefix("{\"type\":\"")?.split_once('"')?;
     let object = rest.strip_prefix(",\"object\":")?.strip_suffix('}')?;
-    let event = match event {
-        "ADDED" => EventType::Added,
-        "MODIFIED" => EventType::Modified,
-        "DELETED" => EventType::Deleted,
-        "BOOKMARK" => EventType::Bookmark,
-        "ERROR" => EventType::Error,
-        _ => return None,
-    };
-    Some((event, object))
+    Some((EventType::parse(event)?, object))
 }
 
 /// The resourceVersion of an object; `None` if it has none. Parses nothing behind it.

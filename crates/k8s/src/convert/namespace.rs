@@ -1,13 +1,15 @@
 //! Namespaces: the node selector of their pods (C15).
 
+use bytes::Bytes;
 use everynode_core::api::{
     Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION, Namespace, NamespaceNodeSelector,
 };
+use prost::Message;
 use serde::Deserialize;
 
 use super::wire::{Text, TextMap};
 use super::{Error, Interner};
-use crate::go_json;
+use crate::{go_json, protobuf};
 
 /// A Namespace with the node selector of its pods (C15).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,12 +42,38 @@ pub fn namespace(json: &[u8], interner: &mut Interner) -> Result<NamespaceObject
     let text_of_json = go_json::text(json);
     let wire: WireNamespace =
         serde_json::from_str(&text_of_json).map_err(|e| Error::new("Namespace", json, e))?;
-    let annotations = wire.metadata.annotations.unwrap_or_default();
-    let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
-    Ok(NamespaceObject {
-        name: interner.text(&wire.metadata.name).into(),
-        node_selector: node_selector(selector).map_or_else(malformed, Into::into),
-    })
+    Ok(wire.metadata.convert(interner))
+}
+
+/// The same of a Namespace's protobuf message.
+///
+/// # Errors
+/// If the message is malformed, or the name is missing.
+pub fn namespace_of_protobuf(
+    message: &Bytes,
+    interner: &mut Interner,
+) -> Result<NamespaceObject, Error> {
+    let failed = |e: String| Error::of_protobuf("Namespace", message, e);
+    let namespace =
+        protobuf::Namespace::decode(message.clone()).map_err(|e| failed(e.to_string()))?;
+    let metadata = namespace.metadata.unwrap_or_default();
+    let wire = WireMetadata {
+        name: Text::of_field(&metadata.name)
+            .ok_or_else(|| failed("metadata.name is missing".to_owned()))?,
+        annotations: Some(metadata.annotations.iter().collect()),
+    };
+    Ok(wire.convert(interner))
+}
+
+impl WireMetadata<'_> {
+    fn convert(self, interner: &mut Interner) -> NamespaceObject {
+        let annotations = self.annotations.unwrap_or_default();
+        let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
+        NamespaceObject {
+            name: interner.text(&self.name).into(),
+            node_selector: node_selector(selector).map_or_else(malformed, Into::into),
+        }
+    }
 }
 
 /// Parses `key=value` pairs that are separated by commas. Upstream:

@@ -1,11 +1,13 @@
 //! Nodes: name, labels and taints.
 
+use bytes::Bytes;
 use everynode_core::api::{Node, Taint, TaintEffect};
+use prost::Message;
 use serde::Deserialize;
 
 use super::wire::{Metadata, Text, text};
 use super::{Error, Interner};
-use crate::go_json;
+use crate::{go_json, protobuf};
 
 #[derive(Deserialize)]
 struct WireNode<'a> {
@@ -39,13 +41,50 @@ pub fn node(json: &[u8], interner: &mut Interner) -> Result<Node, Error> {
     let text_of_json = go_json::text(json);
     let wire: WireNode =
         serde_json::from_str(&text_of_json).map_err(|e| Error::new("Node", json, e))?;
-    let name = wire.metadata.name().map_err(|e| Error::new("Node", json, e))?;
-    let taints = wire.spec.unwrap_or_default().taints.unwrap_or_default();
-    Ok(Node {
-        name: interner.text(name).into(),
-        labels: wire.metadata.labels(interner),
-        taints: taints.iter().filter_map(|taint| taint.convert(interner)).collect(),
-    })
+    wire.convert(interner).map_err(|e| Error::new("Node", json, e))
+}
+
+/// The same of a Node's protobuf message.
+///
+/// # Errors
+/// If the message is malformed, or the name is missing.
+pub fn node_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<Node, Error> {
+    let node = protobuf::Node::decode(message.clone())
+        .map_err(|e| Error::of_protobuf("Node", message, e))?;
+    let wire = WireNode::from(&node);
+    wire.convert(interner).map_err(|e| Error::of_protobuf("Node", message, e))
+}
+
+impl<'a> From<&'a protobuf::Node> for WireNode<'a> {
+    fn from(message: &'a protobuf::Node) -> Self {
+        let spec = message.spec.as_ref();
+        let taints = spec.map(|spec| spec.taints.iter().map(Into::into).collect());
+        Self {
+            metadata: message.metadata.as_ref().map(Into::into).unwrap_or_default(),
+            spec: Some(WireSpec { taints }),
+        }
+    }
+}
+
+impl<'a> From<&'a protobuf::Taint> for WireTaint<'a> {
+    fn from(message: &'a protobuf::Taint) -> Self {
+        Self {
+            key: Text::of_field(&message.key),
+            value: Text::of_field(&message.value),
+            effect: Text::of_field(&message.effect),
+        }
+    }
+}
+
+impl WireNode<'_> {
+    fn convert(self, interner: &mut Interner) -> Result<Node, &'static str> {
+        let taints = self.spec.unwrap_or_default().taints.unwrap_or_default();
+        Ok(Node {
+            name: interner.text(self.metadata.name()?).into(),
+            labels: self.metadata.labels(interner),
+            taints: taints.iter().filter_map(|taint| taint.convert(interner)).collect(),
+        })
+    }
 }
 
 impl WireTaint<'_> {

@@ -1,11 +1,15 @@
 //! Pods: their controller, node, phase and readiness.
 
-use everynode_core::api::{Namespace, NodeName, Pod, PodPhase, Readiness, Timestamp, Uid};
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use everynode_core::api::{Namespace, NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
+use prost::Message;
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, text, timestamp};
+use super::wire::{Metadata, Text, Time, text};
 use super::{Controller, Error, Interner};
-use crate::go_json;
+use crate::{go_json, protobuf};
 
 /// A decoded Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +97,7 @@ struct WireCondition<'a> {
     #[serde(borrow)]
     status: Option<Text<'a>>,
     #[serde(borrow)]
-    last_transition_time: Option<Text<'a>>,
+    last_transition_time: Option<Time<'a>>,
 }
 
 /// Decodes a Pod.
@@ -104,31 +108,138 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
     let text_of_json = go_json::text(json);
     let wire: WirePod =
         serde_json::from_str(&text_of_json).map_err(|e| Error::new("Pod", json, e))?;
-    let name = wire.metadata.name().map_err(|e| Error::new("Pod", json, e))?;
-    let namespace = interner.text(text(wire.metadata.namespace.as_ref())).into();
-    let uid = wire.metadata.uid();
-    let controller = match wire.metadata.controller() {
-        Controller::None => None,
-        Controller::DaemonSet(uid) => Some(uid),
-        Controller::Foreign => return Ok(PodObject::Foreign { namespace, uid }),
-    };
-    let spec = wire.spec.unwrap_or_default();
-    let status = wire.status.unwrap_or_default();
-    let labels = wire.metadata.labels(interner);
-    Ok(PodObject::Pod(Box::new(Pod {
-        namespace,
-        name: name.into(),
-        uid,
-        labels: interner.labels(labels),
-        controller,
-        creation_timestamp: timestamp(text(wire.metadata.creation_timestamp.as_ref()))
-            .unwrap_or(Timestamp(i64::MAX)),
-        terminating: wire.metadata.deletion_timestamp.is_some(),
-        node_name: node_name(text(spec.node_name.as_ref()), interner),
-        affinity_node_name: spec.affinity_node_name().and_then(|name| node_name(name, interner)),
-        phase: phase(text(status.phase.as_ref())),
-        readiness: status.readiness(),
-    })))
+    let failed = |e| Error::new("Pod", json, e);
+    match Identity::of(&wire.metadata, interner).map_err(failed)? {
+        ControlFlow::Break(foreign) => Ok(foreign),
+        ControlFlow::Continue(identity) => {
+            let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
+            Ok(identity.pod(&wire.metadata, &spec, &status, interner))
+        }
+    }
+}
+
+/// The same of a Pod's protobuf message.
+///
+/// # Errors
+/// If the message is malformed, or the name is missing.
+pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodObject, Error> {
+    let failed = |e: prost::DecodeError| Error::of_protobuf("Pod", message, e);
+    let parts = protobuf::Pod::decode(message.clone()).map_err(failed)?;
+    let metadata = protobuf::ObjectMeta::decode(parts.metadata).map_err(failed)?;
+    let metadata = Metadata::from(&metadata);
+    let identity = Identity::of(&metadata, interner);
+    match identity.map_err(|e| Error::of_protobuf("Pod", message, e))? {
+        ControlFlow::Break(foreign) => Ok(foreign),
+        ControlFlow::Continue(identity) => {
+            let spec = protobuf::PodSpec::decode(parts.spec).map_err(failed)?;
+            let status = protobuf::PodStatus::decode(parts.status).map_err(failed)?;
+            Ok(identity.pod(&metadata, &(&spec).into(), &(&status).into(), interner))
+        }
+    }
+}
+
+/// What identifies a pod that is kept whole.
+struct Identity {
+    namespace: Namespace,
+    name: PodName,
+    uid: Uid,
+    controller: Option<Uid>,
+}
+
+impl Identity {
+    /// Breaks with the pod of another kind of controller, of which no more is read.
+    fn of(
+        metadata: &Metadata<'_>,
+        interner: &mut Interner,
+    ) -> Result<ControlFlow<PodObject, Self>, &'static str> {
+        let name = metadata.name()?.into();
+        let namespace = interner.text(text(metadata.namespace.as_ref())).into();
+        let uid = metadata.uid();
+        let controller = match metadata.controller() {
+            Controller::None => None,
+            Controller::DaemonSet(controller) => Some(controller),
+            Controller::Foreign => {
+                return Ok(ControlFlow::Break(PodObject::Foreign { namespace, uid }));
+            }
+        };
+        Ok(ControlFlow::Continue(Self { namespace, name, uid, controller }))
+    }
+
+    fn pod(
+        self,
+        metadata: &Metadata<'_>,
+        spec: &WireSpec<'_>,
+        status: &WireStatus<'_>,
+        interner: &mut Interner,
+    ) -> PodObject {
+        let labels = metadata.labels(interner);
+        let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
+        PodObject::Pod(Box::new(Pod {
+            namespace: self.namespace,
+            name: self.name,
+            uid: self.uid,
+            labels: interner.labels(labels),
+            controller: self.controller,
+            creation_timestamp: created.unwrap_or(Timestamp(i64::MAX)),
+            terminating: metadata.deletion_timestamp.is_some(),
+            node_name: node_name(text(spec.node_name.as_ref()), interner),
+            affinity_node_name: spec
+                .affinity_node_name()
+                .and_then(|name| node_name(name, interner)),
+            phase: phase(text(status.phase.as_ref())),
+            readiness: status.readiness(),
+        }))
+    }
+}
+
+impl<'a> From<&'a protobuf::PodSpec> for WireSpec<'a> {
+    fn from(message: &'a protobuf::PodSpec) -> Self {
+        let node_affinity = message.affinity.as_ref().and_then(|it| it.node_affinity.as_ref());
+        let required = node_affinity.and_then(|it| it.required.as_ref()).map(|it| {
+            let terms = it.node_selector_terms.iter().map(Into::into).collect();
+            WireNodeSelector { node_selector_terms: Some(terms) }
+        });
+        let node_affinity = Some(WireNodeAffinity { required });
+        Self {
+            node_name: Text::of_field(&message.node_name),
+            affinity: Some(WireAffinity { node_affinity }),
+        }
+    }
+}
+
+impl<'a> From<&'a protobuf::NodeSelectorTerm> for WireTerm<'a> {
+    fn from(message: &'a protobuf::NodeSelectorTerm) -> Self {
+        Self { match_fields: Some(message.match_fields.iter().map(Into::into).collect()) }
+    }
+}
+
+impl<'a> From<&'a protobuf::NodeSelectorRequirement> for WireRequirement<'a> {
+    fn from(message: &'a protobuf::NodeSelectorRequirement) -> Self {
+        Self {
+            key: Text::of_field(&message.key),
+            operator: Text::of_field(&message.operator),
+            values: Some(message.values.iter().map(|value| Text::of_bytes(value)).collect()),
+        }
+    }
+}
+
+impl<'a> From<&'a protobuf::PodStatus> for WireStatus<'a> {
+    fn from(message: &'a protobuf::PodStatus) -> Self {
+        Self {
+            phase: Text::of_field(&message.phase),
+            conditions: Some(message.conditions.iter().map(Into::into).collect()),
+        }
+    }
+}
+
+impl<'a> From<&'a protobuf::Condition> for WireCondition<'a> {
+    fn from(message: &'a protobuf::Condition) -> Self {
+        Self {
+            kind: Text::of_field(&message.kind),
+            status: Text::of_field(&message.status),
+            last_transition_time: Time::of_field(message.last_transition_time),
+        }
+    }
 }
 
 fn node_name(name: &str, interner: &mut Interner) -> Option<NodeName> {
@@ -174,8 +285,8 @@ impl WireStatus<'_> {
         let mut conditions = self.conditions.iter().flatten();
         match conditions.find(|condition| text(condition.kind.as_ref()) == "Ready") {
             Some(ready) if text(ready.status.as_ref()) == "True" => {
-                timestamp(text(ready.last_transition_time.as_ref()))
-                    .map_or(Readiness::Ready, Readiness::ReadySince)
+                let since = ready.last_transition_time.as_ref().and_then(Time::timestamp);
+                since.map_or(Readiness::Ready, Readiness::ReadySince)
             }
             _ => Readiness::NotReady,
         }

@@ -3,16 +3,30 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytes::Bytes;
 use everynode_core::api::{Labels, Timestamp, Uid};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::{Controller, Interner};
 use crate::go_json;
 use crate::json_path::read_first;
+use crate::protobuf;
 
 /// A string that is borrowed unless it contains escapes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(Cow<'a, str>);
+
+impl<'a> Text<'a> {
+    /// The text of a protobuf field. Invalid UTF-8 is read as Go reads it in JSON.
+    pub(super) fn of_bytes(bytes: &'a [u8]) -> Self {
+        Text(String::from_utf8_lossy(bytes))
+    }
+
+    /// The same, or `None` for an empty field, which JSON leaves out.
+    pub(super) fn of_field(bytes: &'a [u8]) -> Option<Self> {
+        (!bytes.is_empty()).then(|| Self::of_bytes(bytes))
+    }
+}
 
 impl std::ops::Deref for Text<'_> {
     type Target = str;
@@ -62,6 +76,14 @@ impl TextMap<'_> {
     }
 }
 
+impl<'a> FromIterator<&'a protobuf::Entry> for TextMap<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a protobuf::Entry>>(entries: I) -> Self {
+        let text =
+            |entry: &'a protobuf::Entry| (Text::of_bytes(&entry.key), Text::of_bytes(&entry.value));
+        Self(entries.into_iter().map(text).collect())
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for TextMap<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MapVisitor;
@@ -84,6 +106,37 @@ impl<'de: 'a, 'a> Deserialize<'de> for TextMap<'a> {
     }
 }
 
+/// A time in one of the encodings. It is parsed only if it is read.
+#[derive(Debug)]
+pub(super) enum Time<'a> {
+    Text(Text<'a>),
+    Seconds(i64),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Time<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(Time::Text)
+    }
+}
+
+impl Time<'_> {
+    /// Go's zero time is `None`, as in JSON.
+    pub(super) fn of_field(time: Option<protobuf::Time>) -> Option<Self> {
+        time.and_then(|time| time.seconds).map(Time::Seconds)
+    }
+
+    /// `None` if the time is malformed or out of range.
+    pub(super) fn timestamp(&self) -> Option<Timestamp> {
+        match self {
+            Time::Text(text) => timestamp(text),
+            Time::Seconds(seconds) => {
+                let at = jiff::Timestamp::from_second(*seconds).ok()?;
+                Some(Timestamp(at.as_millisecond()))
+            }
+        }
+    }
+}
+
 /// `metadata`, without the parts that no kind reads.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -102,9 +155,25 @@ pub(super) struct Metadata<'a> {
     #[serde(borrow)]
     pub owner_references: Option<Vec<OwnerReference<'a>>>,
     #[serde(borrow)]
-    pub creation_timestamp: Option<Text<'a>>,
+    pub creation_timestamp: Option<Time<'a>>,
     #[serde(borrow)]
-    pub deletion_timestamp: Option<Text<'a>>,
+    pub deletion_timestamp: Option<Time<'a>>,
+}
+
+impl<'a> From<&'a protobuf::ObjectMeta> for Metadata<'a> {
+    fn from(message: &'a protobuf::ObjectMeta) -> Self {
+        Self {
+            name: Text::of_field(&message.name),
+            namespace: Text::of_field(&message.namespace),
+            uid: Text::of_field(&message.uid),
+            resource_version: Text::of_field(&message.resource_version),
+            generation: None,
+            labels: Some(message.labels.iter().collect()),
+            owner_references: Some(message.owner_references.iter().map(Into::into).collect()),
+            creation_timestamp: Time::of_field(message.creation_timestamp),
+            deletion_timestamp: Time::of_field(message.deletion_timestamp),
+        }
+    }
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -117,6 +186,17 @@ pub(super) struct OwnerReference<'a> {
     #[serde(borrow)]
     uid: Option<Text<'a>>,
     controller: Option<bool>,
+}
+
+impl<'a> From<&'a protobuf::OwnerReference> for OwnerReference<'a> {
+    fn from(message: &'a protobuf::OwnerReference) -> Self {
+        Self {
+            api_version: Text::of_field(&message.api_version),
+            kind: Text::of_field(&message.kind),
+            uid: Text::of_field(&message.uid),
+            controller: message.controller,
+        }
+    }
 }
 
 impl Metadata<'_> {
@@ -197,13 +277,26 @@ impl fmt::Display for Meta {
 pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
     let json = go_json::text(json);
     let metadata: Option<Option<Metadata>> = read_first(&json, &["metadata"])?;
-    let metadata = metadata.flatten().unwrap_or_default();
-    Ok(Meta {
-        namespace: metadata.namespace.as_deref().map(str::to_owned),
-        name: text(metadata.name.as_ref()).to_owned(),
-        uid: metadata.uid(),
-        resource_version: text(metadata.resource_version.as_ref()).to_owned(),
-        generation: metadata.generation.unwrap_or(0),
-        terminating: metadata.deletion_timestamp.is_some(),
-    })
+    Ok(Meta::of(&metadata.flatten().unwrap_or_default()))
+}
+
+/// The same of an object's protobuf message; its generation is not read.
+///
+/// # Errors
+/// If the message is malformed.
+pub fn meta_of_protobuf(object: &Bytes) -> Result<Meta, protobuf::Error> {
+    Ok(Meta::of(&Metadata::from(&protobuf::metadata(object)?)))
+}
+
+impl Meta {
+    fn of(metadata: &Metadata<'_>) -> Self {
+        Self {
+            namespace: metadata.namespace.as_deref().map(str::to_owned),
+            name: text(metadata.name.as_ref()).to_owned(),
+            uid: metadata.uid(),
+            resource_version: text(metadata.resource_version.as_ref()).to_owned(),
+            generation: metadata.generation.unwrap_or(0),
+            terminating: metadata.deletion_timestamp.is_some(),
+        }
+    }
 }

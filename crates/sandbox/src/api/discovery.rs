@@ -225,6 +225,12 @@ fn subresource_type(kind: &'static str, subresource: Subresource) -> Subresource
         Subresource::Eviction => {
             SubresourceType { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
         }
+        Subresource::Scale => SubresourceType {
+            group: "autoscaling",
+            version: "v1",
+            kind: "Scale",
+            verbs: &["get", "patch", "update"],
+        },
         Subresource::Token => SubresourceType {
             group: "authentication.k8s.io",
             version: "v1",

@@ -6,6 +6,9 @@ mod document;
 mod gnostic;
 mod schemas;
 
+#[cfg(test)]
+pub(crate) use schemas::definitions;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 

@@ -2,6 +2,7 @@
 
 mod field_manager;
 mod read;
+mod scale;
 mod transaction;
 mod write;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use http::{Method, Response};
 
 use super::call::Call;
-use super::respond::{Body, method_not_allowed, not_served};
+use super::respond::{self, Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::User;
@@ -39,14 +40,28 @@ pub(crate) fn handle(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let target = target(shared, path)?;
+    let mut response = dispatch(shared, user, path, &target, call)?;
+    if let Some(deprecation) = target.kind.deprecation {
+        respond::warn(&mut response, &[deprecation.to_owned()]);
+    }
+    Ok(response)
+}
+
+fn dispatch(
+    shared: &Arc<SharedCluster>,
+    user: &User,
+    path: &ResourcePath,
+    target: &ResourceTarget<'_>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
     match (target.name, path.subresource.as_deref()) {
-        (None, _) => on_collection(shared, user, &target, call),
-        (Some(name), None) => on_object(shared, user, &target, name, call),
+        (None, _) => on_collection(shared, user, target, call),
+        (Some(name), None) => on_object(shared, user, target, name, call),
         (Some(name), Some(subresource)) => {
             let subresource = Subresource::parse(subresource)
                 .filter(|subresource| target.kind.subresources.contains(subresource))
                 .ok_or_else(|| no_subresource(target.kind, subresource))?;
-            on_subresource(shared, user, &target, name, subresource, call)
+            on_subresource(shared, user, target, name, subresource, call)
         }
     }
 }
@@ -159,6 +174,9 @@ fn on_subresource(
         (Subresource::Status, &Method::PATCH) => {
             write::patch(shared, user, target, name, write::WriteEndpoint::Status, call)
         }
+        (Subresource::Scale, &Method::GET) => scale::get(shared, target, name),
+        (Subresource::Scale, &Method::PUT) => scale::update(shared, user, target, name, call),
+        (Subresource::Scale, &Method::PATCH) => scale::patch(shared, user, target, name, call),
         (Subresource::Finalize, &Method::PUT) => {
             write::update(shared, user, target, name, write::WriteEndpoint::Finalize, call)
         }

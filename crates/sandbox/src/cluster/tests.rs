@@ -1,5 +1,6 @@
 //! The cluster with a virtual clock that the tests control.
 
+mod disruption;
 mod lifecycle;
 mod node;
 mod scheduling;

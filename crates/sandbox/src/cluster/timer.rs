@@ -21,6 +21,8 @@ pub(super) enum Timer {
     Evict { pod: PodKey },
     /// The node was deleted some time ago: its pods are removed.
     CollectPods { node: Arc<str> },
+    /// A disruption budget may forget an eviction.
+    Budget { namespace: Arc<str>, name: Arc<str> },
     /// Old events are deleted.
     ExpireEvents,
 }

@@ -1,4 +1,4 @@
-//! Defaults of Namespaces, Secrets, Services, Events and role bindings.
+//! Defaults of Namespaces, Secrets, Events and role bindings.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -28,23 +28,6 @@ pub(super) fn secret(fields: &mut Fields) {
         let bytes = ByteString(value.as_str().unwrap_or("").as_bytes().to_vec());
         data.insert(key, json!(bytes));
     }
-}
-
-/// The defaults of a Service except for its addresses, which nothing here allocates.
-pub(super) fn service(fields: &mut Fields) {
-    let spec = struct_at(fields, "spec");
-    default(spec, "type", "ClusterIP");
-    default(spec, "sessionAffinity", "None");
-    if text(spec, "type") != "ExternalName" {
-        default(spec, "internalTrafficPolicy", "Cluster");
-    }
-    for port in structs_in(spec, "ports") {
-        default(port, "protocol", "TCP");
-        if let Some(number) = port.get("port").cloned() {
-            default(port, "targetPort", number);
-        }
-    }
-    struct_at(struct_at(fields, "status"), "loadBalancer");
 }
 
 /// The fields that Go always writes.

@@ -7,12 +7,17 @@ use serde_json::Value;
 
 use crate::kind::Kinds;
 
-/// S9: objects are returned with upstream's defaults, in the form of Go's encoder.
+/// S9, S13: objects are returned with upstream's defaults, in the form of Go's encoder.
 #[test]
 fn objects_are_served_with_their_defaults() {
-    for name in
-        ["daemon_set", "daemon_set_on_delete", "pod_on_the_host_network", "volumes", "simple"]
-    {
+    for name in [
+        "daemon_set",
+        "daemon_set_on_delete",
+        "pod_on_the_host_network",
+        "volumes",
+        "simple",
+        "kept",
+    ] {
         let path =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/defaulting/{name}.txt"));
         let text = fs::read_to_string(&path).expect("the golden is there");

@@ -1,5 +1,5 @@
 //! What merging needs to know of types: which values are one field, and what identifies the
-//! elements of lists. Built-in types and the schemas of custom resources are both converted to it.
+//! elements of lists. The built-in types are converted to it, and in tests OpenAPI schemas.
 
 use std::collections::BTreeMap;
 
@@ -90,6 +90,11 @@ impl Default for MergeSchema {
 }
 
 impl MergeSchema {
+    pub(super) fn add(&mut self, new: Type) -> TypeId {
+        self.types.push(new);
+        TypeId(self.types.len() - 1)
+    }
+
     pub(super) fn get(&self, id: TypeId) -> &Type {
         &self.types[id.0]
     }

@@ -9,8 +9,11 @@ use super::element::{PathElement, Scalar};
 use super::field_set::field_set;
 use super::managers::{ManagerId, Operation};
 use super::merge::merge;
+use super::openapi::convert;
 use super::update::unowned;
 use super::*;
+use crate::api::openapi;
+use crate::schema;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
@@ -421,4 +424,42 @@ proptest! {
         prop_assert!(more.iter().all(is_container), "{more:?} in {object}");
         prop_assert!(difference.modified.is_empty(), "{object}");
     }
+}
+
+/// S3, S5, S14: for every kind the table and the served OpenAPI documents, as upstream's converter
+/// reads them, mean the same types: which values are one field, and the keys with their defaults.
+#[test]
+fn the_table_agrees_with_the_openapi_documents() {
+    let (documents, names) = convert(&openapi::definitions());
+    let table = built_in();
+    let mut compared = 0;
+    for (name, id) in names {
+        let Some(known) = schema::of_definition(&name) else { continue };
+        // Nobody owns managedFields, whose FieldsV1 are plain JSON in the table.
+        if known.is_extra_value() || name.ends_with(".ManagedFieldsEntry") {
+            continue;
+        }
+        let types = (TypeId::of_struct(known), id);
+        assert_eq!(outline(&table, types.0, 3), outline(&documents, types.1, 3), "{name}");
+        compared += 1;
+    }
+    assert!(compared > 300, "{compared} types");
+}
+
+/// A type with the types of its fields and of their elements, down to a depth.
+fn outline(schema: &MergeSchema, id: TypeId, depth: usize) -> String {
+    let found = schema.get(id);
+    if depth == 0 {
+        return format!("{:?}", found.map.as_ref().map(|map| map.atomic));
+    }
+    let inner = |id: TypeId| outline(schema, id, depth - 1);
+    let mut text = String::new();
+    if let Some(map) = &found.map {
+        let fields: Vec<_> = map.fields.iter().map(|(name, id)| (name, inner(*id))).collect();
+        text += &format!("atomic={} {fields:?} {:?}", map.atomic, map.elements.map(inner));
+    }
+    if let Some(list) = &found.list {
+        text += &format!("{:?} of {}", list.relation, inner(list.elements));
+    }
+    format!("{text}{:?}", found.scalar)
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{failed, go_text};
-use crate::schema::{PatchStrategy, StructId};
+use crate::schema::{Field, MergeStrategy, Struct};
 use crate::status::{Reason, Status};
 use crate::value::json_type;
 
@@ -23,36 +23,6 @@ const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
 type Fields = Map<String, Value>;
-
-/// A field of a known type.
-#[derive(Clone, Copy)]
-struct Field {
-    /// The type of the field, or of its elements.
-    of: Option<StructId>,
-    strategy: PatchStrategy,
-}
-
-impl Field {
-    fn new((of, strategy): (Option<StructId>, PatchStrategy)) -> Self {
-        Self { of, strategy }
-    }
-}
-
-impl PatchStrategy {
-    fn merges_lists(self) -> bool {
-        match self {
-            Self::Default | Self::Replace | Self::RetainKeys => false,
-            Self::MergeBy(_) | Self::MergeRetainKeysBy(_) | Self::MergeSet => true,
-        }
-    }
-
-    fn key(self) -> Option<&'static str> {
-        match self {
-            Self::MergeBy(key) | Self::MergeRetainKeysBy(key) => Some(key),
-            Self::Default | Self::Replace | Self::RetainKeys | Self::MergeSet => None,
-        }
-    }
-}
 
 /// An error that prevents a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +37,7 @@ enum MergeError {
 
 /// Applies a strategic merge patch to an object of the type `schema`.
 pub(super) fn strategic_merge_patch(
-    schema: StructId,
+    schema: &'static Struct,
     current: &Value,
     patch: &Value,
 ) -> Result<Value, Status> {
@@ -90,13 +60,13 @@ pub(super) fn strategic_merge_patch(
 fn merge_object(
     mut original: Fields,
     mut patch: Fields,
-    schema: Option<StructId>,
+    schema: Option<&'static Struct>,
 ) -> Result<Fields, MergeError> {
     if patch.contains_key(PATCH) {
         return replaced_or_deleted(patch);
     }
     retain_keys(&mut original, &mut patch)?;
-    let field_of = |name: &str| schema.and_then(|schema| schema.field(name)).map(Field::new);
+    let field_of = |name: &str| schema.and_then(|schema| schema.field(name));
     for (list, order) in element_orders(&mut patch)? {
         let field = field_of(&list);
         list::merge_in_order(&mut original, &mut patch, &list, &order, field)?;
@@ -182,13 +152,13 @@ fn merge_field(
     original: &mut Fields,
     key: String,
     value: Value,
-    field: Option<Field>,
+    field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
-    let strategy = field.map_or(PatchStrategy::Default, |field| field.strategy);
+    let strategy = field.map_or(MergeStrategy::Plain, |field| field.merge);
     let merged = match (original.remove(&key), value) {
         (_, Value::Null) => None,
-        (Some(Value::Object(old)), Value::Object(new)) if strategy != PatchStrategy::Replace => {
-            let schema = field.and_then(|field| field.of);
+        (Some(Value::Object(old)), Value::Object(new)) if strategy != MergeStrategy::Replace => {
+            let schema = field.and_then(Field::element);
             Some(Value::Object(merge_object(old, new, schema)?))
         }
         (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {
@@ -208,7 +178,7 @@ fn delete_from_list(
     original: &mut Fields,
     list: &str,
     value: Value,
-    field: Option<Field>,
+    field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
     match (original.remove(list), value) {
         (_, Value::Null) => (),

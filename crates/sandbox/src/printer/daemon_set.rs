@@ -78,13 +78,13 @@ fn controller_name(owner: &Value) -> String {
     }
 }
 
-fn labels(object: &Value, path: &str) -> String {
+pub(super) fn labels(object: &Value, path: &str) -> String {
     let labels = string_map(object, path);
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// The selector in one line, ordered by key as upstream does.
-fn selector(object: &Value) -> String {
+pub(super) fn selector(object: &Value) -> String {
     let mut requirements: Vec<(&str, String)> = string_map(object, "/spec/selector/matchLabels")
         .into_iter()
         .map(|(key, value)| (key, format!("{key}={value}")))

@@ -13,10 +13,10 @@ use crate::kind::{BUILT_IN, Kind};
 /// The time at which the tables are printed: 2026-01-01T12:00:00Z.
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
 
-/// S4: rows of every kind print as with `kubectl get -o wide`.
+/// S4, S13: rows of every kind print as with `kubectl get -o wide`.
 #[test]
 fn tables_match_the_output_of_kubectl() {
-    for name in ["pods", "nodes", "daemonsets", "simple", "roles"] {
+    for name in ["pods", "nodes", "daemonsets", "simple", "roles", "kept"] {
         check(name);
     }
 }
@@ -35,7 +35,7 @@ fn finished_pods_have_a_condition_in_their_row() {
 /// S4: every kind has as many cells as columns, for any object.
 #[test]
 fn every_row_has_a_cell_for_each_column() {
-    for kind in BUILT_IN {
+    for kind in BUILT_IN.iter() {
         for object in [
             Value::Null,
             serde_json::json!({"metadata": [], "status": 7, "spec": {"containers": 3}}),

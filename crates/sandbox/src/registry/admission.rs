@@ -1,18 +1,16 @@
 //! Admission: the additions and refusals of the built-in admission plugins (S9, S10).
 //!
-//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority (the built-in
-//! classes) and DefaultTolerationSeconds.
+//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority and
+//! DefaultTolerationSeconds.
 
 use serde_json::{Value, json};
 
-use crate::kind::{Kind, NAMESPACE, SERVICE_ACCOUNT, Strategy};
+use super::priority;
+use super::refusal::{name_so_far, refuse_pod as refuse};
+use crate::kind::{Kind, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Strategy};
 use crate::status::Status;
 use crate::store::Store;
 use crate::value::text;
-
-/// The priority classes that every cluster has.
-const PRIORITY_CLASSES: [(&str, i64); 2] =
-    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 /// Refuses to create an object in a namespace that does not exist or is being deleted.
 pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
@@ -29,53 +27,22 @@ pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Re
     }
 }
 
-/// The name for messages. Names are generated after admission, so until then messages have
-/// `generateName`. The refusals of all pods of a controller have the same text, and its events are
-/// aggregated.
-fn name_so_far(object: &Value) -> &str {
-    match text(object, &["metadata", "name"]) {
-        "" => text(object, &["metadata", "generateName"]),
-        name => name,
-    }
-}
-
 pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
     match kind.strategy {
         Strategy::Pod => {
             service_account(store, object)?;
-            priority(object)?;
+            priority::admit_pod(store, object)?;
             default_tolerations(object);
             Ok(())
         }
+        Strategy::Plain if kind == &PRIORITY_CLASS => priority::admit_class(store, object),
         Strategy::Plain
         | Strategy::Namespace
         | Strategy::Node
         | Strategy::DaemonSet
-        | Strategy::OnlyChecked => Ok(()),
+        | Strategy::Kept
+        | Strategy::Service => Ok(()),
     }
-}
-
-/// Refuses to store objects on which nothing acts, because they would seem to work.
-pub(super) fn may_be_stored(kind: &Kind, name: &str) -> Result<(), Status> {
-    match kind.strategy {
-        Strategy::OnlyChecked => {
-            let cause = format!(
-                "nothing in the sandbox acts on {}: they can be checked (--dry-run=server), and no \
-                 more",
-                kind.plural
-            );
-            Err(Status::forbidden(kind, name, &cause))
-        }
-        Strategy::Plain
-        | Strategy::Namespace
-        | Strategy::Node
-        | Strategy::Pod
-        | Strategy::DaemonSet => Ok(()),
-    }
-}
-
-fn refuse(object: &Value, cause: &str) -> Status {
-    Status::forbidden(&crate::kind::POD, name_so_far(object), cause)
 }
 
 fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
@@ -96,35 +63,7 @@ fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn priority(object: &mut Value) -> Result<(), Status> {
-    let class = text(object, &["spec", "priorityClassName"]);
-    let priority = match PRIORITY_CLASSES.iter().find(|(name, _)| *name == class) {
-        Some((_, priority)) => *priority,
-        None if class.is_empty() => 0,
-        None => {
-            return Err(refuse(object, &format!("no PriorityClass with name {class} was found")));
-        }
-    };
-    if let Some(given) = object["spec"]["priority"].as_i64()
-        && given != priority
-    {
-        return Err(refuse(
-            object,
-            &format!(
-                "the integer value of priority ({given}) must not be provided in pod spec; \
-                 priority admission controller computed {priority} from the given PriorityClass \
-                 name"
-            ),
-        ));
-    }
-    object["spec"]["priority"] = Value::from(priority);
-    if object["spec"]["preemptionPolicy"].is_null() {
-        object["spec"]["preemptionPolicy"] = Value::from("PreemptLowerPriority");
-    }
-    Ok(())
-}
-
-/// /// Adds the default tolerations: a pod stays for five minutes on a node that is not ready or
+/// Adds the default tolerations: a pod stays for five minutes on a node that is not ready or
 /// unreachable, unless it has its own tolerations of these taints.
 fn default_tolerations(object: &mut Value) {
     let Some(spec) = object["spec"].as_object_mut() else {

@@ -6,7 +6,7 @@ use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::ownership::{self, Apply, Writer};
-use super::{Registry, admission, check, metadata, strategy};
+use super::{Registry, admission, check, job, metadata, service, strategy};
 use crate::kind::{Kind, SERVICE_ACCOUNT, Strategy};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
@@ -147,11 +147,14 @@ impl Registry {
         if self.store.find(kind, &namespace, &name).is_some() {
             return Err(Status::already_exists(kind, &name));
         }
+        if kind.strategy == Strategy::Service {
+            service::allocate(&self.store, &mut object, None)?;
+        }
         object["metadata"]["uid"] = Value::String(self.store.uid());
+        job::set_selector(kind, &mut object);
         if options.dry_run {
             return Ok(Arc::new(Object::new(object, managed_fields)));
         }
-        admission::may_be_stored(kind, &name)?;
         check::refuse_without_room(&self.store, &object)?;
         let object = stored_form(kind, object);
         let stored = self.store.commit(kind, Action::Added, object, managed_fields);

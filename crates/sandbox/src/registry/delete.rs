@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
 use super::write::has_finalizers;
-use super::{Registry, namespace};
+use super::{Registry, namespace, priority};
 use crate::clock::rfc3339;
-use crate::kind::{Kind, Strategy};
+use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::{
@@ -42,6 +42,9 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         if kind.strategy == Strategy::Namespace {
             namespace::check_delete(name)?;
+        }
+        if kind == &PRIORITY_CLASS {
+            priority::check_delete(name)?;
         }
         let Some(current) = self.store.find_with_tree(kind, namespace, name) else {
             return Err(Status::not_found(kind, name));

@@ -3,7 +3,6 @@
 //! The writes of the sandbox's own components change no owner: computing theirs would cost more
 //! than the writes.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use everynode_core::api::Timestamp;
@@ -20,24 +19,15 @@ use crate::schema;
 use crate::status::{Reason, Status};
 
 /// The types of the built-in kinds.
-struct BuiltIn {
-    schema: MergeSchema,
-    /// By the names of their definitions.
-    types: BTreeMap<String, TypeId>,
-}
-
-static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
-    let (schema, types) = managed_fields::convert(&schema::definitions());
-    BuiltIn { schema, types }
-});
+static BUILT_IN: LazyLock<MergeSchema> = LazyLock::new(managed_fields::built_in);
 
 /// A server-side apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Apply {
     /// The applied object.
     pub object: Value,
-    /// Whether the status subresource is applied to.
-    pub status: bool,
+    /// What is applied to.
+    pub endpoint: Endpoint,
     /// Whether to take fields from other managers.
     pub force: bool,
     /// `None` unless the request asks for strict field validation; then the findings in the text of
@@ -99,7 +89,7 @@ fn known_managers(endpoint: Endpoint, current: &Object, sent: &Value) -> Option<
     let sent = match endpoint {
         Endpoint::Main if managed_fields::is_reset(sent) => return None,
         Endpoint::Main => managed_fields::decode(sent).filter(|managers| !managers.is_empty()),
-        Endpoint::Status => None,
+        Endpoint::Status | Endpoint::Scale => None,
     };
     let managers = sent.unwrap_or_else(|| current.managed_fields().decode());
     (!managers.is_empty()).then_some(managers)
@@ -118,9 +108,8 @@ pub(super) fn apply(
     writer: Writer<'_>,
 ) -> Result<(Option<Value>, ManagedFields), Status> {
     check_applied(kind, &apply.object)?;
-    let endpoint = if apply.status { Endpoint::Status } else { Endpoint::Main };
     let empty = schema::empty_object(kind);
-    with_writing(kind, endpoint, writer.now, |writing| {
+    with_writing(kind, apply.endpoint, writer.now, |writing| {
         managed_fields::validate(writing.schema, writing.root, &apply.object).map_err(|found| {
             let object = description(kind, &apply.object);
             Status::new(
@@ -183,7 +172,7 @@ fn with_writing<T>(
     now: Timestamp,
     act: impl FnOnce(&Writing<'_>) -> T,
 ) -> T {
-    let root = BUILT_IN.types.get(&schema::definition_name(kind)).copied();
+    let root = schema::root_of(kind).map(TypeId::of_struct);
     let api_version = kind.api_version();
     // The built-in kinds have one version each, but for the two forms of an Event.
     let serves = |version: &str| {
@@ -193,13 +182,14 @@ fn with_writing<T>(
                 .any(|row| row.storage() == kind.storage() && row.api_version() == version)
     };
     act(&Writing {
-        schema: &BUILT_IN.schema,
+        schema: &BUILT_IN,
         root: root.unwrap_or(TypeId::DEDUCED),
         api_version: &api_version,
         serves: &serves,
         subresource: match endpoint {
             Endpoint::Main => "",
             Endpoint::Status => "status",
+            Endpoint::Scale => "scale",
         },
         ignored: Set::of_fields(strategy::unchanged_fields(kind, endpoint)),
         now,

@@ -51,11 +51,12 @@ impl Registry {
         Ok(())
     }
 
-    /// `pods/eviction`: deletes a pod as `kubectl drain` does. No PodDisruptionBudget refuses it,
-    /// because the sandbox stores none.
+    /// `pods/eviction`: deletes a pod as `kubectl drain` does, unless its PodDisruptionBudget
+    /// refuses it (S13).
     ///
     /// # Errors
-    /// 404 if there is no such pod, 409 if a precondition of the deletion does not hold.
+    /// 404 if there is no such pod, 409 if a precondition of the deletion does not hold, 429 if the
+    /// pod's budget allows no disruption.
     pub fn evict(
         &mut self,
         namespace: &str,
@@ -68,12 +69,14 @@ impl Registry {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let mut deletion = DeleteOptions::parse(&eviction["deleteOptions"])?;
-        let running = self
-            .store
-            .find_with_tree(&POD, namespace, name)
+        let found = self.store.find_with_tree(&POD, namespace, name);
+        if let Some(pod) = &found {
+            check_preconditions(&POD, pod, &deletion)?;
+            self.spend_budget(pod, options)?;
+        }
+        let running = found
             .filter(|pod| pod.text(&["status", "phase"]) == "Running" && !pod.is_terminating());
         if let Some(pod) = running {
-            check_preconditions(&POD, &pod, &deletion)?;
             let mut object = pod.value().clone();
             let message = "Eviction API: evicting";
             object["status"] =

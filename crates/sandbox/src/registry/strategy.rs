@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
 use super::qos::qos_class;
+use crate::defaults;
 use crate::kind::{Kind, Strategy};
 use crate::value::text;
 
@@ -12,15 +13,28 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub enum Endpoint {
+    /// All but the status.
     Main,
+    /// The status.
     Status,
+    /// The number of replicas.
+    Scale,
 }
 
 pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
     match kind.strategy {
         // A kubelet creates its node with a status.
-        Strategy::Plain | Strategy::Node | Strategy::OnlyChecked => {}
+        Strategy::Node => {}
+        Strategy::Plain | Strategy::Kept | Strategy::Service => {
+            if kind.has_status() {
+                fields_of(object).remove("status");
+                defaults::apply(kind, object);
+            }
+            if kind.counts_generations {
+                object["metadata"]["generation"] = Value::from(1);
+            }
+        }
         Strategy::Namespace => {
             object["status"] = json!({"phase": "Active"});
             let name = object["metadata"]["name"].clone();
@@ -54,9 +68,12 @@ pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
 /// An update through the main endpoint: restores the status and counts changes of the spec.
 pub(super) fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
     match kind.strategy {
-        Strategy::Plain | Strategy::OnlyChecked => {
+        Strategy::Plain | Strategy::Kept | Strategy::Service => {
             if kind.has_status() {
                 keep(object, current, "status");
+            }
+            if kind.counts_generations && is_new_generation(kind, object, current) {
+                bump_generation(object, current);
             }
         }
         Strategy::Node => keep(object, current, "status"),
@@ -95,7 +112,11 @@ pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &V
             };
         }
         Strategy::DaemonSet => set_template_generation(object, template_generation(current)),
-        Strategy::Plain | Strategy::Node | Strategy::Namespace | Strategy::OnlyChecked => {}
+        Strategy::Plain
+        | Strategy::Node
+        | Strategy::Namespace
+        | Strategy::Kept
+        | Strategy::Service => {}
     }
 }
 
@@ -105,8 +126,8 @@ pub(super) fn unchanged_fields(
     endpoint: Endpoint,
 ) -> &'static [&'static [&'static str]] {
     match (endpoint, kind.group, kind.kind) {
-        (Endpoint::Main, _, _) if kind.has_status() => &[&["status"]],
-        (Endpoint::Main, _, _) => &[],
+        (Endpoint::Main | Endpoint::Scale, _, _) if kind.has_status() => &[&["status"]],
+        (Endpoint::Main | Endpoint::Scale, _, _) => &[],
         (Endpoint::Status, "", "Pod") => {
             &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
         }
@@ -130,13 +151,45 @@ pub(super) fn allows_create_on_update(kind: &Kind) -> bool {
         (kind.group, kind.kind),
         ("coordination.k8s.io", "Lease")
             | ("" | "events.k8s.io", "Event")
+            | ("", "Endpoints" | "LimitRange" | "Service")
+            | ("node.k8s.io", _)
             | ("rbac.authorization.k8s.io", _)
     )
 }
 
 /// Whether a PUT without a resourceVersion overwrites the object.
 pub(super) fn allows_unconditional_update(kind: &Kind) -> bool {
-    (kind.group, kind.kind) != ("coordination.k8s.io", "Lease")
+    !matches!(
+        (kind.group, kind.kind),
+        (
+            "coordination.k8s.io"
+                | "node.k8s.io"
+                | "policy"
+                | "admissionregistration.k8s.io"
+                | "apiextensions.k8s.io"
+                | "apiregistration.k8s.io",
+            _
+        ) | ("storage.k8s.io", "CSIDriver" | "CSINode" | "CSIStorageCapacity" | "VolumeAttachment")
+    )
+}
+
+/// Whether a change counts: any of the fields but metadata and status, and for Deployments of the
+/// annotations as well.
+fn is_new_generation(kind: &Kind, object: &Value, current: &Value) -> bool {
+    let rest = |object: &Value| {
+        let fields = object.as_object().into_iter().flatten();
+        fields
+            .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect::<Vec<_>>()
+    };
+    let is_deployment = (kind.group, kind.kind) == ("apps", "Deployment");
+    let annotations = |object: &Value| object["metadata"].get("annotations").cloned();
+    rest(object) != rest(current) || (is_deployment && annotations(object) != annotations(current))
+}
+
+fn fields_of(object: &mut Value) -> &mut serde_json::Map<String, Value> {
+    object.as_object_mut().expect("its shape was checked")
 }
 
 fn keep(object: &mut Value, current: &Value, field: &str) {

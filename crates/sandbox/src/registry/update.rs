@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::ownership::{self, Apply, Writer};
 use super::strategy::Endpoint;
 use super::write::write;
-use super::{Registry, check, metadata, strategy};
-use crate::kind::Kind;
+use super::{Registry, check, metadata, priority, service, strategy};
+use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
@@ -24,8 +24,8 @@ pub struct Patch {
     pub patch_type: PatchType,
     /// The patch document.
     pub body: Value,
-    /// Whether the request is for the status subresource.
-    pub status: bool,
+    /// What the request is for.
+    pub endpoint: Endpoint,
     /// `None` unless the request asks for strict field validation; then the findings in the text
     /// of the patch, such as duplicate fields. Strict validation refuses these and unknown fields.
     pub strict: Option<Vec<String>>,
@@ -74,8 +74,7 @@ impl Replacement {
         decode_patched(patch, &object, &served, kind)?;
         metadata::check_shape(&object)?;
         check_patched(&object, &served, kind)?;
-        let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
-        Self::new(kind, endpoint, stored, served, object)
+        Self::new(kind, patch.endpoint, stored, served, object)
     }
 
     /// Applies an object to `stored` (S14).
@@ -90,8 +89,7 @@ impl Replacement {
         let object = object.unwrap_or_else(|| served.value().clone());
         convert_applied(kind, &object)?;
         check_patched(&object, &served, kind)?;
-        let endpoint = if apply.status { Endpoint::Status } else { Endpoint::Main };
-        let change = Self::new(kind, endpoint, stored, served, object)?;
+        let change = Self::new(kind, apply.endpoint, stored, served, object)?;
         Ok(Self { managed_fields, ..change })
     }
 
@@ -132,7 +130,7 @@ impl Replacement {
     pub(crate) fn validate(&mut self) -> Result<(), Status> {
         let (kind, current, object) = (self.kind, self.current.value(), &mut self.object);
         let causes = match self.endpoint {
-            Endpoint::Main => {
+            Endpoint::Main | Endpoint::Scale => {
                 strategy::prepare_update(kind, object, current);
                 validation::on_update(kind, object, current)
             }
@@ -223,11 +221,18 @@ impl Registry {
     /// 409 if the object is not the one that the change was made for.
     pub(crate) fn commit_replacement(
         &mut self,
-        change: Replacement,
+        mut change: Replacement,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
         if !self.is_current(&change) {
             return Err(Status::modified(change.kind, change.stored.name()));
+        }
+        if change.kind.strategy == Strategy::Service && change.endpoint == Endpoint::Main {
+            let current = change.current.value();
+            service::allocate(&self.store, &mut change.object, Some(current))?;
+        }
+        if change.kind == &PRIORITY_CLASS {
+            priority::admit_class(&self.store, &change.object)?;
         }
         let Replacement { kind, stored, object, managed_fields, .. } = change;
         write(&mut self.store, kind, &stored, object, managed_fields, options)

@@ -6,9 +6,9 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::api::shared::SharedCluster;
-use crate::kind::{Kind, Strategy};
+use crate::kind::Kind;
 use crate::patch::PatchType;
-use crate::registry::{Patch, Registry};
+use crate::registry::{Endpoint, Patch, Registry};
 use crate::schema::{self, DecodeError};
 use crate::status::{Reason, Status};
 use crate::store::WriteOptions;
@@ -22,6 +22,8 @@ pub struct AppliedObject {
     pub object: String,
     /// Whether the object was applied.
     pub result: Result<ApplyOutcome, ApplyError>,
+    /// A warning about the object: nothing acts on its kind.
+    pub warning: Option<String>,
 }
 
 /// The effect of applying an object.
@@ -45,7 +47,7 @@ pub enum ApplyError {
     #[error("has no {0}")]
     Missing(&'static str),
     /// The sandbox does not serve the kind.
-    #[error("the sandbox does not serve the kind {kind} of {api_version}")]
+    #[error("no matches for kind {kind:?} in version {api_version:?}")]
     NotServed {
         /// The kind in the manifest.
         kind: String,
@@ -55,14 +57,11 @@ pub enum ApplyError {
     /// The registry refused the object.
     #[error("{0}")]
     Refused(String),
-    /// The object is valid, but nothing in the sandbox acts on this resource.
-    #[error("nothing in the sandbox acts on {0}")]
-    OnlyChecked(&'static str),
 }
 
 impl fmt::Display for AppliedObject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { document, object, result } = self;
+        let Self { document, object, result, .. } = self;
         let object = if object.is_empty() { String::new() } else { format!(" {object}") };
         match result {
             Ok(ApplyOutcome::Created) => write!(formatter, "document {document}:{object} created"),
@@ -80,9 +79,10 @@ impl fmt::Display for AppliedObject {
     }
 }
 
-/// Applies all documents of `text` in order, as `kubectl apply` does.
+/// Applies all documents of `text`, as `kubectl apply` does, in the order of [`RANKS`].
 pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
+    let mut objects = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
         let document_number = index + 1;
         match crate::yaml::document::<Value>(document) {
@@ -92,13 +92,63 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
                     document: document_number,
                     object: String::new(),
                     result: Err(ApplyError::Syntax(first_line)),
+                    warning: None,
                 });
             }
             Ok(Value::Null) => {}
-            Ok(value) => apply_value(shared, document_number, value, &mut applied),
+            Ok(value) => collect(document_number, value, &mut objects),
         }
     }
+    objects.sort_by_key(|(_, value)| rank(value["kind"].as_str().unwrap_or_default()));
+    for (document, value) in objects {
+        let object = describe(&value);
+        let (result, warning) = match apply_object(shared, value) {
+            Ok((outcome, warning)) => (Ok(outcome), warning),
+            Err(error) => (Err(error), None),
+        };
+        applied.push(AppliedObject { document, object, result, warning });
+    }
     applied
+}
+
+/// The order in which Helm installs kinds: what others need comes first. Other kinds come last.
+const RANKS: &[&str] = &[
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
+fn rank(kind: &str) -> usize {
+    RANKS.iter().position(|known| *known == kind).unwrap_or(RANKS.len())
 }
 
 /// The documents of a stream, separated by lines that start with `---`.
@@ -121,22 +171,14 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-fn apply_value(
-    shared: &SharedCluster,
-    document: usize,
-    mut value: Value,
-    applied: &mut Vec<AppliedObject>,
-) {
+/// Adds the objects of a document: one, or the items of a list.
+fn collect(document: usize, mut value: Value, objects: &mut Vec<(usize, Value)>) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     if let (true, Some(items)) = (is_list, value.get_mut("items").and_then(Value::as_array_mut)) {
-        for item in std::mem::take(items) {
-            apply_value(shared, document, item, applied);
-        }
+        std::mem::take(items).into_iter().for_each(|item| collect(document, item, objects));
         return;
     }
-    let object = describe(&value);
-    let result = apply_object(shared, value);
-    applied.push(AppliedObject { document, object, result });
+    objects.push((document, value));
 }
 
 fn describe(value: &Value) -> String {
@@ -151,7 +193,10 @@ fn describe(value: &Value) -> String {
     }
 }
 
-fn apply_object(shared: &SharedCluster, value: Value) -> Result<ApplyOutcome, ApplyError> {
+fn apply_object(
+    shared: &SharedCluster,
+    value: Value,
+) -> Result<(ApplyOutcome, Option<String>), ApplyError> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let api_version = text(&value["apiVersion"]).ok_or(ApplyError::Missing("apiVersion"))?;
     let kind = text(&value["kind"]).ok_or(ApplyError::Missing("kind"))?;
@@ -169,14 +214,6 @@ fn apply_object(shared: &SharedCluster, value: Value) -> Result<ApplyOutcome, Ap
         (true, named) => named.unwrap_or_else(|| "default".to_owned()),
         (false, _) => String::new(),
     };
-    if row.strategy == Strategy::OnlyChecked {
-        let check = |registry: &mut Registry, now| {
-            let options = WriteOptions { dry_run: true, ..WriteOptions::at(now) };
-            registry.create(row, &namespace, value, &options).map(drop)
-        };
-        shared.write(check).map_err(|status| ApplyError::Refused(status.message.clone()))?;
-        return Err(ApplyError::OnlyChecked(row.plural));
-    }
     let written = shared.write(|registry, now| {
         create_or_patch(
             registry,
@@ -187,7 +224,9 @@ fn apply_object(shared: &SharedCluster, value: Value) -> Result<ApplyOutcome, Ap
             &WriteOptions::at(now),
         )
     });
-    written.map_err(|status| ApplyError::Refused(status.message.clone()))
+    let outcome = written.map_err(|status| ApplyError::Refused(status.message.clone()))?;
+    let warning = row.kept_warning().filter(|_| outcome != ApplyOutcome::Unchanged);
+    Ok((outcome, warning))
 }
 
 fn create_or_patch(
@@ -208,7 +247,7 @@ fn create_or_patch(
         Some(_) => PatchType::Merge,
     };
     let before = registry.store().get(kind, namespace, name)?.resource_version();
-    let patch = Patch { patch_type, body: object, status: false, strict: None };
+    let patch = Patch { patch_type, body: object, endpoint: Endpoint::Main, strict: None };
     let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();
     Ok(if before == after { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
 }

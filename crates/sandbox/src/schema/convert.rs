@@ -4,22 +4,22 @@
 use serde_json::Value;
 
 use super::decode::{DecodePath, check, go_type};
-use super::{STRUCTS, Shape, root_of};
+use super::{Shape, root_of};
 use crate::kind::Kind;
 
 /// Checks that every value has the type of its field.
 pub(crate) fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    visit(&root, object, &mut DecodePath::default())
+    visit(&Shape::Struct(root), object, &mut DecodePath::default())
 }
 
 fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Result<(), String> {
     match (shape, value) {
-        (_, Value::Null) | (Shape::Any, _) => Ok(()),
+        (_, Value::Null) | (Shape::Any | Shape::Either(_), _) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
             path.structs.push(*id);
             for (name, value) in fields {
-                let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
+                let Some(field) = id.get().field(name) else { continue };
                 path.fields.push(name);
                 visit(&field.shape, value, path)?;
                 path.fields.pop();
@@ -40,24 +40,25 @@ fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Resu
             Err(format!("cannot restore slice from {}", go_kind(other)))
         }
         // These types have decoders that the converter uses as well.
-        (Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time, _) => {
-            check(shape, value, path)
-        }
-        (Shape::Text | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
-            check(shape, value, path).map_err(|_| scalar(shape, value, path))
+        (
+            Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime,
+            _,
+        ) => check(shape, value, path),
+        (Shape::Text(_) | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
+            check(shape, value, path).map_err(|_| scalar(shape, value))
         }
     }
 }
 
 /// The error for a scalar. Go converts numbers to each other and to text on demand, and nothing
 /// else.
-fn scalar(shape: &Shape, value: &Value, path: &DecodePath<'_>) -> String {
-    let (from, to) = (go_kind(value), go_type(shape, path));
+fn scalar(shape: &Shape, value: &Value) -> String {
+    let (from, to) = (go_kind(value), go_type(shape));
     match (shape, from) {
-        (Shape::Text, "int64") | (Shape::Integer { .. } | Shape::Float, "int64" | "float64") => {
+        (Shape::Text(_), "int64") | (Shape::Integer { .. } | Shape::Float, "int64" | "float64") => {
             format!("cannot convert {from} to {to}")
         }
-        (Shape::Text, _) => "unrecognized type: string".to_owned(),
+        (Shape::Text(_), _) => "unrecognized type: string".to_owned(),
         _ => format!("unrecognized type: {to}"),
     }
 }

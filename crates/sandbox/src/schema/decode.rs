@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-use super::{STRUCTS, Shape, StructId, root_of};
+use super::{Shape, StructId, root_of};
 use crate::kind::Kind;
 use crate::value::json_type;
 use everynode_k8s::quantity::Quantity;
@@ -41,14 +41,14 @@ impl DecodeError {
 pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
     let Some(root) = root_of(kind) else { return Ok(()) };
     let mut path = DecodePath::default();
-    check(&root, object, &mut path).map_err(|reason| DecodeError::new(kind, reason))
+    check(&Shape::Struct(root), object, &mut path).map_err(|reason| DecodeError::new(kind, reason))
 }
 
 /// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(root) = root_of(kind) {
-        collect_unknown(&root, object, &mut String::new(), &mut found);
+        collect_unknown(&Shape::Struct(root), object, &mut String::new(), &mut found);
     }
     found
 }
@@ -73,7 +73,7 @@ pub(super) struct DecodePath<'a> {
 
 impl DecodePath<'_> {
     fn innermost(&self) -> Option<&'static str> {
-        self.structs.last().map(|id| STRUCTS.get(*id).short_name())
+        self.structs.last().map(|id| id.get().short_name())
     }
 
     fn mismatch(&self, found: &str, expected: &str) -> String {
@@ -85,30 +85,6 @@ impl DecodePath<'_> {
                 self.fields.join("."),
                 expected
             ),
-        }
-    }
-
-    /// The Go type of a string field, which may be a named type.
-    fn text_type(&self) -> &'static str {
-        match (self.innermost(), self.fields.last().copied()) {
-            (Some("Container"), Some("imagePullPolicy")) => "v1.PullPolicy",
-            (Some("Container"), Some("terminationMessagePolicy")) => "v1.TerminationMessagePolicy",
-            (Some("PodSpec"), Some("restartPolicy")) => "v1.RestartPolicy",
-            (Some("PodSpec"), Some("dnsPolicy")) => "v1.DNSPolicy",
-            (Some("ContainerPort"), Some("protocol")) => "v1.Protocol",
-            (Some("Toleration"), Some("operator")) => "v1.TolerationOperator",
-            (Some("Toleration" | "Taint"), Some("effect")) => "v1.TaintEffect",
-            (Some("NodeSelectorRequirement"), Some("operator")) => "v1.NodeSelectorOperator",
-            (Some("LabelSelectorRequirement"), Some("operator")) => "v1.LabelSelectorOperator",
-            (Some("DaemonSetUpdateStrategy"), Some("type")) => "v1.DaemonSetUpdateStrategyType",
-            (Some("HostPathVolumeSource"), Some("type")) => "v1.HostPathType",
-            (Some("HTTPGetAction"), Some("scheme")) => "v1.URIScheme",
-            (Some("VolumeMount"), Some("mountPropagation")) => "v1.MountPropagationMode",
-            (Some("EmptyDirVolumeSource"), Some("medium")) => "v1.StorageMedium",
-            (Some("Secret"), Some("type")) => "v1.SecretType",
-            (Some("PodStatus"), Some("phase")) => "v1.PodPhase",
-            (Some("ObjectMeta" | "OwnerReference" | "ObjectReference"), Some("uid")) => "types.UID",
-            _ => "string",
         }
     }
 }
@@ -125,11 +101,13 @@ pub(super) fn check<'a>(
         (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => {
             Ok(())
         }
-        (Shape::Text, Value::String(_)) => Ok(()),
+        (Shape::Either(id), Value::Object(_)) => check(&Shape::Struct(*id), value, path),
+        (Shape::Either(_), _) => Ok(()),
+        (Shape::Text(_), Value::String(_)) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
             path.structs.push(*id);
             for (name, value) in fields {
-                let Some(field) = STRUCTS.get(*id).fields.get(name) else { continue };
+                let Some(field) = id.get().field(name) else { continue };
                 path.fields.push(name);
                 check(&field.shape, value, path)?;
                 path.fields.pop();
@@ -150,28 +128,29 @@ pub(super) fn check<'a>(
         (Shape::IntOrString, other) => {
             Err(format!("json: cannot unmarshal {} into Go value of type int32", json_type(other)))
         }
-        (Shape::Time, Value::String(text)) => time(text),
-        (Shape::Time, other) => {
+        (Shape::Time | Shape::MicroTime, Value::String(text)) => time(text),
+        (Shape::Time | Shape::MicroTime, other) => {
             Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
         }
         (Shape::Bytes, Value::String(text)) => base64(text),
-        (_, other) => Err(path.mismatch(json_type(other), &go_type(shape, path))),
+        (_, other) => Err(path.mismatch(json_type(other), &go_type(shape))),
     }
 }
 
-pub(super) fn go_type(shape: &Shape, path: &DecodePath) -> String {
+pub(super) fn go_type(shape: &Shape) -> String {
     match shape {
-        Shape::Struct(id) => format!("v1.{}", STRUCTS.get(*id).short_name()),
+        Shape::Struct(id) | Shape::Either(id) => id.get().go_name(),
         Shape::Map(inner) if **inner == Shape::Quantity => "v1.ResourceList".to_owned(),
-        Shape::Map(inner) => format!("map[string]{}", go_type(inner, path)),
-        Shape::List(inner) => format!("[]{}", go_type(inner, path)),
-        Shape::Text => path.text_type().to_owned(),
+        Shape::Map(inner) => format!("map[string]{}", go_type(inner)),
+        Shape::List(inner) => format!("[]{}", go_type(inner)),
+        Shape::Text(go_type) => (*go_type).to_owned(),
         Shape::Integer { bits } => format!("int{bits}"),
         Shape::Float => "float64".to_owned(),
         Shape::Boolean => "bool".to_owned(),
         Shape::Quantity => "resource.Quantity".to_owned(),
         Shape::IntOrString => "intstr.IntOrString".to_owned(),
         Shape::Time => "v1.Time".to_owned(),
+        Shape::MicroTime => "v1.MicroTime".to_owned(),
         Shape::Bytes => "[]uint8".to_owned(),
         Shape::Any => "runtime.RawExtension".to_owned(),
     }
@@ -231,11 +210,11 @@ fn base64(text: &str) -> Result<(), String> {
 fn collect_unknown(shape: &Shape, value: &Value, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match (shape, value) {
-        (Shape::Struct(id), Value::Object(fields)) => {
+        (Shape::Struct(id) | Shape::Either(id), Value::Object(fields)) => {
             for (name, value) in fields {
                 let separator = if path.is_empty() { "" } else { "." };
                 write!(path, "{separator}{name}").expect("a String takes all writes");
-                match STRUCTS.get(*id).fields.get(name) {
+                match id.get().field(name) {
                     Some(field) => collect_unknown(&field.shape, value, path, found),
                     None => found.push(format!("unknown field {path:?}")),
                 }

@@ -1,24 +1,24 @@
 //! The form in which Go encodes an object: without nulls, empty lists and maps, and zero values of
 //! plain fields, and with canonical quantities. Unknown fields stay.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{STRUCTS, Shape, root_of};
+use super::{EncodeRule, Field, Shape, root_of};
 use crate::kind::Kind;
 use everynode_k8s::quantity::Quantity;
 
 /// Converts `object` to the form in which the server returns it, without defaults.
 pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
     if let Some(root) = root_of(kind) {
-        walk(&root, object);
+        walk(&Shape::Struct(root), object);
     }
 }
 
 fn walk(shape: &Shape, value: &mut Value) {
     match (shape, value) {
-        (Shape::Struct(id), Value::Object(fields)) => {
-            let known = STRUCTS.get(*id);
-            fields.retain(|name, value| match known.fields.get(name) {
+        (Shape::Struct(id) | Shape::Either(id), Value::Object(fields)) => {
+            let known = id.get();
+            fields.retain(|name, value| match known.field(name) {
                 Some(field) => {
                     walk(&field.shape, value);
                     !field.encoded.omits(&field.shape, value)
@@ -46,39 +46,16 @@ fn canonical_quantity(value: &mut Value) {
     }
 }
 
-/// When Go's encoder writes a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EncodeRule {
-    Always,
-    /// Unless it is null or an empty list or map: pointers, lists and maps with `omitempty`.
-    IfPresent,
-    /// Unless it is the zero value: plain fields with `omitempty`.
-    IfNotZero,
-}
-
 impl EncodeRule {
-    pub(super) fn of(owner: &str, field: &str) -> Self {
-        match (owner, field) {
-            ("ControllerRevision", "data")
-            | ("PodSpec", "containers")
-            | ("NodeSelector", "nodeSelectorTerms")
-            | ("ClusterRole" | "Role", "rules")
-            | ("PolicyRule", "verbs") => Self::Always,
-            _ if PLAIN_FIELDS
-                .iter()
-                .any(|(name, fields)| *name == owner && fields.contains(&field)) =>
-            {
-                Self::IfNotZero
-            }
-            _ => Self::IfPresent,
-        }
-    }
-
     fn omits(self, shape: &Shape, value: &Value) -> bool {
         let zero = match value {
-            Value::Null => return self != Self::Always,
+            Value::Null => return self != Self::Always || !shape.is_nil_able(),
             Value::Array(items) => return items.is_empty() && self != Self::Always,
-            Value::Object(entries) => return matches!(shape, Shape::Map(_)) && entries.is_empty(),
+            Value::Object(entries) => {
+                return matches!(shape, Shape::Map(_))
+                    && entries.is_empty()
+                    && self != Self::Always;
+            }
             Value::String(text) => text.is_empty(),
             Value::Bool(value) => !value,
             Value::Number(number) => number.as_i64() == Some(0),
@@ -87,93 +64,66 @@ impl EncodeRule {
     }
 }
 
-/// The plain fields of each struct.
-const PLAIN_FIELDS: &[(&str, &[&str])] = &[
-    (
-        "ObjectMeta",
-        &["generateName", "generation", "name", "namespace", "resourceVersion", "selfLink", "uid"],
-    ),
-    (
-        "PodSpec",
-        &[
-            "dnsPolicy",
-            "hostIPC",
-            "hostNetwork",
-            "hostPID",
-            "hostname",
-            "nodeName",
-            "priorityClassName",
-            "restartPolicy",
-            "schedulerName",
-            "serviceAccount",
-            "serviceAccountName",
-            "subdomain",
-        ],
-    ),
-    (
-        "Container",
-        &[
-            "image",
-            "imagePullPolicy",
-            "stdin",
-            "stdinOnce",
-            "terminationMessagePath",
-            "terminationMessagePolicy",
-            "tty",
-            "workingDir",
-        ],
-    ),
-    (
-        "EphemeralContainer",
-        &[
-            "image",
-            "imagePullPolicy",
-            "stdin",
-            "stdinOnce",
-            "terminationMessagePath",
-            "terminationMessagePolicy",
-            "tty",
-            "workingDir",
-        ],
-    ),
-    ("ContainerPort", &["hostIP", "hostPort", "name", "protocol"]),
-    ("EnvVar", &["value"]),
-    ("EnvFromSource", &["prefix"]),
-    ("VolumeMount", &["readOnly", "subPath", "subPathExpr"]),
-    (
-        "Probe",
-        &[
-            "failureThreshold",
-            "initialDelaySeconds",
-            "periodSeconds",
-            "successThreshold",
-            "timeoutSeconds",
-        ],
-    ),
-    ("HTTPGetAction", &["host", "path", "scheme"]),
-    ("TCPSocketAction", &["host"]),
-    ("Toleration", &["effect", "key", "operator", "value"]),
-    ("Taint", &["value"]),
-    ("EmptyDirVolumeSource", &["medium"]),
-    ("SecretVolumeSource", &["secretName"]),
-    ("PersistentVolumeClaimVolumeSource", &["readOnly"]),
-    ("NFSVolumeSource", &["readOnly"]),
-    ("ServiceAccountTokenProjection", &["audience"]),
-    ("ObjectFieldSelector", &["apiVersion"]),
-    ("ResourceFieldSelector", &["containerName"]),
-    ("LocalObjectReference", &["name"]),
-    ("ConfigMapProjection", &["name"]),
-    ("ConfigMapVolumeSource", &["name"]),
-    ("DaemonSetSpec", &["minReadySeconds"]),
-    ("DaemonSetUpdateStrategy", &["type"]),
-    (
-        "DaemonSetStatus",
-        &["numberAvailable", "numberUnavailable", "observedGeneration", "updatedNumberScheduled"],
-    ),
-    ("NodeSpec", &["externalID", "podCIDR", "providerID", "unschedulable"]),
-    ("NodeCondition", &["message", "reason"]),
-    ("PodCondition", &["message", "reason"]),
-    ("Secret", &["type"]),
-    ("Subject", &["apiGroup", "namespace"]),
-    ("Event", &["action", "count", "message", "reason", "type", "note", "deprecatedCount"]),
-];
+impl Shape {
+    /// Whether Go writes null for an absent value.
+    fn is_nil_able(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Map(_) | Self::Any | Self::Bytes)
+    }
+
+    /// What Go writes for a field that is not set.
+    pub(super) fn zero(&self) -> Value {
+        match self {
+            Self::Struct(_) => Value::Object(Map::new()),
+            Self::Text(_) => "".into(),
+            Self::Integer { .. } | Self::Float | Self::IntOrString => 0.into(),
+            Self::Boolean => false.into(),
+            Self::Quantity => "0".into(),
+            Self::Map(_) | Self::List(_) | Self::Time | Self::MicroTime => Value::Null,
+            Self::Bytes | Self::Either(_) | Self::Any => Value::Null,
+        }
+    }
+}
+
+/// The empty object of a kind, with the fields that Go always writes. That of a kind which was
+/// defined at run time has none.
+pub(crate) fn empty_object(kind: &Kind) -> Value {
+    let mut object = Value::Object(Map::new());
+    complete(kind, &mut object);
+    object
+}
+
+/// Adds the fields that Go always writes, whether they are set or not.
+pub(crate) fn complete(kind: &Kind, object: &mut Value) {
+    if let Some(root) = root_of(kind) {
+        add_absent(&Shape::Struct(root), object);
+    }
+}
+
+fn add_absent(shape: &Shape, value: &mut Value) {
+    match (shape, value) {
+        (Shape::Struct(id), Value::Object(fields)) => {
+            for (name, field) in &id.get().fields {
+                if field.encoded == EncodeRule::Always && !fields.contains_key(*name) {
+                    fields.insert((*name).to_owned(), field.zero());
+                }
+                if let Some(value) = fields.get_mut(*name) {
+                    add_absent(&field.shape, value);
+                }
+            }
+        }
+        (Shape::Map(inner), Value::Object(entries)) => {
+            entries.values_mut().for_each(|value| add_absent(inner, value))
+        }
+        (Shape::List(inner), Value::Array(items)) => {
+            items.iter_mut().for_each(|value| add_absent(inner, value))
+        }
+        _ => {}
+    }
+}
+
+impl Field {
+    /// A pointer is null if it is not set, whatever it points to.
+    fn zero(&self) -> Value {
+        if self.is_pointer { Value::Null } else { self.shape.zero() }
+    }
+}

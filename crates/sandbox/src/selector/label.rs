@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use everynode_k8s::convert;
+use serde_json::Value;
+
 use super::SelectorError;
 
 /// A label selector: a list of requirements, all of which must match.
@@ -50,6 +53,13 @@ impl LabelSelector {
         let mut requirements = Parser::new(text).requirements()?;
         requirements.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(Self { requirements })
+    }
+
+    /// Reads the selector in an object: `matchLabels` and `matchExpressions`. `None` if it is
+    /// absent or malformed.
+    pub(crate) fn of_object(selector: &Value) -> Option<Self> {
+        let selector = convert::label_selector(selector.is_object().then_some(selector)).ok()?;
+        Self::parse(&convert::label_selector_text(&selector)).ok()
     }
 
     /// The number of requirements.

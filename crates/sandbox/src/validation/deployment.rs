@@ -1,12 +1,11 @@
-//! Validates Deployments (upstream's `pkg/apis/apps/validation`), which are only checked.
+//! Validates Deployments (upstream's `pkg/apis/apps/validation`).
 
 use super::daemon_set::{at_most_100_percent, int_or_percent, int_or_percent_value};
 use super::field::{Causes, Field};
-use super::metadata::{self, NAMESPACED, nonnegative};
+use super::metadata::nonnegative;
 use super::{pod, selector};
 
-pub(super) fn on_create(object: &Field, causes: &mut Causes) {
-    metadata::on_create(object, NAMESPACED, causes);
+pub(super) fn spec(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     nonnegative(&spec.child("replicas"), causes);
     selector_and_template(&spec, causes);

@@ -26,6 +26,8 @@ pub(super) const RBAC_NAMESPACED: NameRules =
     NameRules { namespaced: true, name: format::path_segment };
 pub(super) const RBAC_CLUSTER_SCOPED: NameRules =
     NameRules { namespaced: false, name: format::path_segment };
+pub(super) const LABEL_NAMESPACED: NameRules =
+    NameRules { namespaced: true, name: format::label_name };
 pub(super) const NAMESPACE: NameRules = NameRules { namespaced: false, name: format::label_name };
 
 pub(super) fn rules_of(kind: &Kind) -> NameRules {

@@ -1,15 +1,14 @@
 //! Validates Services and PodDisruptionBudgets (upstream's `ValidateService` and
-//! `ValidatePodDisruptionBudget`), which are only checked.
+//! `ValidatePodDisruptionBudget`).
 
 use std::collections::BTreeSet;
 
 use super::daemon_set::{at_most_100_percent, int_or_percent};
 use super::field::{Causes, Field, go_json};
-use super::metadata::{self, NAMESPACED};
+use super::metadata;
 use super::{format, selector};
 
-pub(super) fn on_create(object: &Field, causes: &mut Causes) {
-    metadata::on_create(object, NAMESPACED, causes);
+pub(super) fn spec(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let (name, ports) = (spec.child("type"), spec.child("ports"));
     let is_headless = spec.child("clusterIP").text() == "None";
@@ -22,10 +21,7 @@ pub(super) fn on_create(object: &Field, causes: &mut Causes) {
             causes.required(&ports, "")
         }
         "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName" => {}
-        _ => {
-            let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-            causes.not_supported(&name, &known);
-        }
+        _ => {}
     }
     let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for port in ports.items() {
@@ -44,6 +40,37 @@ pub(super) fn on_create(object: &Field, causes: &mut Causes) {
         causes.not_supported(&affinity, &["ClientIP", "None"]);
     }
     metadata::labels(&spec.child("selector"), causes);
+    const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !TYPES.contains(&name.text()) {
+        causes.not_supported(&name, &TYPES);
+    }
+    if matches!(name.text(), "ClusterIP" | "ExternalName") {
+        for port in ports.items().filter(|port| port.child("nodePort").int() != 0) {
+            let detail = format!("may not be used when `type` is '{}'", name.text());
+            causes.forbidden(&port.child("nodePort"), &detail);
+        }
+    }
+}
+
+/// The address of a Service can't be changed, except by its type.
+pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
+    let (spec, before) = (object.child("spec"), old.child("spec"));
+    if spec.child("type").text() != before.child("type").text() {
+        return;
+    }
+    let (address, before) = (spec.child("clusterIPs"), before.child("clusterIPs"));
+    let given = spec.child("clusterIP");
+    let is_changed = address.is_set() && address.value() != before.value();
+    let is_other = given.is_set() && Some(given.value()) != before.value().get(0);
+    if before.is_set() && (is_changed || is_other) {
+        let value = if is_other {
+            go_json(&serde_json::json!([given.text()]))
+        } else {
+            go_json(address.value())
+        };
+        let first = address.index(0);
+        causes.invalid_rendered(&first, value, "may not change once set");
+    }
 }
 
 fn port(port: &Field, needs_name: bool, causes: &mut Causes) {
@@ -65,13 +92,22 @@ fn port(port: &Field, needs_name: bool, causes: &mut Causes) {
     }
 }
 
-pub(super) fn budget_on_create(object: &Field, causes: &mut Causes) {
-    metadata::on_create(object, NAMESPACED, causes);
+pub(super) fn budget(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
     let (available, unavailable) = (spec.child("minAvailable"), spec.child("maxUnavailable"));
     if available.is_set() && unavailable.is_set() {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        causes.invalid_rendered(&spec, go_json(spec.value()), detail);
+        // Upstream prints the internal Go struct, which has no JSON names.
+        let json = |name: &str| go_json(spec.child(name).value());
+        let value = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\
+             \"UnhealthyPodEvictionPolicy\":{}}}",
+            json("minAvailable"),
+            json("selector"),
+            json("maxUnavailable"),
+            json("unhealthyPodEvictionPolicy")
+        );
+        causes.invalid_rendered(&spec, value, detail);
     }
     for field in [&available, &unavailable] {
         int_or_percent(field, causes);

@@ -1,7 +1,7 @@
 //! Warnings about discouraged but valid fields, which kubectl prints (upstream's
 //! `pkg/api/pod/warnings.go`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::field::{Field, go_quote};
 use super::resources::quantity;
@@ -10,7 +10,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Deprecated node labels.
-const OLD_NODE_LABELS: [(&str, &str); 5] = [
+const OLD_NODE_LABELS: [(&str, &str); 6] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
     (
@@ -25,6 +25,7 @@ const OLD_NODE_LABELS: [(&str, &str); 5] = [
         "beta.kubernetes.io/instance-type",
         "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
     ),
+    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
 /// Deprecated annotations, by prefix.
@@ -173,6 +174,7 @@ fn selects_something(term: &Field, warnings: &mut Warnings) {
 
 fn containers(spec: &Field, warnings: &mut Warnings) {
     let mut ports: Vec<Port> = Vec::new();
+    let mut names: HashMap<String, String> = HashMap::new();
     for list in ["initContainers", "containers"] {
         for container in spec.child(list).items() {
             for amounts in ["limits", "requests"] {
@@ -186,7 +188,34 @@ fn containers(spec: &Field, warnings: &mut Warnings) {
             environment(&container.child("env"), warnings);
             for port in container.child("ports").items() {
                 overlaps(&port, &mut ports, warnings);
+                // The name of a port of an init container that ends is no trouble.
+                let restarts = container.child("restartPolicy").text() == "Always";
+                if list == "containers" || restarts {
+                    port_name(&port, &mut names, warnings);
+                }
             }
+        }
+    }
+}
+
+/// A name that another container's port has as well.
+fn port_name(port: &Field, seen: &mut HashMap<String, String>, warnings: &mut Warnings) {
+    let field = port.child("name");
+    let name = field.text();
+    if name.is_empty() {
+        return;
+    }
+    match seen.get(name) {
+        Some(other) => warnings.add(
+            port,
+            &format!(
+                "duplicate port name {} with {other}, services and probes that select ports by \
+                 name will use {other}",
+                go_quote(name)
+            ),
+        ),
+        None => {
+            seen.insert(name.to_owned(), port.path());
         }
     }
 }

@@ -24,7 +24,7 @@ use object::{NAME, base, foreign_pod, host_port, is_ready, name_of, node_of, rep
 mod object;
 
 /// In a debug build a case takes ten times as long: `make test` uses the profile `sim`.
-const CASES: u64 = if cfg!(debug_assertions) { 60 } else { 400 };
+const CASES: u64 = if cfg!(debug_assertions) { 60 } else { 150 };
 /// Longer than a rollout over all nodes takes.
 const ROLLOUT_MS: i64 = 15 * 60_000;
 /// Renewal interval of nodes. A node that has not renewed for one and a half intervals is dead.

@@ -1,6 +1,7 @@
 //! The files of `--apply`, `--nodes-from` and `--faults`. They are read before the sandbox starts,
 //! so that an invalid path is reported at once.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -41,7 +42,7 @@ pub(crate) fn read_all(
 
 impl InputFile {
     /// Applies each document and prints the result. Objects of kinds that the sandbox does not
-    /// simulate are skipped with a note, unless the file contains nothing else.
+    /// serve are skipped with a note, unless the file contains nothing else.
     ///
     /// # Errors
     /// If another object is rejected.
@@ -52,6 +53,10 @@ impl InputFile {
         }
         let skipped = all.iter().filter(|applied| is_unserved(applied)).count();
         let mut failed = None;
+        let warnings: BTreeSet<&String> = all.iter().filter_map(|o| o.warning.as_ref()).collect();
+        for warning in warnings {
+            output::note(format_args!("Warning: {warning}"));
+        }
         for applied in &all {
             match &applied.result {
                 Ok(outcome) => {
@@ -71,7 +76,7 @@ impl InputFile {
 }
 
 fn is_unserved(applied: &AppliedObject) -> bool {
-    matches!(applied.result, Err(ApplyError::NotServed { .. } | ApplyError::OnlyChecked(_)))
+    matches!(applied.result, Err(ApplyError::NotServed { .. }))
 }
 
 fn verb(outcome: ApplyOutcome) -> &'static str {

@@ -43,6 +43,13 @@ pub(super) struct Changed {
     pub after: Arc<Object>,
 }
 
+impl Changed {
+    /// Whether the object was created or changed.
+    pub(super) fn is_change(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| before.value() != self.after.value())
+    }
+}
+
 impl Transaction<'_> {
     /// Creates an object.
     pub(super) fn create(&self, object: Value) -> Result<Arc<Object>, Status> {
@@ -103,7 +110,7 @@ impl Transaction<'_> {
         let (kind, namespace) = (self.target.kind, self.target.namespace());
         let change = |stored: &_| Replacement::of_apply(kind, stored, apply, self.writer(now()));
         self.change_as(name, change, || {
-            if apply.status {
+            if apply.endpoint != Endpoint::Main {
                 return Err(Status::not_found(kind, name));
             }
             let draft = Draft::of_apply(kind, namespace, name, apply, self.writer(now()))?;

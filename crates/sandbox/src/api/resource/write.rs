@@ -18,7 +18,7 @@ use crate::authorization::User;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
-use crate::registry::{Apply, Patch};
+use crate::registry::{Apply, Endpoint, Patch};
 use crate::schema::{self, DecodeError};
 use crate::status::Status;
 use crate::store::{DeleteOptions, WriteOptions};
@@ -33,6 +33,15 @@ pub(super) enum WriteEndpoint {
     Finalize,
 }
 
+impl WriteEndpoint {
+    fn of_object(self) -> Endpoint {
+        match self {
+            Self::Status => Endpoint::Status,
+            Self::Main | Self::Finalize => Endpoint::Main,
+        }
+    }
+}
+
 pub(super) fn create(
     shared: &Arc<SharedCluster>,
     user: &User,
@@ -45,6 +54,7 @@ pub(super) fn create(
     let created = transaction.create(body.value)?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
+    warnings.extend(target.kind.kept_warning());
     object_response(target.kind, &created, call, StatusCode::CREATED, &warnings)
 }
 
@@ -92,12 +102,7 @@ pub(super) fn patch(
     }
     let validation = call.parameters.field_validation;
     let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
-    let patch = Patch {
-        patch_type,
-        body: decoded.value,
-        status: endpoint == WriteEndpoint::Status,
-        strict,
-    };
+    let patch = Patch { patch_type, body: decoded.value, endpoint: endpoint.of_object(), strict };
     let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
     let warnings = match validation {
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
@@ -110,7 +115,7 @@ pub(super) fn patch(
     change_response(kind, &changed, call, warnings)
 }
 
-fn transaction<'a>(
+pub(super) fn transaction<'a>(
     shared: &'a SharedCluster,
     user: &'a User,
     target: &'a ResourceTarget<'a>,
@@ -136,7 +141,7 @@ fn apply(
     let validation = call.parameters.field_validation;
     let apply = Apply {
         object,
-        status: endpoint == WriteEndpoint::Status,
+        endpoint: endpoint.of_object(),
         force: call.parameters.force == Some(true),
         strict: (validation == FieldValidation::Strict).then(|| findings.clone()),
     };
@@ -150,7 +155,7 @@ fn apply(
 
 /// The object of an apply, and what strict decoding finds in its text. JSON is YAML, and our parser
 /// of JSON finds more.
-fn applied_object(body: &[u8]) -> Result<(Value, Vec<String>), Status> {
+pub(super) fn applied_object(body: &[u8]) -> Result<(Value, Vec<String>), Status> {
     let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let syntax = if is_json { Syntax::Json } else { Syntax::Yaml };
     let refuse = |error: &str| Status::bad_request(format!("error decoding YAML: {error}"));
@@ -174,6 +179,9 @@ fn change_response(
 ) -> Result<Response<Body>, Status> {
     let before = changed.before.as_ref().map(|before| before.value());
     warnings.extend(validation::warnings(kind, changed.after.value(), before));
+    if changed.is_change() {
+        warnings.extend(kind.kept_warning());
+    }
     let code = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     object_response(kind, &changed.after, call, code, &warnings)
 }
@@ -327,6 +335,11 @@ fn sub_body(call: &Call) -> Result<Decoded, Status> {
         return Ok(decoded);
     }
     Err(Status::bad_request("the body of the request is not a JSON object"))
+}
+
+/// The body of a `scale`.
+pub(super) fn body_of_scale(call: &Call) -> Result<Value, Status> {
+    Ok(sub_body(call)?.value)
 }
 
 /// Checks that apiVersion and kind are those of the path, and sets them if they are absent.

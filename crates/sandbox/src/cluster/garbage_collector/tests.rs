@@ -180,7 +180,7 @@ fn owners_are_distinguished_by_uid() {
     let owner = fixture.create(&CONFIG_MAP, "default", json!({"metadata": {"name": "owner"}}));
     let mut absent = reference(&owner);
     absent["uid"] = json!("11111111-2222-4333-8444-555555555555");
-    let unknown = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u"});
+    let unknown = json!({"apiVersion": "apps/v1", "kind": "Fleet", "name": "x", "uid": "u"});
     for (name, owners) in [
         ("kept", json!([reference(&owner)])),
         ("lost", json!([absent])),

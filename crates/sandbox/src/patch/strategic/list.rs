@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Field, Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
+use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
 use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
 use crate::patch::go_text;
+use crate::schema::Field;
 
 /// Identifies an element: the value of its merge key, or the scalar itself.
 type Identity = String;
@@ -18,9 +19,9 @@ type Positions = BTreeMap<Identity, usize>;
 pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
-    field: Option<Field>,
+    field: Option<&'static Field>,
 ) -> Result<Vec<Value>, MergeError> {
-    let key = field.and_then(|field| field.strategy.key());
+    let key = field.and_then(|field| field.merge.key());
     match elements(&original, &patch)? {
         Elements::None => Ok(original),
         Elements::Scalars => merge_scalars(original, patch, key),
@@ -33,7 +34,7 @@ pub(super) fn merge(
 pub(super) fn delete(
     original: Vec<Value>,
     deleted: Vec<Value>,
-    field: Option<Field>,
+    field: Option<&'static Field>,
 ) -> Result<Vec<Value>, MergeError> {
     match elements(&original, &deleted)? {
         Elements::None => Ok(original),
@@ -52,15 +53,15 @@ pub(super) fn merge_in_order(
     patch: &mut Fields,
     list: &str,
     order: &[Value],
-    field: Option<Field>,
+    field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
-    let key = field.and_then(|field| field.strategy.key());
+    let key = field.and_then(|field| field.merge.key());
     let live = take_list(original, list)?.filter(|live| !live.is_empty());
     let changes = take_list(patch, list)?.filter(|changes| !changes.is_empty());
     follows_order(changes.as_deref().unwrap_or_default(), order, key)?;
     elements(live.as_deref().unwrap_or_default(), changes.as_deref().unwrap_or_default())?;
     let live_positions = positions(live.as_deref().unwrap_or_default(), key)?;
-    let merges = field.is_some_and(|field| field.strategy.merges_lists());
+    let merges = field.is_some_and(|field| field.merge.merges_lists());
     let merged = match (live, changes) {
         (None, None) => return Ok(()),
         (Some(live), None) => live,
@@ -91,7 +92,7 @@ fn merge_objects(
     original: Vec<Value>,
     patch: Vec<Value>,
     key: Option<&str>,
-    field: Option<Field>,
+    field: Option<&'static Field>,
 ) -> Result<Vec<Value>, MergeError> {
     let key = key.ok_or_else(|| {
         MergeError::Internal("cannot merge lists without merge key for struct".to_string())
@@ -106,7 +107,7 @@ fn merge_objects(
         if position == next {
             merged.push(stored_value(item));
         } else if let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item) {
-            let schema = field.and_then(|field| field.of);
+            let schema = field.and_then(Field::element);
             merged[position] = Value::Object(merge_object(old, new, schema)?);
         }
     }

@@ -103,18 +103,18 @@ fn bare() -> &'static Kind {
 
 /// The patch that a client computes to turn `original` into `modified`, as upstream's two-way diff
 /// does.
-fn diff(original: &Fields, modified: &Fields, schema: Option<StructId>) -> Fields {
+fn diff(original: &Fields, modified: &Fields, schema: Option<&'static Struct>) -> Fields {
     let mut patch = Map::new();
     for (key, new) in modified {
-        let field = schema.and_then(|schema| schema.field(key)).map(Field::new);
+        let field = schema.and_then(|schema| schema.field(key));
         match (original.get(key), new) {
             (Some(old), new) if old == new => (),
             (Some(Value::Object(old)), Value::Object(new)) => {
-                let inner = diff(old, new, field.and_then(|field| field.of));
+                let inner = diff(old, new, field.and_then(Field::element));
                 patch.insert(key.clone(), Value::Object(inner));
             }
             (Some(Value::Array(old)), Value::Array(new))
-                if !old.is_empty() && field.is_some_and(|field| field.strategy.merges_lists()) =>
+                if !old.is_empty() && field.is_some_and(|field| field.merge.merges_lists()) =>
             {
                 diff_lists(&mut patch, key, old, new, field);
             }
@@ -129,8 +129,14 @@ fn diff(original: &Fields, modified: &Fields, schema: Option<StructId>) -> Field
     patch
 }
 
-fn diff_lists(patch: &mut Fields, name: &str, old: &[Value], new: &[Value], field: Option<Field>) {
-    let Some(key) = field.and_then(|field| field.strategy.key()) else {
+fn diff_lists(
+    patch: &mut Fields,
+    name: &str,
+    old: &[Value],
+    new: &[Value],
+    field: Option<&'static Field>,
+) {
+    let Some(key) = field.and_then(|field| field.merge.key()) else {
         let missing = |from: &[Value], other: &[Value]| -> Value {
             from.iter().filter(|item| !other.contains(item)).cloned().collect()
         };
@@ -140,7 +146,7 @@ fn diff_lists(patch: &mut Fields, name: &str, old: &[Value], new: &[Value], fiel
         return;
     };
     let retains =
-        matches!(field.map(|field| field.strategy), Some(PatchStrategy::MergeRetainKeysBy(_)));
+        matches!(field.map(|field| field.merge), Some(MergeStrategy::MergeRetainKeysBy(_)));
     let find = |list: &[Value], id: &Value| list.iter().find(|item| &item[key] == id).cloned();
     let mut changes = Vec::new();
     for item in new {
@@ -149,7 +155,7 @@ fn diff_lists(patch: &mut Fields, name: &str, old: &[Value], new: &[Value], fiel
             changes.push(item.clone());
             continue;
         };
-        let mut change = diff(&before, fields, field.and_then(|field| field.of));
+        let mut change = diff(&before, fields, field.and_then(Field::element));
         if !change.is_empty() {
             change.insert(key.to_string(), item[key].clone());
             if retains {
@@ -301,7 +307,8 @@ proptest! {
         let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
             unreachable!("pods are objects");
         };
-        let patch = Value::Object(diff(from, to, schema::root_struct(&kind::POD)));
+        let root = schema::root_of(&kind::POD).map(schema::StructId::get);
+        let patch = Value::Object(diff(from, to, root));
         let once = patched(&kind::POD, &original, &patch);
         prop_assert_eq!(once.as_ref(), Ok(&modified), "patch {}", &patch);
         let twice = patched(&kind::POD, &modified, &patch);

@@ -1,0 +1,176 @@
+//! The subresource `scale`: the number of replicas of an object, in one form for all kinds (S13).
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::transaction::Changed;
+use super::write::{applied_object, body_of_scale, transaction};
+use super::{ResourceTarget, field_manager};
+use crate::api::call::Call;
+use crate::api::decode;
+use crate::api::negotiate::{self, Syntax};
+use crate::api::respond::{self, Body};
+use crate::api::shared::SharedCluster;
+use crate::authorization::User;
+use crate::object::Object;
+use crate::patch::{self, PatchType};
+use crate::registry::{Apply, Endpoint, Patch};
+use crate::status::Status;
+use crate::value::{array, integer, string_map};
+
+pub(super) fn get(
+    shared: &Arc<SharedCluster>,
+    target: &ResourceTarget<'_>,
+    name: &str,
+) -> Result<Response<Body>, Status> {
+    let (kind, namespace) = (target.kind, target.namespace());
+    let object = shared.read(|store| store.get(kind, namespace, name))?;
+    Ok(respond::json(StatusCode::OK, &scale_of(&object)))
+}
+
+/// Replaces the scale.
+pub(super) fn update(
+    shared: &Arc<SharedCluster>,
+    user: &User,
+    target: &ResourceTarget<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let manager = field_manager::of_write("UpdateOptions", call)?;
+    let scale = body_of_scale(call)?;
+    let patch = patch_of(&scale);
+    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
+    Ok(response(target, &changed))
+}
+
+/// Patches the scale.
+pub(super) fn patch(
+    shared: &Arc<SharedCluster>,
+    user: &User,
+    target: &ResourceTarget<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let content_type = negotiate::content_type(&call.headers);
+    if content_type == patch::APPLY {
+        return apply(shared, user, target, name, call);
+    }
+    let patch_type = match PatchType::parse(&content_type)? {
+        // A Scale has no lists, so the two forms are the same.
+        PatchType::StrategicMerge => PatchType::Merge,
+        other => other,
+    };
+    let manager = field_manager::of_patch(call)?;
+    let body = decode::decode(&call.body, Syntax::Json).map_err(Status::bad_request)?.value;
+    let (kind, namespace) = (target.kind, target.namespace());
+    let object = shared.read(|store| store.get(kind, namespace, name))?;
+    let scale = patch::apply(kind, patch_type, &scale_of(&object), &body)?;
+    let patch = patch_of(&scale);
+    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
+    Ok(response(target, &changed))
+}
+
+/// Server-side apply (S14): the applier owns the number of replicas in the object itself.
+fn apply(
+    shared: &Arc<SharedCluster>,
+    user: &User,
+    target: &ResourceTarget<'_>,
+    name: &str,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let manager = field_manager::of_apply(call)?;
+    let (scale, _) = applied_object(&call.body)?;
+    let (kind, given) = (target.kind, |field: &str| scale[field].as_str().unwrap_or_default());
+    if (given("apiVersion"), given("kind")) != ("autoscaling/v1", "Scale") {
+        let (version, kind) = (given("apiVersion"), given("kind"));
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    }
+    let mut object = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": scale["metadata"],
+    });
+    if let Some(replicas) = scale["spec"].get("replicas") {
+        object["spec"] = json!({"replicas": replicas});
+    }
+    let force = call.parameters.force == Some(true);
+    let apply = Apply { object, endpoint: Endpoint::Scale, force, strict: None };
+    let changed = transaction(shared, user, target, call, &manager).apply(name, &apply)?;
+    Ok(response(target, &changed))
+}
+
+/// The patch of the object that sets its scale.
+fn patch_of(scale: &Value) -> Patch {
+    let replicas = integer(scale, "/spec/replicas");
+    let mut metadata = json!({});
+    for field in ["resourceVersion", "uid"] {
+        if let Some(value) = scale["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    Patch {
+        patch_type: PatchType::Merge,
+        body: json!({"metadata": metadata, "spec": {"replicas": replicas}}),
+        endpoint: Endpoint::Scale,
+        strict: None,
+    }
+}
+
+fn response(target: &ResourceTarget<'_>, changed: &Changed) -> Response<Body> {
+    let mut response = respond::json(StatusCode::OK, &scale_of(&changed.after));
+    if changed.is_change() {
+        respond::warn(&mut response, &Vec::from_iter(target.kind.kept_warning()));
+    }
+    response
+}
+
+/// The scale of an object. Only these fields of its metadata are in it.
+fn scale_of(object: &Object) -> Value {
+    let value = object.value();
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        metadata[field] = value["metadata"][field].clone();
+    }
+    let mut status = json!({"replicas": integer(value, "/status/replicas")});
+    let selector = selector_text(&value["spec"]["selector"]);
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": integer(value, "/spec/replicas")},
+        "status": status,
+    })
+}
+
+/// A selector as text: that of a ReplicationController is a map, the others are objects.
+fn selector_text(selector: &Value) -> String {
+    let has_form = |field: &str| selector.get(field).is_some_and(|field| !field.is_string());
+    if !has_form("matchLabels") && !has_form("matchExpressions") {
+        let labels = string_map(selector, "");
+        let terms = labels.iter().map(|(key, value)| format!("{key}={value}"));
+        return terms.collect::<Vec<_>>().join(",");
+    }
+    let mut terms: Vec<String> = string_map(selector, "/matchLabels")
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    for expression in array(selector, "/matchExpressions") {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let values: Vec<&str> =
+            array(expression, "/values").iter().filter_map(Value::as_str).collect();
+        let values = values.join(",");
+        terms.push(match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    terms.sort_unstable();
+    terms.join(",")
+}

@@ -1,0 +1,280 @@
+//! PodDisruptionBudgets: whether they allow an eviction, and what their status is (S13). As in
+//! upstream's eviction endpoint and disruption controller.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everynode_core::api::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::Registry;
+use crate::clock::{self, rfc3339};
+use crate::kind::{POD, POD_DISRUPTION_BUDGET};
+use crate::object::Object;
+use crate::selector::LabelSelector;
+use crate::status::{Details, Reason, Status, StatusCause};
+use crate::store::{Store, WriteOptions};
+use crate::value::{array, integer, is_set, string};
+
+/// Time after which an eviction that was allowed, but deleted no pod, is forgotten.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
+
+const REFUSAL: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+impl Registry {
+    /// Refuses an eviction that violates the pod's disruption budget, and counts one that it
+    /// allows.
+    ///
+    /// # Errors
+    /// 429 for a budget that allows no disruption, 500 for a pod with several budgets.
+    pub(super) fn spend_budget(
+        &mut self,
+        pod: &Arc<Object>,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        let phase = pod.text(&["status", "phase"]);
+        if self.store.count(&POD_DISRUPTION_BUDGET) == 0
+            || matches!(phase, "Succeeded" | "Failed" | "Pending")
+            || pod.is_terminating()
+        {
+            return Ok(());
+        }
+        let mut budgets = budgets_of(&self.store, pod);
+        let Some(budget) = budgets.pop() else { return Ok(()) };
+        if !budgets.is_empty() {
+            let message = "This pod has more than one PodDisruptionBudget, which the eviction \
+                           subresource does not support.";
+            return Err(Status::new(Reason::InternalError, message));
+        }
+        let object = budget.value();
+        if !is_ready(pod.value()) && may_evict_unready(object) {
+            return Ok(());
+        }
+        check_budget(object)?;
+        let mut object = object.clone();
+        let left = integer(&object, "/status/disruptionsAllowed") - 1;
+        object["status"]["disruptionsAllowed"] = left.into();
+        if left == 0 {
+            set_condition(&mut object, options.now);
+        }
+        object["status"]["disruptedPods"][pod.name()] = rfc3339(options.now).into();
+        let (namespace, name) = (budget.namespace(), budget.name());
+        self.update_status(&POD_DISRUPTION_BUDGET, namespace, name, object, options).map(drop)
+    }
+
+    /// Brings the status of a budget up to date. Returns the time at which it has to be looked at
+    /// again, if there is one.
+    pub(crate) fn refresh_budget(
+        &mut self,
+        budget: &Arc<Object>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let pods: Vec<Arc<Object>> = pods_of(&self.store, budget);
+        let before = budget.value();
+        let (disrupted, recheck) = disrupted_pods(before, &pods, now);
+        let healthy =
+            pods.iter().filter(|pod| is_healthy(pod) && !disrupted.contains_key(pod.name()));
+        let healthy = i64::try_from(healthy.count()).unwrap_or(i64::MAX);
+        let mut object = before.clone();
+        let generation = object["metadata"]["generation"].clone();
+        let status = &mut object["status"];
+        match expected(before, &pods) {
+            Some((expected, desired)) => {
+                let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
+                status["currentHealthy"] = healthy.into();
+                status["desiredHealthy"] = desired.into();
+                status["expectedPods"] = expected.into();
+                status["disruptionsAllowed"] = allowed.into();
+                status["observedGeneration"] = generation;
+                if let Some(status) = status.as_object_mut() {
+                    status.remove("disruptedPods");
+                    if !disrupted.is_empty() {
+                        status.insert("disruptedPods".to_owned(), Value::Object(disrupted));
+                    }
+                }
+                set_condition(&mut object, now);
+            }
+            None => fail_safe(&mut object, &pods, now),
+        }
+        if object != *before {
+            let (namespace, name) = (budget.namespace(), budget.name());
+            let options = WriteOptions::at(now);
+            let written =
+                self.update_status(&POD_DISRUPTION_BUDGET, namespace, name, object, &options);
+            if let Err(status) = written {
+                tracing::warn!(name, %status, "the status of a disruption budget was refused");
+            }
+        }
+        recheck
+    }
+}
+
+/// The budgets whose selector matches a pod.
+pub(crate) fn budgets_of(store: &Store, pod: &Object) -> Vec<Arc<Object>> {
+    let budgets = store.iter(&POD_DISRUPTION_BUDGET, Some(pod.namespace()));
+    budgets.filter(|budget| selects(&budget.read(), pod)).map(Object::with_tree).collect()
+}
+
+fn pods_of(store: &Store, budget: &Object) -> Vec<Arc<Object>> {
+    let pods = store.iter(&POD, Some(budget.namespace()));
+    pods.filter(|pod| selects(budget.value(), pod)).map(Object::with_tree).collect()
+}
+
+/// An empty selector matches all pods of the namespace, an absent one none.
+fn selects(budget: &Value, pod: &Object) -> bool {
+    LabelSelector::of_object(&budget["spec"]["selector"])
+        .is_some_and(|selector| selector.matches(|key| pod.label(key)))
+}
+
+fn check_budget(budget: &Value) -> Result<(), Status> {
+    let name = string(budget, "/metadata/name");
+    let refuse = |message: String, retry_after_seconds| {
+        let cause =
+            StatusCause { reason: "DisruptionBudget".to_owned(), field: String::new(), message };
+        Status::new(Reason::TooManyRequests, REFUSAL).with_details(Details {
+            causes: vec![cause],
+            retry_after_seconds,
+            ..Details::default()
+        })
+    };
+    if integer(budget, "/status/observedGeneration") < integer(budget, "/metadata/generation") {
+        let message =
+            format!("The disruption budget {name} is still being processed by the server.");
+        return Err(refuse(message, 10));
+    }
+    if integer(budget, "/status/disruptionsAllowed") > 0 {
+        return Ok(());
+    }
+    Err(refuse(
+        format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            integer(budget, "/status/desiredHealthy"),
+            integer(budget, "/status/currentHealthy")
+        ),
+        0,
+    ))
+}
+
+/// A pod that is not ready does not count, so its eviction may do no harm.
+fn may_evict_unready(budget: &Value) -> bool {
+    if string(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow" {
+        return true;
+    }
+    let desired = integer(budget, "/status/desiredHealthy");
+    integer(budget, "/status/currentHealthy") >= desired && desired > 0
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let mut conditions = array(pod, "/status/conditions").iter();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn is_healthy(pod: &Object) -> bool {
+    !pod.is_terminating() && is_ready(pod.value())
+}
+
+/// The pods that were evicted and are not deleted yet, and when the first one is forgotten.
+fn disrupted_pods(
+    budget: &Value,
+    pods: &[Arc<Object>],
+    now: Timestamp,
+) -> (Map<String, Value>, Option<Timestamp>) {
+    let known: BTreeMap<&str, &Arc<Object>> = pods.iter().map(|pod| (pod.name(), pod)).collect();
+    let mut disrupted = Map::new();
+    let mut recheck: Option<Timestamp> = None;
+    for (name, time) in budget["status"]["disruptedPods"].as_object().into_iter().flatten() {
+        let Some(pod) = known.get(name.as_str()) else { continue };
+        let Some(at) = time.as_str().and_then(clock::parse) else { continue };
+        let until = at + DELETION_TIMEOUT;
+        if pod.is_terminating() || until <= now {
+            continue;
+        }
+        disrupted.insert(name.clone(), time.clone());
+        recheck = Some(recheck.map_or(until, |earlier| earlier.min(until)));
+    }
+    (disrupted, recheck)
+}
+
+/// The number of pods that should exist, and of those that must be healthy. `None` if the number
+/// can't be known: the owners of the pods have no scale, as DaemonSets.
+fn expected(budget: &Value, pods: &[Arc<Object>]) -> Option<(i64, i64)> {
+    let count = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+    let spec = &budget["spec"];
+    if is_set(spec, "/maxUnavailable") {
+        let expected = scale_of_owners(pods)?;
+        let unavailable = scaled(&spec["maxUnavailable"], expected);
+        return Some((expected, (expected - unavailable).max(0)));
+    }
+    match &spec["minAvailable"] {
+        Value::Number(number) => Some((count, number.as_i64().unwrap_or(0))),
+        percentage @ Value::String(_) => {
+            let expected = scale_of_owners(pods)?;
+            Some((expected, scaled(percentage, expected)))
+        }
+        _ => Some((0, 0)),
+    }
+}
+
+/// No pod with a controller in the sandbox has a scale: only pods without one are counted, as 0.
+fn scale_of_owners(pods: &[Arc<Object>]) -> Option<i64> {
+    let has_controller = |pod: &Arc<Object>| pod.owner_references().any(|owner| owner.controller);
+    if pods.iter().any(has_controller) { None } else { Some(0) }
+}
+
+/// A number, or a percentage of `total`, rounded up.
+fn scaled(value: &Value, total: i64) -> i64 {
+    match value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<i64>().ok()) {
+        Some(percentage) => percentage.saturating_mul(total).saturating_add(99).max(0) / 100,
+        None => value.as_i64().unwrap_or(0),
+    }
+}
+
+/// Allows nothing, and says why.
+fn fail_safe(object: &mut Value, pods: &[Arc<Object>], now: Timestamp) {
+    let owner = pods.iter().flat_map(|pod| pod.owner_references()).find(|owner| owner.controller);
+    let message = owner.map_or_else(String::new, |owner| {
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        let resource = format!("{}s", owner.kind.to_lowercase());
+        let resource = if group.is_empty() { resource } else { format!("{resource}.{group}") };
+        format!("{resource} does not implement the scale subresource")
+    });
+    object["status"]["disruptionsAllowed"] = 0.into();
+    let generation = object["status"]["observedGeneration"].clone();
+    write_condition(object, "SyncFailed", "False", &message, &generation, now);
+}
+
+/// The condition DisruptionAllowed, from the number of allowed disruptions.
+fn set_condition(object: &mut Value, now: Timestamp) {
+    let allowed = integer(object, "/status/disruptionsAllowed") > 0;
+    let (reason, status) =
+        if allowed { ("SufficientPods", "True") } else { ("InsufficientPods", "False") };
+    let generation = object["status"]["observedGeneration"].clone();
+    write_condition(object, reason, status, "", &generation, now);
+}
+
+fn write_condition(
+    object: &mut Value,
+    reason: &str,
+    status: &str,
+    message: &str,
+    generation: &Value,
+    now: Timestamp,
+) {
+    const TYPE: &str = "DisruptionAllowed";
+    let mut conditions = array(object, "/status/conditions").iter();
+    let before = conditions.find(|condition| condition["type"] == TYPE);
+    let unchanged = before.filter(|condition| condition["status"] == status);
+    let time = unchanged.map(|condition| condition["lastTransitionTime"].clone());
+    let mut condition = json!({
+        "type": TYPE,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": time.unwrap_or_else(|| rfc3339(now).into()),
+    });
+    if generation.as_i64().is_some_and(|generation| generation != 0) {
+        condition["observedGeneration"] = generation.clone();
+    }
+    crate::condition::set(&mut object["status"], condition);
+}

@@ -1,0 +1,168 @@
+//! Priority admission: the classes of pods, and which class is the default (S10, S13). As in
+//! upstream's plugin of that name.
+
+use everynode_core::api::Timestamp;
+use serde_json::{Value, json};
+
+use super::Registry;
+use super::refusal::refuse_pod as refuse;
+use crate::kind::PRIORITY_CLASS;
+use crate::status::Status;
+use crate::store::{Store, WriteOptions};
+use crate::value::{integer, string, text};
+
+const PREEMPT: &str = "PreemptLowerPriority";
+
+/// A class of a cluster from its start.
+struct SystemClass {
+    name: &'static str,
+    value: i64,
+    description: &'static str,
+}
+
+/// The classes that every cluster has and that nobody can delete.
+const SYSTEM_CLASSES: [SystemClass; 2] = [
+    SystemClass {
+        name: "system-node-critical",
+        value: 2_000_001_000,
+        description: "Used for system critical pods that must not be moved from their current \
+                      node.",
+    },
+    SystemClass {
+        name: "system-cluster-critical",
+        value: 2_000_000_000,
+        description: "Used for system critical pods that must run in the cluster, but can be moved \
+                      to another node if necessary.",
+    },
+];
+
+/// What a class means for a pod.
+struct Class {
+    name: String,
+    value: i64,
+    preemption_policy: String,
+}
+
+/// The value of a class of every cluster.
+pub(super) fn system_value(name: &str) -> Option<i64> {
+    SYSTEM_CLASSES.iter().find(|class| class.name == name).map(|class| class.value)
+}
+
+/// Sets the pod's priority and preemption policy to those of its class, or of the default class.
+pub(super) fn admit_pod(store: &Store, object: &mut Value) -> Result<(), Status> {
+    let name = text(object, &["spec", "priorityClassName"]).to_owned();
+    let class = match class_of_pod(store, &name) {
+        Some(class) => class,
+        None if name.is_empty() => Class { name, value: 0, preemption_policy: PREEMPT.to_owned() },
+        None => {
+            return Err(refuse(object, &format!("no PriorityClass with name {name} was found")));
+        }
+    };
+    let given = object["spec"]["priority"].as_i64();
+    if given.is_some_and(|given| given != class.value) {
+        return Err(refuse_given(object, "integer", "priority", &given.unwrap_or(0), &class.value));
+    }
+    let policy = text(object, &["spec", "preemptionPolicy"]);
+    if !policy.is_empty() && policy != class.preemption_policy {
+        let computed = &class.preemption_policy;
+        return Err(refuse_given(object, "string", "PreemptionPolicy", &policy, computed));
+    }
+    if !class.name.is_empty() {
+        object["spec"]["priorityClassName"] = class.name.into();
+    }
+    object["spec"]["priority"] = class.value.into();
+    object["spec"]["preemptionPolicy"] = class.preemption_policy.into();
+    Ok(())
+}
+
+fn refuse_given(
+    object: &Value,
+    of: &str,
+    field: &str,
+    given: &dyn std::fmt::Display,
+    computed: &dyn std::fmt::Display,
+) -> Status {
+    refuse(
+        object,
+        &format!(
+            "the {of} value of {field} ({given}) must not be provided in pod spec; priority \
+             admission controller computed {computed} from the given PriorityClass name"
+        ),
+    )
+}
+
+fn class_of_pod(store: &Store, name: &str) -> Option<Class> {
+    if name.is_empty() {
+        return default_class(store);
+    }
+    match store.find(&PRIORITY_CLASS, "", name) {
+        Some(found) => Some(Class::of(&found.read())),
+        // The store of a simulation has no objects for them.
+        None => system_value(name).map(|value| Class {
+            name: name.to_owned(),
+            value,
+            preemption_policy: PREEMPT.to_owned(),
+        }),
+    }
+}
+
+/// The lowest of the classes that are marked as the default.
+fn default_class(store: &Store) -> Option<Class> {
+    let classes = store.iter(&PRIORITY_CLASS, None).map(|class| class.read().into_owned());
+    let defaults = classes.filter(|class| class["globalDefault"] == Value::Bool(true));
+    defaults.map(|class| Class::of(&class)).min_by_key(|class| class.value)
+}
+
+impl Class {
+    fn of(object: &Value) -> Self {
+        let policy = string(object, "/preemptionPolicy");
+        Self {
+            name: string(object, "/metadata/name").to_owned(),
+            value: integer(object, "/value"),
+            preemption_policy: if policy.is_empty() { PREEMPT } else { policy }.to_owned(),
+        }
+    }
+}
+
+/// Refuses a second default class.
+pub(super) fn admit_class(store: &Store, object: &Value) -> Result<(), Status> {
+    if object["globalDefault"] != Value::Bool(true) {
+        return Ok(());
+    }
+    let name = text(object, &["metadata", "name"]);
+    match default_class(store) {
+        Some(other) if other.name != name => {
+            let cause = format!(
+                "PriorityClass {} is already marked as default. Only one default can exist",
+                other.name
+            );
+            Err(Status::forbidden(&PRIORITY_CLASS, name, &cause))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses to delete a class that every cluster needs.
+pub(super) fn check_delete(name: &str) -> Result<(), Status> {
+    if system_value(name).is_none() {
+        return Ok(());
+    }
+    let cause = "this is a system priority class and cannot be deleted";
+    Err(Status::forbidden(&PRIORITY_CLASS, name, cause))
+}
+
+/// Creates the classes that every cluster has.
+///
+/// # Errors
+/// A class that the registry refuses.
+pub(crate) fn seed(registry: &mut Registry, now: Timestamp) -> Result<(), Status> {
+    for class in SYSTEM_CLASSES {
+        let object = json!({
+            "metadata": {"name": class.name},
+            "value": class.value,
+            "description": class.description,
+        });
+        registry.create(&PRIORITY_CLASS, "", object, &WriteOptions::at(now))?;
+    }
+    Ok(())
+}
