@@ -79,6 +79,8 @@ pub(crate) struct WireField {
     pub name: Option<&'static str>,
     /// Whether JSON lacks an empty value, which protobuf does not distinguish from an absent one.
     pub omits_empty: bool,
+    /// Whether protobuf lacks an absent value, which otherwise is written as the empty one.
+    pub is_pointer: bool,
     pub shape: Shape,
 }
 
@@ -174,6 +176,11 @@ impl Struct {
         self.wire.get(&number)
     }
 
+    /// The fields in protobuf with their numbers, in this order.
+    pub(crate) fn wire_fields(&self) -> impl Iterator<Item = (u32, &WireField)> {
+        self.wire.iter().map(|(number, field)| (*number, field))
+    }
+
     fn compile(name: &'static str, text: &'static str) -> Self {
         let mut compiled = Self { name, fields: BTreeMap::new(), wire: BTreeMap::new() };
         for text in text.split(", ").filter(|text| !text.is_empty()) {
@@ -245,6 +252,7 @@ impl FieldRow {
         WireField {
             name: (!self.is_embedded()).then_some(self.name),
             omits_empty: self.encoded == EncodeRule::IfNotZero,
+            is_pointer: self.is_pointer || self.encoded == EncodeRule::IfPresent,
             shape: self.shape.clone(),
         }
     }

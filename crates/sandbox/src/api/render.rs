@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::negotiate::{Form, MetaVersion};
+use super::protobuf;
 use super::query::IncludeObject;
 use super::respond::{self, Body};
 use super::shared::now;
@@ -23,6 +24,7 @@ pub(crate) fn object(
 ) -> Response<Body> {
     match form {
         Form::Object => respond::full(code, respond::JSON, object.json()),
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(&object.read())),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -38,6 +40,11 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
         Form::Object => {
             let bytes = whole_list(kind, list, &metadata);
             respond::full(StatusCode::OK, respond::JSON, bytes)
+        }
+        Form::Protobuf => {
+            let items = list.items.iter().map(|item| item.read());
+            let bytes = protobuf::encode_list(kind, &metadata, items);
+            respond::full(StatusCode::OK, protobuf::MEDIA_TYPE, bytes)
         }
         Form::Table(version) => {
             let now = now();
@@ -75,6 +82,7 @@ pub(crate) fn event_object(
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
+        Form::Protobuf => in_protobuf(&object.read()),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -96,7 +104,7 @@ pub(crate) fn bookmark(
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
     match form {
-        Form::Object => {
+        Form::Object | Form::Protobuf => {
             json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
         }
         Form::Table(version) => {
@@ -117,6 +125,31 @@ pub(crate) fn bookmark(
             "metadata": metadata,
         }),
     }
+}
+
+/// A response with an object or a `Status`; in JSON unless protobuf was negotiated.
+pub(crate) fn document(code: StatusCode, document: &Value, form: Form) -> Response<Body> {
+    match form {
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(document)),
+        Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => {
+            respond::json(code, document)
+        }
+    }
+}
+
+/// An object or a `Status` as an event of a watch has it.
+pub(crate) fn event_document(document: &Value, form: Form) -> Bytes {
+    match form {
+        Form::Protobuf => in_protobuf(document),
+        Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => {
+            document.to_string().into()
+        }
+    }
+}
+
+/// Empty for a kind without a message, which is never offered in protobuf.
+fn in_protobuf(document: &Value) -> Bytes {
+    protobuf::encode(document).unwrap_or_default().into()
 }
 
 fn list_metadata(list: &List) -> Value {
