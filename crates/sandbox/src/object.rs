@@ -119,9 +119,11 @@ impl Object {
     }
 
     /// The JSON tree as clients see it.
-    pub fn served(&self) -> Value {
-        let mut value = self.read().into_owned();
-        value["metadata"] = self.served_metadata();
+    pub fn served(&self) -> Cow<'_, Value> {
+        let mut value = self.read();
+        if let Some(entries) = self.managed_fields.value() {
+            value.to_mut()["metadata"]["managedFields"] = entries;
+        }
         value
     }
 
@@ -344,11 +346,11 @@ mod tests {
             let object = Object::new(value.clone(), ManagedFields::encode(&managers));
             let mut expected = value;
             expected["metadata"]["managedFields"] = entries.clone();
-            assert_eq!(object.served(), expected);
+            assert_eq!(*object.served(), expected);
             let text: Value = serde_json::from_slice(&object.json()).expect("JSON");
             assert_eq!(text, expected);
             let cold = object.without_tree().expect("it survives parsing");
-            assert_eq!((cold.json(), cold.served()), (object.json(), expected));
+            assert_eq!((cold.json(), cold.served().into_owned()), (object.json(), expected));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The types of all served objects: the fields of each struct, their form in JSON and in protobuf,
-//! and how strategic merge patches and server-side apply treat them. They are compiled from one table, each struct when
-//! it is first used.
+//! and how strategic merge patches and server-side apply treat them. They are compiled from one
+//! table, each struct when it is first used.
 //!
-//! Decoding, unknown fields, the form in which Go encodes objects, patches, the ownership of fields,
-//! and OpenAPI documents depend on them.
+//! Decoding, unknown fields, the form in which Go encodes objects, patches, the ownership of
+//! fields, and OpenAPI documents depend on them.
 
 mod convert;
 mod decode;
@@ -91,6 +91,8 @@ pub(crate) struct WireField {
     pub name: Option<&'static str>,
     /// Whether JSON lacks an empty value, which protobuf does not distinguish from an absent one.
     pub omits_empty: bool,
+    /// Whether protobuf lacks an absent value, which otherwise is written as the empty one.
+    pub is_pointer: bool,
     pub shape: Shape,
 }
 
@@ -185,6 +187,11 @@ impl Struct {
         self.wire.get(&number)
     }
 
+    /// The fields in protobuf with their numbers, in this order.
+    pub(crate) fn wire_fields(&self) -> impl Iterator<Item = (u32, &WireField)> {
+        self.wire.iter().map(|(number, field)| (*number, field))
+    }
+
     /// The fields in JSON by name.
     pub(crate) fn fields(&self) -> &BTreeMap<&'static str, Field> {
         &self.fields
@@ -272,6 +279,7 @@ impl FieldRow {
         WireField {
             name: (!self.is_embedded()).then_some(self.name),
             omits_empty: self.encoded == EncodeRule::IfNotZero,
+            is_pointer: self.is_pointer || self.encoded == EncodeRule::IfPresent,
             shape: self.shape.clone(),
         }
     }

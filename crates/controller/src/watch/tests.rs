@@ -436,8 +436,8 @@ async fn retry_after_is_respected() {
     assert!(requests[1].0 - requests[0].0 >= Duration::from_secs(2));
 }
 
-const RECORDED_PAGE: &[u8] = include_bytes!("read/recorded/namespaces.pb");
-const RECORDED_WATCH: &[u8] = include_bytes!("read/recorded/watch.pb");
+const RECORDED_PAGE: &[u8] = include_bytes!("../../../k8s/recorded/namespaces.pb");
+const RECORDED_WATCH: &[u8] = include_bytes!("../../../k8s/recorded/watch.pb");
 
 /// C1, C82: namespaces are listed and watched in protobuf; a streaming list ends with its bookmark.
 #[tokio::test]
@@ -470,10 +470,10 @@ async fn a_frame_that_is_cut_off_counts_as_the_end_of_the_watch() {
 /// C1, C82: after an answer that is called protobuf and is something else, JSON is requested.
 #[tokio::test]
 async fn malformed_protobuf_is_followed_by_json() {
-    let json = include_bytes!("read/recorded/namespaces.json");
+    let json = include_bytes!("../../../k8s/recorded/namespaces.json");
     let page = || Answer::new(&json[..]);
     for malformed in [
-        Answer::frames(include_bytes!("read/recorded/watch.json").as_slice()),
+        Answer::frames(include_bytes!("../../../k8s/recorded/watch.json").as_slice()),
         Answer::frames(*b"\0\0\0\x07\x0a\x05OTHER"),
         Answer::frames(*b"\0\0\0\x03\x0a\x05O"),
         Answer::frames(*b"\xff\xff\xff\xff"),

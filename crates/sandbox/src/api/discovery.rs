@@ -1,5 +1,6 @@
 //! Discovery documents, generated from the table of kinds (S3).
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use crate::kind::{Kind, Kinds, Subresource, Verb};
@@ -359,5 +360,5 @@ pub(crate) fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    super::kubeconfig::base64(&hash.to_be_bytes())
+    BASE64_STANDARD.encode(hash.to_be_bytes())
 }

@@ -10,6 +10,7 @@ use super::access;
 use super::call::{AuthorizedCall, Call};
 use super::connection::Connection;
 use super::faulty_body::{self, PointAction};
+use super::negotiate;
 use super::respond::{self, Body};
 use super::server::Server;
 use crate::fault::{CommitLate, Fault, InjectedError, LoseAnswer, Point, WatchError};
@@ -23,6 +24,9 @@ pub(crate) async fn serve(
 ) -> Result<Response<Body>, Status> {
     let is_watch = request.call.parameters.watch && request.call.method == Method::GET;
     let connection = request.connection.clone();
+    if acts_on_text(&fault) {
+        negotiate::refuse_protobuf(&mut request.call.headers);
+    }
     let with_point_action = |request: &AuthorizedCall, point: Point, action: PointAction| {
         let response = server.serve(request)?;
         Ok(faulty_body::with_point_action(response, is_watch, point, action, connection.clone()))
@@ -77,6 +81,24 @@ pub(crate) async fn serve(
             server.faults.begin_outage(&restart);
             Err(lose_response(&connection).await)
         }
+    }
+}
+
+/// Whether the fault looks for objects or lines in the body, which therefore is JSON.
+const fn acts_on_text(fault: &Fault) -> bool {
+    match fault {
+        Fault::Cut(_)
+        | Fault::Freeze(_)
+        | Fault::Stall(_)
+        | Fault::WatchError(_)
+        | Fault::InvalidUtf8(_) => true,
+        Fault::Error(_)
+        | Fault::LoseAnswer(_)
+        | Fault::CommitLate(_)
+        | Fault::Delay(_)
+        | Fault::LateBookmark(_)
+        | Fault::StaleRead(_)
+        | Fault::Restart(_) => false,
     }
 }
 

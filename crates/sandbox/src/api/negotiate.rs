@@ -1,15 +1,19 @@
 //! Content negotiation: the form of the response and the syntax of the request's body.
 
 use http::HeaderMap;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
+use super::protobuf;
+use crate::kind::Kind;
 use crate::status::{Reason, Status};
 
-/// The form of a JSON response (S4).
+/// The form of a response (S4, S16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The object or list itself.
+    /// The object or list itself, in JSON.
     Object,
+    /// The object or list itself.
+    Protobuf,
     Table(MetaVersion),
     PartialObjectMetadata(MetaVersion),
 }
@@ -98,13 +102,33 @@ fn range(entry: &str) -> MediaRange {
     MediaRange { essence, parameters, quality }
 }
 
-/// The form of a response with objects: the first entry of the Accept header that the sandbox
-/// supports.
-pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
+/// The form of a response with objects of a kind: the first entry of the Accept header that the
+/// sandbox supports.
+pub(crate) fn form(headers: &HeaderMap, kind: &Kind) -> Result<Form, Status> {
+    let offer = |range| offer(range, kind);
     accepted(headers).iter().find_map(offer).ok_or_else(not_acceptable)
 }
 
-fn offer(range: &MediaRange) -> Option<Form> {
+/// Removes protobuf from what a client accepts.
+pub(crate) fn refuse_protobuf(headers: &mut HeaderMap) {
+    let accepted: Vec<HeaderValue> = headers.get_all(ACCEPT).iter().cloned().collect();
+    let others = accepted.iter().filter_map(|value| value.to_str().ok()).map(|value| {
+        let others = value.split(',').filter(|entry| range(entry).essence != protobuf::MEDIA_TYPE);
+        others.collect::<Vec<_>>().join(",")
+    });
+    let others: Vec<_> = others.collect();
+    if let Ok(value) = HeaderValue::from_str(&others.join(","))
+        && !accepted.is_empty()
+    {
+        headers.insert(ACCEPT, value);
+    }
+}
+
+fn offer(range: &MediaRange, kind: &Kind) -> Option<Form> {
+    if range.essence == protobuf::MEDIA_TYPE {
+        let is_whole = range.parameter("as").is_none();
+        return (is_whole && protobuf::is_known(kind)).then_some(Form::Protobuf);
+    }
     if !range.is("application/json") {
         return None;
     }
@@ -132,6 +156,7 @@ pub(crate) fn not_acceptable() -> Status {
     Status::new(
         Reason::NotAcceptable,
         "only the following media types are accepted: application/json, \
+         application/vnd.kubernetes.protobuf, \
          application/json;as=Table;v=v1;g=meta.k8s.io, \
          application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
     )
@@ -167,24 +192,30 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::POD;
 
     fn form_of(accept: &str) -> Result<Form, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().expect("a header"));
-        form(&headers).map_err(|status| status.code())
+        form(&headers, &POD).map_err(|status| status.code())
     }
 
     /// S4: the response has the client's most preferred form that the sandbox supports; without any
     /// it is 406.
     #[test]
     fn the_preferred_supported_media_type_is_selected() {
-        use Form::{Object, PartialObjectMetadata, Table};
+        use Form::{Object, PartialObjectMetadata, Protobuf, Table};
         let cases = [
             ("application/json", Ok(Object)),
             ("*/*", Ok(Object)),
             ("application/*", Ok(Object)),
-            ("application/vnd.kubernetes.protobuf, application/json", Ok(Object)),
-            ("application/vnd.kubernetes.protobuf", Err(406)),
+            ("application/vnd.kubernetes.protobuf, application/json", Ok(Protobuf)),
+            ("application/vnd.kubernetes.protobuf;stream=watch", Ok(Protobuf)),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+                 application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                Ok(PartialObjectMetadata(MetaVersion::V1)),
+            ),
             ("text/html", Err(406)),
             (
                 "application/json;as=Table;v=v1;g=meta.k8s.io,\
@@ -211,6 +242,6 @@ mod tests {
         for (accept, expected) in cases {
             assert_eq!(form_of(accept), expected, "{accept}");
         }
-        assert_eq!(form(&HeaderMap::new()).ok(), Some(Object));
+        assert_eq!(form(&HeaderMap::new(), &POD).ok(), Some(Object));
     }
 }

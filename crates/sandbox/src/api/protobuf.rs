@@ -1,13 +1,21 @@
-//! Decodes Kubernetes' protobuf encoding of objects into JSON. kubectl since 1.32 and Kubernetes'
-//! own components send it. Responses are always JSON, which all of these clients accept.
+//! Kubernetes' protobuf encoding of objects, from and to JSON (S16). kubectl since 1.32 and
+//! Kubernetes' own components send it; the components and everynode's controller read it.
 
+mod encode;
 mod wire;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Map, Value, json};
 
 use wire::{Field, Reader};
 
 use crate::schema::{Shape, StructId, WireField};
+pub(crate) use encode::{encode, encode_list, is_known, watch_event};
+
+/// The media type of an object or list.
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+/// The media type of a watch.
+pub(crate) const WATCH_MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// The first bytes of every body.
 const MAGIC: &[u8] = b"k8s\0";
@@ -43,8 +51,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
 }
 
 fn message_name(api_version: &str, kind: &str) -> String {
-    if kind == "DeleteOptions" {
-        return "meta.DeleteOptions".to_owned();
+    if matches!(kind, "DeleteOptions" | "Status") {
+        return format!("meta.{kind}");
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
     let package = group.split('.').next().unwrap_or(group);
@@ -122,7 +130,7 @@ fn is_empty(value: &Value) -> bool {
 fn read(of: &Shape, field: Field<'_>, depth: u32) -> Result<Value, String> {
     Ok(match of {
         Shape::Text(_) => text(field.bytes()?)?.into(),
-        Shape::Bytes => super::kubeconfig::base64(field.bytes()?).into(),
+        Shape::Bytes => BASE64_STANDARD.encode(field.bytes()?).into(),
         Shape::Boolean => (field.number()? != 0).into(),
         // Negative numbers are encoded in two's complement.
         Shape::Integer { .. } => field.number()?.cast_signed().into(),

@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::negotiate::{Form, MetaVersion};
+use super::protobuf;
 use super::query::IncludeObject;
 use super::respond::{self, Body};
 use super::shared::now;
@@ -25,6 +26,7 @@ pub(crate) fn object(
 ) -> Response<Body> {
     match form {
         Form::Object => respond::full(code, respond::JSON, object.json()),
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(&object.served())),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -42,6 +44,11 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
         Form::Object => {
             let bytes = whole_list(kind, list, &metadata);
             respond::full(StatusCode::OK, respond::JSON, bytes)
+        }
+        Form::Protobuf => {
+            let items = list.items.iter().map(|item| item.served());
+            let bytes = protobuf::encode_list(kind, &metadata, items);
+            respond::full(StatusCode::OK, protobuf::MEDIA_TYPE, bytes)
         }
         Form::Table(version) => {
             let now = now();
@@ -80,6 +87,7 @@ pub(crate) fn event_object(
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
+        Form::Protobuf => in_protobuf(&object.served()),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -103,7 +111,7 @@ pub(crate) fn bookmark(
         metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
     match form {
-        Form::Object => {
+        Form::Object | Form::Protobuf => {
             json!({"kind": kind.kind, "apiVersion": kind.api_version(), "metadata": metadata})
         }
         Form::Table(version) => {
@@ -124,6 +132,31 @@ pub(crate) fn bookmark(
             "metadata": metadata,
         }),
     }
+}
+
+/// A response with an object or a `Status`; in JSON unless protobuf was negotiated.
+pub(crate) fn document(code: StatusCode, document: &Value, form: Form) -> Response<Body> {
+    match form {
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(document)),
+        Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => {
+            respond::json(code, document)
+        }
+    }
+}
+
+/// An object or a `Status` as an event of a watch has it.
+pub(crate) fn event_document(document: &Value, form: Form) -> Bytes {
+    match form {
+        Form::Protobuf => in_protobuf(document),
+        Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => {
+            document.to_string().into()
+        }
+    }
+}
+
+/// Empty for a kind without a message, which is never offered in protobuf.
+fn in_protobuf(document: &Value) -> Bytes {
+    protobuf::encode(document).unwrap_or_default().into()
 }
 
 fn list_metadata(list: &List) -> Value {
@@ -197,7 +230,7 @@ fn row(
         IncludeObject::None => Value::Null,
         // A table of many objects is fast without managedFields, which its readers do not show.
         IncludeObject::Metadata => partial(&value["metadata"], version),
-        IncludeObject::Object => object.served(),
+        IncludeObject::Object => object.served().into_owned(),
     };
     row.insert("object".to_owned(), included);
     Value::Object(row)

@@ -12,11 +12,13 @@ use futures::stream;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::api_server::ApiServer;
 use super::call::ReadFaults;
 use super::negotiate::Form;
+use super::protobuf;
 use super::query::{IncludeObject, Parameters};
 use super::render::{self, ColumnHeaders};
 use super::respond::{self, Body};
@@ -136,12 +138,16 @@ pub(crate) fn response(
     shared: &Arc<SharedCluster>,
     request: WatchRequest,
 ) -> Result<Response<Body>, Status> {
+    let media_type = match request.form {
+        Form::Protobuf => protobuf::WATCH_MEDIA_TYPE,
+        Form::Object | Form::Table(_) | Form::PartialObjectMetadata(_) => respond::JSON,
+    };
     let watcher = Watcher::new(shared, request)?;
     let chunks = stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;
         Some((Ok(Frame::data(chunk)), watcher))
     });
-    let mut response = respond::full(StatusCode::OK, respond::JSON, Bytes::new());
+    let mut response = respond::full(StatusCode::OK, media_type, Bytes::new());
     *response.body_mut() = StreamBody::new(chunks).boxed_unsync();
     Ok(response)
 }
@@ -274,7 +280,7 @@ impl Watcher {
                 Err(expired) => {
                     self.finished = true;
                     let status = Status::expired(expired.to_string());
-                    event_frame(chunk, "ERROR", status.to_value().to_string().as_bytes());
+                    self.frame(chunk, "ERROR", &status.to_value());
                     return true;
                 }
             };
@@ -314,17 +320,26 @@ impl Watcher {
             Action::Modified => "MODIFIED",
             Action::Deleted => "DELETED",
         };
-        event_frame(chunk, name, &bytes);
+        event_frame(chunk, *form, name, &bytes);
     }
 
     fn bookmark(&mut self, chunk: &mut BytesMut, ends_initial: bool) {
         let WatchRequest { kind, form, .. } = &self.request;
         let object = render::bookmark(kind, *form, self.position, ends_initial);
-        event_frame(chunk, "BOOKMARK", object.to_string().as_bytes());
+        self.frame(chunk, "BOOKMARK", &object);
+    }
+
+    fn frame(&self, chunk: &mut BytesMut, name: &str, document: &Value) {
+        let form = self.request.form;
+        event_frame(chunk, form, name, &render::event_document(document, form));
     }
 }
 
-fn event_frame(chunk: &mut BytesMut, name: &str, object: &[u8]) {
+fn event_frame(chunk: &mut BytesMut, form: Form, name: &str, object: &[u8]) {
+    if form == Form::Protobuf {
+        chunk.put(&protobuf::watch_event(name, object)[..]);
+        return;
+    }
     chunk.reserve(object.len() + 40);
     chunk.put(&b"{\"type\":\""[..]);
     chunk.put(name.as_bytes());

@@ -6,14 +6,10 @@ use std::time::{Duration, Instant};
 
 use everynode_sandbox::{NodeSource, Options, start};
 
-use super::PAUSE_MAX;
 use super::client::Target;
 
 /// Set in the process that serves.
 const CHILD: &str = "EVERYNODE_HOSTILE_SERVER";
-
-/// The time within which the allocator returns freed pages, with a margin.
-const FREED_PAGES_STAY: Duration = Duration::from_secs(15);
 
 const SETUP: &str = include_str!("setup.yaml");
 
@@ -114,10 +110,9 @@ impl Process {
         self.field("VmHWM:")
     }
 
-    /// Its memory in KiB when that is at most `wanted`, or after a pause.
-    pub(crate) fn settled_memory(&self, wanted: Option<u64>) -> u64 {
+    /// Its memory in KiB after a pause, or as soon as it is at most `wanted`.
+    pub(crate) fn settled_memory(&self, pause: Duration, wanted: Option<u64>) -> u64 {
         let started = Instant::now();
-        let pause = if wanted.is_some() { PAUSE_MAX } else { FREED_PAGES_STAY };
         while started.elapsed() < pause && wanted.is_none_or(|wanted| self.memory() > wanted) {
             std::thread::park_timeout(Duration::from_millis(200));
         }

@@ -22,7 +22,7 @@ pub(super) fn get(
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers)?;
+    let form = negotiate::form(&call.headers, target.kind)?;
     let required = resource_version(&call.parameters.resource_version)?;
     let object = shared.read(|store| {
         let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
@@ -37,7 +37,7 @@ pub(super) fn list(
     target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers)?;
+    let form = negotiate::form(&call.headers, target.kind)?;
     let options = list_options(target, &call.parameters)?;
     let required = options.resource_version;
     let list = shared.read(|store| {
@@ -52,7 +52,7 @@ pub(super) fn watch(
     target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers)?;
+    let form = negotiate::form(&call.headers, target.kind)?;
     let start = watch::start(&call.parameters)?;
     let selector = selector(target, &call.parameters)?;
     selector.fields.check(target.kind)?;

@@ -135,7 +135,7 @@ fn apply(
     endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    negotiate::form(&call.headers)?;
+    negotiate::form(&call.headers, target.kind)?;
     let manager = field_manager::of_apply(call)?;
     let (object, findings) = applied_object(&call.body)?;
     let validation = call.parameters.field_validation;
@@ -192,13 +192,13 @@ pub(super) fn delete(
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    negotiate::require_json(&call.headers)?;
+    let form = negotiate::form(&call.headers, target.kind)?;
     let (delete, dry_run) = delete_options(call)?;
     let (kind, namespace) = (target.kind, target.namespace());
     let deleted = shared.write(|registry, now| {
         registry.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
     })?;
-    Ok(respond::json(StatusCode::OK, &deleted.response(kind)))
+    Ok(render::document(StatusCode::OK, &deleted.response(kind), form))
 }
 
 pub(super) fn delete_collection(
@@ -206,7 +206,7 @@ pub(super) fn delete_collection(
     target: &ResourceTarget<'_>,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers)?;
+    let form = negotiate::form(&call.headers, target.kind)?;
     let (delete, dry_run) = delete_options(call)?;
     let options = read::list_options(target, &call.parameters)?;
     let deleted = shared.write(|registry, now| {
@@ -250,7 +250,7 @@ fn object_response(
     code: StatusCode,
     warnings: &[String],
 ) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers)?;
+    let form = negotiate::form(&call.headers, kind)?;
     let mut response = render::object(kind, object, form, call.parameters.include_object, code);
     respond::warn(&mut response, warnings);
     Ok(response)
@@ -271,7 +271,7 @@ struct ObjectBody {
 
 fn object_body(kind: &'static Kind, call: &Call) -> Result<ObjectBody, Status> {
     // Refuse a client that does not accept our response before anything is written.
-    negotiate::form(&call.headers)?;
+    negotiate::form(&call.headers, kind)?;
     let mut decoded = body(kind, call)?;
     check_type(kind, &mut decoded.value)?;
     let refuse = |error: DecodeError| Status::bad_request(error.to_string());
