@@ -45,7 +45,7 @@ fn injected_fault_for(mutation: Mutation) -> Option<InjectedFault> {
 }
 
 fn next<T>(remaining: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-    remaining.lock().unwrap().next()
+    remaining.lock().expect("no thread panics while it takes one").next()
 }
 
 /// The number of plays until the checker of this property catches the bug, and the last play.
