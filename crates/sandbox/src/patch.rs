@@ -30,7 +30,7 @@ pub enum PatchType {
 }
 
 impl PatchType {
-    /// /// The form for a Content-Type header, whose parameters are ignored.
+    /// The form for a Content-Type header, whose parameters are ignored.
     ///
     /// # Errors
     ///

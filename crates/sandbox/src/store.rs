@@ -181,7 +181,7 @@ impl Store {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]
+    /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]
     /// converts them for a watcher (S7).
     ///
     /// # Errors

@@ -30,7 +30,7 @@ impl GroupVersion {
     }
 }
 
-/// /// A resource that is never stored: a review of the user and its permissions.
+/// A resource that is never stored: a review of the user and its permissions.
 pub(crate) struct ReviewResource {
     pub group: &'static str,
     pub version: &'static str,

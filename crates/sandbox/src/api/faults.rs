@@ -1,4 +1,4 @@
-//! //! The fault rules of a running server (S17): decides which fault, if any, is injected into a
+//! The fault rules of a running server (S17): decides which fault, if any, is injected into a
 //! request, and serves `/debug/faults`, which shows and changes the rules.
 
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Faults {
         self.may_fire.store(!table.is_idle(now()), Ordering::Relaxed);
     }
 
-    /// /// Handles a request that reads or changes the rules.
+    /// Handles a request that reads or changes the rules.
     pub(crate) fn handle(&self, call: &Call) -> Result<Response<Body>, Status> {
         let rules = match call.method {
             Method::PUT | Method::POST => {

@@ -115,7 +115,7 @@ async fn wait(server: &Server, duration: Duration) {
     }
 }
 
-/// /// Responds at once, and executes the write later.
+/// Responds at once, and executes the write later.
 async fn commit_late(
     server: &Arc<Server>,
     request: AuthorizedCall,

@@ -1,4 +1,4 @@
-//! //! Serves a request that is authenticated and authorized: the route selects the module that
+//! Serves a request that is authenticated and authorized: the route selects the module that
 //! handles it.
 
 use std::num::NonZeroUsize;
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// /// Handles an authorized request.
+    /// Handles an authorized request.
     pub(crate) fn serve(&self, request: &AuthorizedCall) -> Result<Response<Body>, Status> {
         let call = &request.call;
         match (&request.route, &request.user) {
@@ -178,7 +178,7 @@ impl Server {
     }
 }
 
-/// /// The health checks: a server that responds is healthy. `verbose` lists the checks.
+/// The health checks: a server that responds is healthy. `verbose` lists the checks.
 fn health(path: &str, parameters: &query::Parameters) -> String {
     let name = path.trim_matches('/');
     if parameters.verbose && !name.contains('/') {

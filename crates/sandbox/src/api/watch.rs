@@ -1,4 +1,4 @@
-//! //! Watches: streams of changes from the store's log (S7).
+//! Watches: streams of changes from the store's log (S7).
 //!
 //! A watcher is a position in the log without a buffer. It reads the next changes when its client
 //! has received the earlier ones. A watcher whose position is older than the log gets 410 and ends.

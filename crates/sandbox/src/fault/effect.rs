@@ -24,7 +24,7 @@ pub enum Fault {
     Stall(Stall),
     /// The request waits before it is served.
     Delay(Delay),
-    /// /// A watch whose response has code 200 ends with an ERROR event.
+    /// A watch whose response has code 200 ends with an ERROR event.
     WatchError(WatchError),
     /// The bookmark that ends the initial events of a streaming list arrives late, after live
     /// events.
@@ -33,7 +33,7 @@ pub enum Fault {
     StaleRead(StaleRead),
     /// An object is served with a byte that is not valid UTF-8.
     InvalidUtf8(InvalidUtf8),
-    /// /// The server restarts: it closes all connections and refuses new ones for a time. Then it
+    /// The server restarts: it closes all connections and refuses new ones for a time. Then it
     /// returns 403 for a time, as a server does before its authorization caches are filled.
     Restart(Restart),
 }
@@ -147,7 +147,7 @@ pub struct InvalidUtf8 {
 pub struct Restart {
     /// The time for which connections are refused.
     pub down: Duration,
-    /// /// The time after that for which every request gets 403.
+    /// The time after that for which every request gets 403.
     #[serde(default)]
     pub forbidden: Duration,
     /// Whether the matched write takes effect before the restart.

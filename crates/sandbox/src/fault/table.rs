@@ -25,7 +25,7 @@ pub struct ActiveRule {
 #[derive(Debug)]
 pub struct RuleTable {
     entries: Vec<ActiveRule>,
-    /// /// The time until which every request gets 403, after a restart.
+    /// The time until which every request gets 403, after a restart.
     forbidden_until: Option<Timestamp>,
     rng: Pcg64Mcg,
 }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(codes(&mut table, "create", 2), [504, 0]);
     }
 
-    /// /// S17: after a restart every request gets 403 for a time, or until the rules are cleared.
+    /// S17: after a restart every request gets 403 for a time, or until the rules are cleared.
     #[test]
     fn a_restarted_server_refuses_for_a_while() {
         let text = "faults: [{match: {verbs: [create]}, when: {times: 1}, fault: {restart: {down: \

@@ -91,7 +91,7 @@ const BAD_RETAIN_KEYS: MergeError = MergeError::Format("invalid patch format of 
 const BAD_ELEMENT_ORDER: MergeError =
     MergeError::Format("invalid patch format of setElementOrder list");
 
-/// /// `$patch` in an object: `replace` replaces it with the rest of the patch, `delete` empties
+/// `$patch` in an object: `replace` replaces it with the rest of the patch, `delete` empties
 /// it. As upstream, `merge` is not supported here.
 fn replaced_or_deleted(mut patch: Fields) -> Result<Fields, MergeError> {
     match patch.get(PATCH).and_then(Value::as_str) {

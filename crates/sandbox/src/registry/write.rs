@@ -44,7 +44,7 @@ fn is_deletion_complete(kind: &Kind, object: &Value) -> bool {
         && !has_finalizers(kind, object)
 }
 
-/// /// Whether a finalizer keeps the object. A namespace also has finalizers in its spec, which
+/// Whether a finalizer keeps the object. A namespace also has finalizers in its spec, which
 /// protect its content.
 pub(super) fn has_finalizers(kind: &Kind, object: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);

@@ -34,7 +34,7 @@ impl World {
             return self.fail(number, reply, &failure);
         }
         let answer = match self.page(number, target, query) {
-            Ok(body) if happens(self.faults.half_list, &mut self.rng) => {
+            Ok(body) if happens(self.half_list_rate(query), &mut self.rng) => {
                 self.checks.record_fault("list cut off");
                 let length = self.rng.random_range(0..=body.len());
                 answer::of_half_list(&body, length)
@@ -43,6 +43,15 @@ impl World {
             Err(status) => answer::of_result(Err(status)),
         };
         self.answer(number, reply, answer);
+    }
+
+    /// The rate at which a page is cut off. That of a page after the first one is low, since a list
+    /// of many pages would otherwise hardly ever complete.
+    const fn half_list_rate(&self, query: &Query) -> u32 {
+        match query.continue_token {
+            None => self.faults.half_list,
+            Some(_) => self.faults.half_list / 8,
+        }
     }
 
     fn page(&mut self, number: u64, target: &Target, query: &Query) -> Result<Vec<u8>, Status> {

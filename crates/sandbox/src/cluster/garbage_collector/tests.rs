@@ -68,7 +68,7 @@ impl Fixture {
         panic!("the collector does not come to rest");
     }
 
-    /// /// Simulates the kubelet: removes pods that are terminating.
+    /// Simulates the kubelet: removes pods that are terminating.
     fn end_pods(&mut self) {
         let ending: Vec<_> = self
             .registry

@@ -116,7 +116,7 @@ fn an_unschedulable_pod_reports_the_reasons() {
     }
 }
 
-/// /// S21: a cluster without nodes has a distinct message.
+/// S21: a cluster without nodes has a distinct message.
 #[test]
 fn an_empty_cluster_has_a_distinct_message() {
     let mut sim = Sim::new(0);

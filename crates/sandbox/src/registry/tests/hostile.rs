@@ -1,4 +1,4 @@
-//! //! Random input: the registry never panics, and accepts the objects that it has served.
+//! Random input: the registry never panics, and accepts the objects that it has served.
 
 use proptest::prelude::*;
 

@@ -67,7 +67,7 @@ fn lists_are_selected() {
     );
 }
 
-/// /// S6: the pages of a list show one state, whatever is written between them. When the log no
+/// S6: the pages of a list show one state, whatever is written between them. When the log no
 /// longer contains that state, the error 410 has a token for the rest of the current state.
 #[test]
 fn pages_show_one_snapshot() {
