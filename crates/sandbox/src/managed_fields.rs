@@ -31,7 +31,7 @@ pub(crate) use conflict::status as conflict_status;
 pub(crate) use managers::{Managers, decode, is_reset};
 pub(crate) use merge_schema::{MergeSchema, TypeId};
 pub(crate) use set::Set;
-pub use stored::ManagedFields;
 pub(crate) use stored::SharedTexts;
+pub use stored::{ManagedFields, ManagedFieldsEntry};
 pub(crate) use update::{Writing, update};
 pub(crate) use validate::validate;

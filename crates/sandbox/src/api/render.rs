@@ -26,7 +26,7 @@ pub(crate) fn object(
 ) -> Response<Body> {
     match form {
         Form::Object => respond::full(code, respond::JSON, object.json()),
-        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(&object.served())),
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, object_in_protobuf(object)),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -46,7 +46,7 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
             respond::full(StatusCode::OK, respond::JSON, bytes)
         }
         Form::Protobuf => {
-            let items = list.items.iter().map(|item| item.served());
+            let items = list.items.iter().map(|item| (item.read(), item.managed_fields()));
             let bytes = protobuf::encode_list(kind, &metadata, items);
             respond::full(StatusCode::OK, protobuf::MEDIA_TYPE, bytes)
         }
@@ -87,7 +87,7 @@ pub(crate) fn event_object(
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
-        Form::Protobuf => in_protobuf(&object.served()),
+        Form::Protobuf => object_in_protobuf(object),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
@@ -157,6 +157,10 @@ pub(crate) fn event_document(document: &Value, form: Form) -> Bytes {
 /// Empty for a kind without a message, which is never offered in protobuf.
 fn in_protobuf(document: &Value) -> Bytes {
     protobuf::encode(document).unwrap_or_default().into()
+}
+
+fn object_in_protobuf(object: &Object) -> Bytes {
+    protobuf::encode_object(object).unwrap_or_default().into()
 }
 
 fn list_metadata(list: &List) -> Value {

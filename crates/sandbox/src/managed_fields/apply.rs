@@ -11,7 +11,7 @@ use super::merge::merge;
 use super::merge_schema::{MergeSchema, TypeId};
 use super::remove::{remove, with_named_fields};
 use super::set::Set;
-use super::update::{self, Writing, unowned};
+use super::update::{self, UNOWNED, Writing};
 
 /// The manager of all fields that existed before anyone's fields were recorded.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -89,22 +89,22 @@ fn merge_in(
     let before = managers.insert(id.clone(), Manager { fields, api_version, time: None });
     let (last, last_time) = before.map(|before| (before.fields, before.time)).unwrap_or_default();
     let new = prune(schema, root, merged, &managers, &last);
-    let comparison = compare(schema, root, live, &new).without(&writing.ignored);
-    let conflicts = update::conflicts(writing, &managers, &comparison, Some(&id));
+    let changes = compare(schema, root, live, &new).without(&writing.ignored).into_changes();
+    let conflicts = update::conflicts(writing, &managers, &changes.written, Some(&id));
     if !force && !conflicts.is_empty() {
         return Err(Conflict::all(&conflicts));
     }
-    update::take(writing, &mut managers, &conflicts, &comparison, Some(&id));
-    let changes = *live != new;
+    update::take(writing, &mut managers, &conflicts, &changes.removed, Some(&id));
+    let is_changed = *live != new;
     if let Some(mut manager) = managers.remove(&id) {
-        manager.fields = manager.fields.difference(&unowned());
+        manager.fields = manager.fields.difference(&UNOWNED);
         // An apply that changes nothing does not change the time either.
-        manager.time = if changes { Some(writing.now) } else { last_time };
+        manager.time = if is_changed { Some(writing.now) } else { last_time };
         if !manager.fields.is_empty() {
             managers.insert(id, manager);
         }
     }
-    Ok(Applied { object: changes.then_some(new), managers })
+    Ok(Applied { object: is_changed.then_some(new), managers })
 }
 
 /// Removes what the manager applied last time, does not apply now, and nobody else owns.
@@ -123,11 +123,12 @@ fn prune(
     let last = named(last);
     let in_merged = all_named(&merged);
     let pruned = remove(schema, root, &merged, &last);
-    let owned =
-        managers.values().fold(Set::default(), |owned, manager| owned.union(&manager.fields));
+    let owned = managers
+        .values()
+        .fold(Set::default(), |owned, manager| owned.union(manager.fields.clone()));
     // What others own comes back, with what leads to it.
-    let kept = all_named(&pruned).union(&named(&owned));
-    let pruned = remove(schema, root, &merged, &in_merged.difference(&kept));
+    let kept = all_named(&pruned).union(named(&owned));
+    let pruned = remove(schema, root, &merged, &in_merged.clone().difference(&kept));
     // What nobody has ever applied comes back as well.
     let gone = in_merged.difference(&all_named(&pruned)).intersection(&last);
     remove(schema, root, &merged, &gone)

@@ -17,9 +17,17 @@ pub(crate) struct Comparison {
     pub added: Set,
 }
 
+/// The fields that a write changes.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The fields that have another value afterwards.
+    pub written: Set,
+    pub removed: Set,
+}
+
 impl Comparison {
     /// The comparison without fields and all that is below them.
-    pub(crate) fn without(&self, ignored: &Set) -> Self {
+    pub(crate) fn without(self, ignored: &Set) -> Self {
         Self {
             removed: self.removed.recursive_difference(ignored),
             modified: self.modified.recursive_difference(ignored),
@@ -27,9 +35,9 @@ impl Comparison {
         }
     }
 
-    /// The fields that have another value afterwards.
-    pub(crate) fn written(&self) -> Set {
-        self.modified.union(&self.added)
+    /// What a write with this difference does to the owners of fields.
+    pub(crate) fn into_changes(self) -> Changes {
+        Changes { written: self.modified.union(self.added), removed: self.removed }
     }
 
     fn of(&mut self, change: Change) -> &mut Set {

@@ -39,7 +39,7 @@ fn write(set: &Set, is_member: bool, text: &mut String) {
     let mut key = |element: &str, text: &mut String| {
         text.push_str(separator);
         separator = ",";
-        text.push_str(&Value::from(element).to_string());
+        push_quoted(element, text);
         text.push(':');
     };
     let (mut members, mut children) = (set.members(), set.children());
@@ -70,6 +70,17 @@ fn write(set: &Set, is_member: bool, text: &mut String) {
         }
     }
     text.push_str(if separator == "{" { "{}" } else { "}" });
+}
+
+/// Appends a JSON string. Few have a character that JSON escapes.
+fn push_quoted(element: &str, text: &mut String) {
+    if element.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        text.push('"');
+        text.push_str(element);
+        text.push('"');
+    } else {
+        text.push_str(&Value::from(element).to_string());
+    }
 }
 
 /// Reads a node: the set below it, if there is one, and whether the node itself is in the set.

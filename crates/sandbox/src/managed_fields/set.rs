@@ -35,7 +35,7 @@ impl Set {
         children.sort_by(by_element);
         for (element, below) in children {
             match set.children.last_mut() {
-                Some((last, known)) if *last == element => *known = known.union(&below),
+                Some((last, known)) if *last == element => known.add_all(below),
                 _ => set.children.push((element, below)),
             }
         }
@@ -83,7 +83,7 @@ impl Set {
             return;
         }
         match self.children.binary_search_by(|(other, _)| other.cmp(&element)) {
-            Ok(index) => self.children[index].1 = self.children[index].1.union(&set),
+            Ok(index) => self.children[index].1.add_all(set),
             Err(index) => self.children.insert(index, (element, set)),
         }
     }
@@ -114,7 +114,21 @@ impl Set {
     }
 
     /// The paths in either set.
-    pub(crate) fn union(&self, other: &Self) -> Self {
+    pub(crate) fn union(mut self, other: Self) -> Self {
+        self.add_all(other);
+        self
+    }
+
+    /// Adds the paths of another set.
+    pub(super) fn add_all(&mut self, other: Self) {
+        if self.members.is_empty() && self.children.is_empty() {
+            *self = other;
+        } else if !(other.members.is_empty() && other.children.is_empty()) {
+            *self = self.merged(&other);
+        }
+    }
+
+    fn merged(&self, other: &Self) -> Self {
         let mut members = Vec::with_capacity(self.members.len().max(other.members.len()));
         zip(&self.members, &other.members, Ord::cmp, |one, other| {
             members.extend(one.or(other).cloned());
@@ -122,7 +136,7 @@ impl Set {
         let mut children = Vec::with_capacity(self.children.len().max(other.children.len()));
         zip(&self.children, &other.children, by_element, |one, other| match (one, other) {
             (Some((element, one)), Some((_, other))) => {
-                children.push((element.clone(), one.union(other)));
+                children.push((element.clone(), one.merged(other)));
             }
             (one, other) => children.extend(one.or(other).cloned()),
         });
@@ -144,34 +158,37 @@ impl Set {
     }
 
     /// The paths in this set that are not in the other.
-    pub(crate) fn difference(&self, other: &Self) -> Self {
-        self.without(other, |_| false, Self::difference)
+    pub(crate) fn difference(mut self, other: &Self) -> Self {
+        self.remove_all(other);
+        self
+    }
+
+    /// Removes the paths of another set.
+    pub(super) fn remove_all(&mut self, other: &Self) {
+        self.members.retain(|element| !other.has_member(element));
+        self.children.retain_mut(|(element, set)| {
+            other.below(element).is_none_or(|below| {
+                set.remove_all(below);
+                !set.is_empty()
+            })
+        });
     }
 
     /// The paths in this set such that neither they nor one of their parents are in the other.
-    pub(crate) fn recursive_difference(&self, other: &Self) -> Self {
-        self.without(other, |element| other.has_member(element), Self::recursive_difference)
+    pub(crate) fn recursive_difference(mut self, other: &Self) -> Self {
+        self.remove_all_with_children(other);
+        self
     }
 
-    fn without(
-        &self,
-        other: &Self,
-        removes: impl Fn(&PathElement) -> bool,
-        difference: fn(&Self, &Self) -> Self,
-    ) -> Self {
-        let mut rest = Self::default();
-        zip(&self.members, &other.members, Ord::cmp, |one, other| {
-            rest.members.extend(one.filter(|_| other.is_none()).cloned());
+    fn remove_all_with_children(&mut self, other: &Self) {
+        self.members.retain(|element| !other.has_member(element));
+        self.children.retain_mut(|(element, set)| {
+            !other.has_member(element)
+                && other.below(element).is_none_or(|below| {
+                    set.remove_all_with_children(below);
+                    !set.is_empty()
+                })
         });
-        zip(&self.children, &other.children, by_element, |one, other| match (one, other) {
-            (Some((element, _)), _) if removes(element) => {}
-            (Some((element, one)), Some((_, other))) => {
-                rest.push_children(element, difference(one, other));
-            }
-            (Some(one), None) => rest.children.push(one.clone()),
-            (None, _) => {}
-        });
-        rest
     }
 
     /// Calls `visit` with each path: first those of one step, then those below each element.

@@ -17,6 +17,23 @@ use crate::clock::rfc3339;
 #[derive(Clone, Debug, Default)]
 pub struct ManagedFields(Option<Arc<[Entry]>>);
 
+/// An entry in the form in which it is served, but for its time.
+#[derive(Clone, Copy, Debug)]
+pub struct ManagedFieldsEntry<'a> {
+    /// The name of the manager.
+    pub manager: &'a str,
+    /// `Apply` or `Update`.
+    pub operation: &'static str,
+    /// The version of the object in which the fields are.
+    pub api_version: &'a str,
+    /// When the manager last changed them.
+    pub time: Option<Timestamp>,
+    /// The JSON text of `fieldsV1`.
+    pub fields: &'a str,
+    /// Empty for the main resource.
+    pub subresource: &'a str,
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
     writer: Arc<Writer>,
@@ -38,6 +55,11 @@ impl ManagedFields {
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// The entries, in the order in which they are served.
+    pub fn iter(&self) -> impl Iterator<Item = ManagedFieldsEntry<'_>> {
+        self.entries().iter().map(Entry::served)
     }
 
     /// The stored form of managers.
@@ -71,7 +93,7 @@ impl ManagedFields {
     pub(crate) fn json(&self) -> Option<String> {
         let entries = self.0.as_ref()?;
         let mut json = String::with_capacity(self.bytes());
-        for entry in entries.iter() {
+        for entry in entries.iter().map(Entry::served) {
             json.push(if json.is_empty() { '[' } else { ',' });
             entry.write(&mut json);
         }
@@ -127,18 +149,30 @@ impl Entry {
         (id, Manager { fields, api_version: api_version.clone(), time: self.time })
     }
 
+    fn served(&self) -> ManagedFieldsEntry<'_> {
+        ManagedFieldsEntry {
+            manager: &self.writer.manager,
+            operation: self.writer.operation.name(),
+            api_version: &self.writer.api_version,
+            time: self.time,
+            fields: &self.fields,
+            subresource: &self.writer.subresource,
+        }
+    }
+}
+
+impl ManagedFieldsEntry<'_> {
     fn write(&self, json: &mut String) {
-        let Writer { api_version, manager, operation, subresource } = &*self.writer;
         let text = |text: &str| Value::from(text).to_string();
         json.push_str(&format!(
             r#"{{"apiVersion":{},"fieldsType":"FieldsV1","fieldsV1":{},"manager":{},"operation":"{}""#,
-            text(api_version),
+            text(self.api_version),
             self.fields,
-            text(manager),
-            operation.name(),
+            text(self.manager),
+            self.operation,
         ));
-        if !subresource.is_empty() {
-            json.push_str(&format!(r#","subresource":{}"#, text(subresource)));
+        if !self.subresource.is_empty() {
+            json.push_str(&format!(r#","subresource":{}"#, text(self.subresource)));
         }
         if let Some(time) = self.time {
             json.push_str(&format!(r#","time":"{}""#, rfc3339(time)));

@@ -10,7 +10,7 @@ use super::field_set::field_set;
 use super::managers::{ManagerId, Operation};
 use super::merge::merge;
 use super::openapi::convert;
-use super::update::unowned;
+use super::update::UNOWNED;
 use super::*;
 use crate::api::openapi;
 use crate::schema;
@@ -89,7 +89,7 @@ fn the_schema_decides_what_a_field_is() {
             "any": {"deep": {"list": [1], "empty": {}}},
         },
     });
-    let text = fields_v1::text(&field_set(&schema, root, &object).difference(&unowned()));
+    let text = fields_v1::text(&field_set(&schema, root, &object).difference(&UNOWNED));
     let expected = concat!(
         r#"{"f:metadata":{"f:finalizers":{"v:\"x/y\"":{}}},"f:spec":{"f:any":{"f:deep":{".":{},"#,
         r#""f:empty":{},"f:list":{}}},"f:args":{},"f:items":{"#,
@@ -355,8 +355,9 @@ proptest! {
     /// S14: each path is in the results of set operations for which it qualifies.
     #[test]
     fn operations_on_sets_decide_for_each_path(one in a_set(), other in a_set()) {
-        let (union, both) = (one.union(&other), one.intersection(&other));
-        let (left, deep) = (one.difference(&other), one.recursive_difference(&other));
+        let (union, both) = (one.clone().union(other.clone()), one.intersection(&other));
+        let left = one.clone().difference(&other);
+        let deep = one.clone().recursive_difference(&other);
         let mut paths = Vec::new();
         union.for_each(&mut |path| paths.push(path.to_vec()));
         for path in &paths {
@@ -399,7 +400,7 @@ proptest! {
         prop_assert_eq!(&merge(&schema, root, &once, &object), &once, "values are missing");
         let id = ManagerId::new("me", Operation::Apply, "v1", "");
         let owned = owners.get(&id).map(|manager| manager.fields.clone()).unwrap_or_default();
-        prop_assert_eq!(owned, field_set(&schema, root, &object).difference(&unowned()));
+        prop_assert_eq!(owned, field_set(&schema, root, &object).difference(&UNOWNED));
     }
 
     /// S14: what one manager alone applied goes when it applies nothing, and what two share stays.
@@ -419,7 +420,7 @@ proptest! {
         };
         let difference = compare(&schema, root, &second, &object);
         let mut more = Vec::new();
-        let changed = difference.added.union(&difference.removed);
+        let changed = difference.added.union(difference.removed);
         changed.for_each(&mut |path| more.push(path.to_vec()));
         prop_assert!(more.iter().all(is_container), "{more:?} in {object}");
         prop_assert!(difference.modified.is_empty(), "{object}");

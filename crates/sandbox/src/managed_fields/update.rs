@@ -3,11 +3,12 @@
 //! Upstream's `merge.Updater` with the managers that Kubernetes wraps around it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use everynode_core::api::Timestamp;
 use serde_json::Value;
 
-use super::compare::{Comparison, compare};
+use super::compare::compare;
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use super::merge_schema::{MergeSchema, TypeId};
 use super::set::Set;
@@ -41,14 +42,15 @@ pub(crate) fn update(
     name: &str,
 ) -> Managers {
     let comparison = compare(writing.schema, writing.root, live, new).without(&writing.ignored);
-    let taken = conflicts(writing, &managers, &comparison, None);
-    take(writing, &mut managers, &taken, &comparison, None);
-    let written = comparison.written().difference(&unowned());
+    let changes = comparison.into_changes();
+    let taken = conflicts(writing, &managers, &changes.written, None);
+    take(writing, &mut managers, &taken, &changes.removed, None);
+    let written = changes.written.difference(&UNOWNED);
     if !written.is_empty() {
         let id = ManagerId::new(name, Operation::Update, writing.api_version, writing.subresource);
         let before = managers.remove(&id).map(|before| before.fields).unwrap_or_default();
         let manager = Manager {
-            fields: written.union(&before),
+            fields: written.union(before),
             api_version: writing.api_version.into(),
             time: Some(writing.now),
         };
@@ -62,15 +64,14 @@ pub(crate) fn update(
 pub(super) fn conflicts(
     writing: &Writing<'_>,
     managers: &Managers,
-    comparison: &Comparison,
+    written: &Set,
     writer: Option<&ManagerId>,
 ) -> Conflicts {
-    let written = comparison.written();
     let others = managers
         .iter()
         .filter(|(id, manager)| Some(*id) != writer && (writing.serves)(&manager.api_version));
     others
-        .map(|(id, manager)| (id.clone(), manager.fields.intersection(&written)))
+        .map(|(id, manager)| (id.clone(), manager.fields.intersection(written)))
         .filter(|(_, taken)| !taken.is_empty())
         .collect()
 }
@@ -81,7 +82,7 @@ pub(super) fn take(
     writing: &Writing<'_>,
     managers: &mut Managers,
     taken: &Conflicts,
-    comparison: &Comparison,
+    removed: &Set,
     writer: Option<&ManagerId>,
 ) {
     managers.retain(|id, manager| {
@@ -92,17 +93,15 @@ pub(super) fn take(
             return false;
         }
         if let Some(taken) = taken.get(id) {
-            manager.fields = manager.fields.difference(taken);
+            manager.fields.remove_all(taken);
         }
-        if !comparison.removed.is_empty() {
-            manager.fields = manager.fields.difference(&comparison.removed);
-        }
+        manager.fields.remove_all(removed);
         !manager.fields.is_empty()
     });
 }
 
 /// The fields that no manager owns.
-pub(super) fn unowned() -> Set {
+pub(super) static UNOWNED: LazyLock<Set> = LazyLock::new(|| {
     Set::of_fields(&[
         &["apiVersion"],
         &["kind"],
@@ -117,7 +116,7 @@ pub(super) fn unowned() -> Set {
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
     ])
-}
+});
 
 /// Maximum number of entries from updates.
 const UPDATE_MANAGERS_MAX: usize = 10;
@@ -153,7 +152,7 @@ fn cap(managers: &mut Managers) {
         if let Some(merged) = managers.remove(&id)
             && let Some(bucket) = managers.get_mut(&bucket)
         {
-            bucket.fields = merged.fields.union(&bucket.fields);
+            bucket.fields.add_all(merged.fields);
             bucket.time = merged.time;
             count -= 1;
         }
