@@ -84,8 +84,8 @@ async fn kube_rs_applies_a_scale() -> Result<()> {
     let scaler = PatchParams::apply("scaler");
     let conflict = deployments.patch_scale("paused", &scaler, &Patch::Apply(&scale)).await;
     let Err(kube::Error::Api(status)) = conflict else { bail!("no conflict: {conflict:?}") };
-    let message =
-        "Apply failed with 1 conflict: conflict with \"creator\" using apps/v1: .spec.replicas";
+    let message = "Apply failed with 1 conflict: conflict with \"creator\" using autoscaling/v1: \
+                   .spec.replicas";
     ensure!(status.code == 409 && status.message == message, "{status:?}");
     let scaled = deployments.patch_scale("paused", &scaler.force(), &Patch::Apply(&scale)).await?;
     ensure!(scaled.spec.and_then(|spec| spec.replicas) == Some(2));

@@ -27,7 +27,7 @@ mod validate;
 
 pub(crate) use apply::{Applied, Live, apply};
 pub(crate) use built_in::built_in;
-pub(crate) use conflict::status as conflict_status;
+pub(crate) use conflict::{Conflict, status as conflict_status};
 pub(crate) use managers::{Managers, decode, is_reset};
 pub(crate) use merge_schema::{MergeSchema, TypeId};
 pub(crate) use set::Set;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::strategy::{self, Endpoint};
 use crate::kind::{self, Kind};
 use crate::managed_fields::{
-    self, Applied, Live, ManagedFields, Managers, MergeSchema, Set, TypeId, Writing,
+    self, Applied, Conflict, Live, ManagedFields, Managers, MergeSchema, Set, TypeId, Writing,
 };
 use crate::object::Object;
 use crate::patch::go_text;
@@ -124,7 +124,7 @@ pub(super) fn apply(
         };
         let Applied { object, managers } =
             managed_fields::apply(writing, live, &apply.object, writer.manager, apply.force)
-                .map_err(|conflicts| managed_fields::conflict_status(&conflicts))?;
+                .map_err(|conflicts| conflict(apply.endpoint, conflicts))?;
         match apply.strict.as_deref() {
             None | Some([]) => Ok((object, ManagedFields::encode(&managers))),
             Some(findings) => {
@@ -133,6 +133,16 @@ pub(super) fn apply(
             }
         }
     })
+}
+
+/// 409 with the conflicts. As upstream, who applies a scale is told of fields of the scale.
+fn conflict(endpoint: Endpoint, mut conflicts: Vec<Conflict>) -> Status {
+    if endpoint == Endpoint::Scale {
+        for conflict in &mut conflicts {
+            conflict.manager.api_version = "autoscaling/v1".into();
+        }
+    }
+    managed_fields::conflict_status(&conflicts)
 }
 
 /// Checks what upstream checks before it looks at types.
