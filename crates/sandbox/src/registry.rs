@@ -8,6 +8,7 @@
 mod admission;
 mod check;
 mod create;
+mod definition;
 mod delete;
 mod disruption;
 mod job;
@@ -32,6 +33,7 @@ use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
 
 pub(crate) use create::Draft;
+pub use definition::CLEANUP;
 pub use delete::{FOREGROUND, ORPHAN};
 pub(crate) use disruption::budgets_of;
 pub(crate) use ownership::{Apply, Writer};

@@ -41,6 +41,7 @@ pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Resul
         | Strategy::Node
         | Strategy::DaemonSet
         | Strategy::Kept
+        | Strategy::Definition
         | Strategy::Service => Ok(()),
     }
 }
