@@ -8,6 +8,7 @@ mod defaulting;
 mod json_path;
 mod pattern;
 mod pruning;
+
 mod schema;
 
 use std::fmt;
@@ -18,7 +19,8 @@ use serde_json::Value;
 
 pub(crate) use column::Column;
 pub(crate) use pattern::compile as compile_pattern;
-pub(crate) use schema::{Checks, ListType, Schema, TypeName};
+pub(crate) use schema::rule::{Budget, CompileError, Rule, Values, Verdict};
+pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};
 
 use crate::merge_schema::{MergeSchema, TypeId};
 

@@ -1,10 +1,13 @@
 //! A structural schema: which fields an object has, and what their values must be.
 
+pub(super) mod rule;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::pattern::Pattern;
+use rule::Rule;
 
 /// The schema of a value.
 #[derive(Debug, Default)]
@@ -23,6 +26,10 @@ pub(crate) struct Schema {
     pub int_or_string: bool,
     pub list_type: ListType,
     pub map_keys: Vec<Box<str>>,
+    /// `x-kubernetes-validations`.
+    pub rules: Vec<Rule>,
+    /// Whether the schema or one in it has rules.
+    has_rules: bool,
     pub checks: Checks,
 }
 
@@ -86,7 +93,7 @@ impl Schema {
         let properties = document.get("properties").and_then(Value::as_object);
         let properties = properties.into_iter().flatten();
         let keys = document.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-        Self {
+        let mut schema = Self {
             type_name: document.get("type").and_then(Value::as_str).and_then(TypeName::parse),
             properties: properties
                 .map(|(name, schema)| (name.as_str().into(), Self::parse(schema)))
@@ -108,8 +115,28 @@ impl Schema {
                 _ => ListType::Atomic,
             },
             map_keys: texts(keys),
+            rules: Rule::of_schema(document),
+            has_rules: false,
             checks: Checks::parse(document),
-        }
+        };
+        schema.has_rules = !schema.rules.is_empty() || schema.nested().any(Self::has_rules);
+        schema
+    }
+
+    /// Whether the schema or one in it has rules.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.has_rules
+    }
+
+    /// The schemas of the values in a value, and those that restrict it.
+    fn nested(&self) -> impl Iterator<Item = &Self> {
+        let additional = match &self.additional {
+            Additional::Of(schema) => Some(&**schema),
+            Additional::None | Additional::Any => None,
+        };
+        let items = self.items.as_deref();
+        let fields = self.properties.values().chain(additional).chain(items);
+        fields.chain(&self.checks.all_of)
     }
 
     /// The schema of a field; `None` if the schema does not say.

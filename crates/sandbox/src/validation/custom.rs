@@ -1,6 +1,8 @@
 //! Validates custom resources by their schemas (S15), with the messages of upstream's OpenAPI
 //! validator.
 
+mod rules;
+
 use serde_json::Value;
 
 use super::cause::Reason;
@@ -14,11 +16,13 @@ use crate::patch::go_text;
 pub(super) fn on_create(kind: &Kind, custom: &CustomType, object: &Field, causes: &mut Causes) {
     metadata::on_create(object, metadata::rules_of(kind), causes);
     check(custom, object, causes);
+    rules::check(&custom.schema, object.value(), None, causes);
 }
 
 pub(super) fn on_update(custom: &CustomType, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
     check(custom, object, causes);
+    rules::check(&custom.schema, object.value(), Some(old.value()), causes);
 }
 
 /// Upstream validates the status as an object of its own.
@@ -42,6 +46,7 @@ pub(super) fn on_status_update(
         replicas(&scale.status_replicas, object.value(), causes);
     }
     lists(&custom.schema, object.value(), "", causes);
+    rules::check(&custom.schema, object.value(), Some(old.value()), causes);
 }
 
 fn check(custom: &CustomType, object: &Field, causes: &mut Causes) {

@@ -2,6 +2,7 @@
 //!
 //! Upstream's `ValidateCustomResourceDefinition` and `ValidateStructural`.
 
+mod rule;
 mod schema;
 
 use serde_json::Value;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use super::field::{Causes, Field, go_json};
 use super::format;
 use super::metadata;
+use crate::custom::Schema;
 use crate::value::is_set;
 
 pub(super) fn on_create(object: &Field, causes: &mut Causes) {
@@ -315,14 +317,16 @@ fn dns_1035(text: &str) -> Option<String> {
 
 /// A warning for each rule that is not checked.
 pub(super) fn warnings(definition: &Value) -> Vec<String> {
+    /// Maximum number of warnings.
+    const WARNINGS_MAX: usize = 20;
     let mut found = Vec::new();
     for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
-        schema::rules(&version["schema"]["openAPIV3Schema"], &mut |rule| {
-            let text = format!("the sandbox does not check x-kubernetes-validations: {rule}");
-            if found.len() < 20 && !found.contains(&text) {
-                found.push(text);
-            }
-        });
+        let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
+        rule::unsupported(&schema, true, &mut found);
     }
-    found
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(WARNINGS_MAX);
+    let warning = |rule| format!("the sandbox does not check the validation rule: {rule}");
+    found.into_iter().map(warning).collect()
 }

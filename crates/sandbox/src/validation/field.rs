@@ -162,6 +162,11 @@ impl Causes {
         }
     }
 
+    /// Whether there is an error with such a reason.
+    pub(super) fn has_any(&self, is_such: impl Fn(Reason) -> bool) -> bool {
+        self.found.iter().any(|cause| is_such(cause.reason))
+    }
+
     /// The errors in the order of their texts.
     pub(super) fn sorted(mut self) -> Self {
         self.found

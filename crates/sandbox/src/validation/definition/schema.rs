@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::custom::compile_pattern;
+use super::rule;
+use crate::custom::{Schema, compile_pattern};
 use crate::validation::field::{Causes, Field};
 
 /// Where a schema is.
@@ -23,9 +24,15 @@ pub(super) fn check(schema: &Field, has_status: bool, causes: &mut Causes) {
     }
     let mut structural = Causes::default();
     invariants(schema, Level::Root, &mut structural);
+    let is_structural = structural.is_empty();
     causes.append(structural.sorted());
     let inside = Inside { defaults: None, in_metadata: false };
-    check_schema(schema, true, &inside, causes);
+    let mut found = Causes::default();
+    check_schema(schema, true, &inside, &mut found);
+    if is_structural && found.is_empty() {
+        rule::check(schema, &Schema::parse(schema.value()), true, None, &mut found);
+    }
+    causes.append(found);
 }
 
 /// With a status, the schema of the status must be apart from the rest.
@@ -405,18 +412,5 @@ fn nullable(items: &Field, list_type: &str, causes: &mut Causes) {
     if items.child("nullable").is_true() {
         let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
         causes.forbidden(&items.child("nullable"), &detail);
-    }
-}
-
-/// Calls `visit` with each rule of a schema.
-pub(super) fn rules(schema: &Value, visit: &mut dyn FnMut(&str)) {
-    let here = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
-    here.filter_map(|rule| rule["rule"].as_str()).for_each(&mut *visit);
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    properties.for_each(|(_, schema)| rules(schema, visit));
-    for name in ["items", "additionalProperties"] {
-        if schema[name].is_object() {
-            rules(&schema[name], visit);
-        }
     }
 }
