@@ -40,10 +40,10 @@ pub(crate) fn handle(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let target = target(shared, path)?;
-    let mut response = dispatch(shared, user, path, &target, call)?;
-    if let Some(deprecation) = target.kind.deprecation {
-        respond::warn(&mut response, &[deprecation.to_owned()]);
-    }
+    let response = dispatch(shared, user, path, &target, call);
+    let Some(deprecation) = target.kind.deprecation else { return response };
+    let mut response = response.unwrap_or_else(|status| respond::status(&status));
+    respond::warn(&mut response, &[deprecation.to_owned()]);
     Ok(response)
 }
 

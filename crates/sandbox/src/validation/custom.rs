@@ -52,9 +52,8 @@ pub(super) fn on_status_update(
 fn check(custom: &CustomType, object: &Field, causes: &mut Causes) {
     let mut found = Vec::new();
     for (name, schema) in &custom.schema.properties {
-        if !matches!(&**name, "apiVersion" | "kind" | "metadata")
-            && let Some(value) = object.value().get(&**name)
-        {
+        // The schema of the metadata can restrict names.
+        if let Some(value) = object.value().get(&**name) {
             Walk { found: &mut found, root: "" }.value(schema, value, name);
         }
     }

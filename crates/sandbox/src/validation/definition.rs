@@ -315,7 +315,7 @@ fn dns_1035(text: &str) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join(","))
 }
 
-/// A warning for each rule that is not checked.
+/// A warning for each rule that is not checked, and for conversions.
 pub(super) fn warnings(definition: &Value) -> Vec<String> {
     /// Maximum number of warnings.
     const WARNINGS_MAX: usize = 20;
@@ -328,5 +328,11 @@ pub(super) fn warnings(definition: &Value) -> Vec<String> {
     found.dedup();
     found.truncate(WARNINGS_MAX);
     let warning = |rule| format!("the sandbox does not check the validation rule: {rule}");
-    found.into_iter().map(warning).collect()
+    let mut warnings: Vec<String> = found.into_iter().map(warning).collect();
+    if definition["spec"]["conversion"]["strategy"] == "Webhook" {
+        let text =
+            "the sandbox does not call conversion webhooks: all versions have the same fields";
+        warnings.push(text.to_owned());
+    }
+    warnings
 }

@@ -1,6 +1,8 @@
 //! Checks of names, labels, port names and other strings. Each function returns the errors with the
 //! messages of apimachinery's `util/validation`.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
     characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
     '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -35,8 +37,37 @@ pub(super) fn is_of(format: &str, text: &str) -> bool {
             let digits = text.bytes().filter(|byte| *byte != b'-');
             digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
         }
+        "byte" => BASE64_STANDARD.decode(text).is_ok(),
+        "duration" => is_duration(text),
         _ => true,
     }
+}
+
+/// Whether a text is a duration: numbers with units, such as `1h30m`, `1.5s` and `3 days`.
+fn is_duration(text: &str) -> bool {
+    const UNITS: &[&str] = &[
+        "ns", "us", "µs", "ms", "s", "m", "h", "d", "w", "sec", "second", "seconds", "min",
+        "minute", "minutes", "hr", "hour", "hours", "day", "days", "week", "weeks",
+    ];
+    let mut rest = text.trim_start_matches(['+', '-']);
+    if rest == "0" {
+        return true;
+    }
+    if rest.is_empty() {
+        return false;
+    }
+    while !rest.is_empty() {
+        let is_digit = |character: char| character.is_ascii_digit() || character == '.';
+        let after_number = rest.trim_start_matches(is_digit);
+        let after_space = after_number.trim_start_matches(' ');
+        let after_unit = after_space.trim_start_matches(|letter: char| letter.is_alphabetic());
+        let unit = &after_space[..after_space.len() - after_unit.len()];
+        if after_number.len() == rest.len() || !UNITS.contains(&unit) {
+            return false;
+        }
+        rest = after_unit.trim_start_matches(' ');
+    }
+    true
 }
 
 /// An RFC 1123 label: at most 63 lower case alphanumeric characters and dashes.
@@ -314,4 +345,26 @@ fn is_key_name(name: &str) -> bool {
     edge(name.as_bytes().first())
         && edge(name.as_bytes().last())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S15: formats of schemas are checked, and unknown ones allow anything.
+    #[test]
+    fn formats_are_checked() {
+        for (format, good, bad) in [
+            ("date-time", "2026-01-01T00:00:00Z", "2026-01-01"),
+            ("ipv4", "10.0.0.1", "10.0.0"),
+            ("cidr", "10.0.0.0/8", "10.0.0.0/40"),
+            ("uuid", "123e4567-e89b-12d3-a456-426614174000", "123"),
+            ("byte", "eA==", "x"),
+            ("duration", "1h30m", "x"),
+            ("duration", "3 days", "3"),
+        ] {
+            assert!(is_of(format, good) && !is_of(format, bad), "{format}");
+        }
+        assert!(is_of("unknown", "x"));
+    }
 }
