@@ -102,7 +102,7 @@ impl Registry {
         if options.dry_run {
             return served_form(kind, &Arc::new(Object::new(object)));
         }
-        served_form(kind, &self.store.commit(kind, action, object))
+        served_form(kind, &self.commit(kind, action, object))
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::write::write;
 use super::{Registry, metadata};
 use crate::kind::NAMESPACE;
 use crate::object::Object;
@@ -47,6 +46,6 @@ impl Registry {
             }
             Some(_) | None => object["spec"] = json!({}),
         }
-        write(&mut self.store, &NAMESPACE, &current, object, options)
+        self.write(&NAMESPACE, &current, object, options)
     }
 }

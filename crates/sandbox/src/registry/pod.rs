@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::delete::check_preconditions;
-use super::write::write;
 use super::{Registry, check};
 use crate::clock::rfc3339;
 use crate::condition;
@@ -46,7 +45,7 @@ impl Registry {
         });
         condition::set(&mut object["status"], condition);
         check::refuse_too_large(&object)?;
-        write(&mut self.store, &POD, &current, object, options)?;
+        self.write(&POD, &current, object, options)?;
         Ok(())
     }
 
@@ -80,7 +79,7 @@ impl Registry {
             let message = "Eviction API: evicting";
             object["status"] =
                 condition::disrupted(&pod, "EvictionByEvictionAPI", message, options.now);
-            write(&mut self.store, &POD, &pod, object, options)?;
+            self.write(&POD, &pod, object, options)?;
             // The status write above changed the resourceVersion, so that precondition is dropped.
             deletion.preconditions.resource_version = None;
         }

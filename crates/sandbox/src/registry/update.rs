@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::write::write;
 use super::{Registry, check, metadata, priority, service, strategy};
 use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::object::Object;
@@ -198,12 +197,12 @@ impl Registry {
         }
         if change.kind.strategy == Strategy::Service && change.endpoint == Endpoint::Main {
             let current = change.current.value();
-            service::allocate(&self.store, &mut change.object, Some(current))?;
+            service::allocate(&mut self.services.summary, &mut change.object, Some(current))?;
         }
         if change.kind == &PRIORITY_CLASS {
-            priority::admit_class(&self.store, &change.object)?;
+            priority::admit_class(self, &change.object)?;
         }
-        write(&mut self.store, change.kind, &change.stored, change.object, options)
+        self.write(change.kind, &change.stored, change.object, options)
     }
 
     /// Whether the object is still the one that the change was made for.
