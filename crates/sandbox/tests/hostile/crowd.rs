@@ -15,18 +15,19 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 /// On everything here.
 pub(crate) const LABEL: &str = "crowd";
 
-/// Number of names of each kind.
-const NAMES: u32 = 1_000;
-/// Number of budgets: each change of a pod can change all of them.
-const BUDGET_NAMES: u32 = 200;
+/// Numbers of names. Each change of a pod can change all budgets.
+const SERVICE_COUNT: u32 = 1_000;
+const CLASS_COUNT: u32 = 1_000;
+const BUDGET_COUNT: u32 = 200;
+const POD_COUNT: u32 = 200;
 
 /// Creates, changes, evicts or deletes one of these objects.
 pub(crate) fn request(target: &Target, rng: &mut Pcg64) -> Request {
     let (collection, names) = match rng.random_range(0..10) {
-        0..4 => (SERVICES, NAMES),
-        4 | 5 => (CLASSES, NAMES),
-        6 | 7 => (BUDGETS, BUDGET_NAMES),
-        _ => (PODS, NAMES),
+        0..4 => (SERVICES, SERVICE_COUNT),
+        4 | 5 => (CLASSES, CLASS_COUNT),
+        6 | 7 => (BUDGETS, BUDGET_COUNT),
+        _ => (PODS, POD_COUNT),
     };
     let name = format!("crowd{}", rng.random_range(0..names));
     let one = format!("{collection}/{name}");
@@ -57,7 +58,7 @@ pub(crate) fn request(target: &Target, rng: &mut Pcg64) -> Request {
 }
 
 fn service(rng: &mut Pcg64) -> Value {
-    let count = if rng.random_range(0..100) == 0 { 3_000 } else { rng.random_range(1..4) };
+    let count = if rng.random_range(0..300) == 0 { 3_000 } else { rng.random_range(1..4) };
     let ports: Vec<Value> = (0..count)
         .map(|index| match rng.random_range(0..30) {
             0 => json!({"name": format!("p{index}"), "port": 1 + index,

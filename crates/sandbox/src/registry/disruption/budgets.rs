@@ -11,6 +11,7 @@ use crate::kind::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
 use crate::selector::LabelSelector;
 use crate::store::{Follower, Store};
+use crate::value::integer;
 
 use super::is_ready;
 
@@ -45,11 +46,19 @@ pub(in super::super) struct Budgets {
 
 #[derive(Debug)]
 pub(super) struct Budget {
+    version: SpecVersion,
     /// `None` matches no pod.
     selector: Option<LabelSelector>,
     pub(super) count: PodCount,
     /// The name after which pods are not counted yet; `None` if all are counted.
     uncounted_after: Option<Box<str>>,
+}
+
+/// Identifies a spec of a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SpecVersion {
+    uid: Box<str>,
+    generation: i64,
 }
 
 /// The pods that a budget selects.
@@ -124,13 +133,15 @@ impl Budgets {
     }
 
     fn apply_budget(&mut self, object: &Object) {
-        let selector = LabelSelector::of_object(&object.read()["spec"]["selector"]);
         let (namespace, name) = (object.namespace().into(), object.name().into());
         let budgets = self.by_namespace.entry(Arc::clone(&namespace)).or_default();
-        match budgets.get(&name) {
-            Some(known) if known.selector == selector => {}
+        let version = SpecVersion::of(object);
+        match budgets.get_mut(&name) {
+            // Most changes are those of the status.
+            Some(known) if known.version == version => {}
             Some(_) | None => {
-                budgets.insert(Arc::clone(&name), Budget::new(selector));
+                let selector = LabelSelector::of_object(&object.read()["spec"]["selector"]);
+                budgets.insert(Arc::clone(&name), Budget::new(version, selector));
             }
         }
         self.enqueue(&namespace, &name);
@@ -214,7 +225,7 @@ impl Budgets {
         let mut all = Vec::new();
         for (namespace, budgets) in &mut self.by_namespace {
             for (name, budget) in budgets {
-                *budget = Budget::new(budget.selector.take());
+                *budget = Budget::new(budget.version.clone(), budget.selector.take());
                 all.push((Arc::clone(namespace), Arc::clone(name)));
             }
         }
@@ -223,8 +234,8 @@ impl Budgets {
 }
 
 impl Budget {
-    fn new(selector: Option<LabelSelector>) -> Self {
-        Self { selector, count: PodCount::default(), uncounted_after: Some("".into()) }
+    fn new(version: SpecVersion, selector: Option<LabelSelector>) -> Self {
+        Self { version, selector, count: PodCount::default(), uncounted_after: Some("".into()) }
     }
 
     /// An empty selector matches all pods of the namespace, an absent one none.
@@ -273,6 +284,13 @@ impl Budget {
             }
         }
         changed
+    }
+}
+
+impl SpecVersion {
+    fn of(budget: &Object) -> Self {
+        let generation = integer(&budget.read(), "/metadata/generation");
+        Self { uid: budget.uid().into(), generation }
     }
 }
 

@@ -46,7 +46,11 @@ fn a_write_reads_no_objects_of_others() {
                 create(&mut registry, &POD, pod("new"));
             }),
             reads::of(|| {
-                let evicted = registry.evict("default", "new", &json!({}), &options());
+                let mut running = create(&mut registry, &POD, pod("run")).value().clone();
+                running["status"]["phase"] = "Running".into();
+                let updated = registry.update_status(&POD, "default", "run", running, &options());
+                updated.expect("it is valid");
+                let evicted = registry.evict("default", "run", &json!({}), &options());
                 assert_eq!(evicted, Ok(()));
             }),
         ]);
