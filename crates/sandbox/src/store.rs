@@ -6,6 +6,7 @@
 //! the [registry](crate::registry) has the rules.
 
 mod event_form;
+mod follower;
 mod list;
 mod log;
 mod options;
@@ -27,6 +28,7 @@ use crate::status::Status;
 use table::Table;
 
 pub(crate) use event_form::{served_form, stored_form};
+pub(crate) use follower::Follower;
 pub use list::{List, ListOptions, ResourceVersionMatch};
 #[cfg(test)]
 pub(crate) use log::TREE_CHANGES;
@@ -159,6 +161,17 @@ impl Store {
         namespace: Option<&str>,
     ) -> impl Iterator<Item = &Arc<Object>> {
         self.table(kind).range(namespace, None).map(|(_, object)| object)
+    }
+
+    /// The objects of a kind in a namespace whose names are after `name`, in their stored form.
+    pub(crate) fn iter_after(
+        &self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = &Arc<Object>> {
+        let after = table::key(namespace, name);
+        self.table(kind).range(Some(namespace), Some(&after)).map(|(_, object)| object)
     }
 
     /// The number of objects of a kind.
