@@ -11,3 +11,4 @@ pub(crate) mod placement;
 mod python;
 pub(crate) mod revisions;
 mod rolling;
+mod server_side_apply;

@@ -4,14 +4,16 @@
 //! line that starts with `$ ` (kubectl and everynode are in its path). `< ` lines are standard
 //! input. The following lines are the output of both streams, and `! CODE` a nonzero exit code. `--
 //! or --` separates outputs that depend on kubectl's version; `[1.28..]` or `[..1.27]` after the
-//! `$` limits a command to versions of kubectl. Ages, UIDs, ports and the like are replaced by
-//! their kind: `<age>`. `EVERYNODE_UPDATE=replace` writes the actual output to the file; `=append`
-//! adds it as an alternative.
+//! `$` limits a command to versions of kubectl, and a line `# kubectl 1.32..` at the start all of
+//! them. Ages, UIDs, ports and the like are replaced by their kind: `<age>`.
+//! `EVERYNODE_UPDATE=replace` writes the actual output to the file; `=append` adds it as an
+//! alternative.
 
 pub(crate) mod normalize;
 mod script;
 
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -97,16 +99,22 @@ async fn hold(name: &str) -> Result<()> {
     let setup = Setup { nodes: 3, ..Setup::default() };
     let world = World::sandbox(setup).await?;
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/sandbox/conversation");
-    let path = Path::new(root).join(format!("{name}.txt"));
-    let mut script = Script::read(&path)?;
-    let shell = Shell::new(&world).await?;
+    hold_in(&world, &Path::new(root).join(format!("{name}.txt")), None).await
+}
+
+/// Holds the session of a file in a cluster, in a namespace other than that of the kubeconfig if
+/// one is given.
+pub(crate) async fn hold_in(world: &World, path: &Path, namespace: Option<&str>) -> Result<()> {
+    let mut script = Script::read(path)?;
+    let shell = Shell::new(world, namespace).await?;
     let update = std::env::var("EVERYNODE_UPDATE").ok();
+    let is_for = script.is_for(shell.version);
     let mut wrong = Vec::new();
     for entry in &mut script.entries {
-        if !entry.is_for(shell.version) {
+        if !is_for || !entry.is_for(shell.version) {
             continue;
         }
-        let answer = shell.ask(&world, entry).await?;
+        let answer = shell.ask(world, entry).await?;
         if entry.expects(&answer) {
             continue;
         }
@@ -117,7 +125,7 @@ async fn hold(name: &str) -> Result<()> {
         }
     }
     if update.is_some() {
-        script.write(&path)?;
+        script.write(path)?;
     }
     if wrong.is_empty() {
         return Ok(());
@@ -134,14 +142,22 @@ struct Shell {
 }
 
 impl Shell {
-    async fn new(world: &World) -> Result<Shell> {
+    async fn new(world: &World, namespace: Option<&str>) -> Result<Shell> {
         let program = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
         let found = Command::new("sh").args(["-c", "command -v \"$0\"", &program]).output().await?;
         let program = String::from_utf8(found.stdout)?.trim().to_owned();
         let home = world.directory.path().join("home");
         let binaries = home.join("bin");
         std::fs::create_dir_all(&binaries)?;
-        symlink(&program, binaries.join("kubectl"))?;
+        let kubectl = binaries.join("kubectl");
+        match namespace {
+            None => symlink(&program, kubectl)?,
+            Some(namespace) => {
+                let text = format!("#!/bin/sh\nexec '{program}' --namespace={namespace} \"$@\"\n");
+                std::fs::write(&kubectl, text)?;
+                std::fs::set_permissions(&kubectl, Permissions::from_mode(0o755))?;
+            }
+        }
         for name in ["everynode", "kubectl-everynode", "kubectl_complete-everynode"] {
             symlink(EVERYNODE, binaries.join(name))?;
         }

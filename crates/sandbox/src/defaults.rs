@@ -88,6 +88,13 @@ fn structs_in<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
+/// The times of the conditions in a status, which Go writes even if they are unknown.
+fn condition_times(status: &mut Fields, times: &[&str]) {
+    for condition in structs_in(status, "conditions") {
+        times.iter().for_each(|time| default(condition, time, Value::Null));
+    }
+}
+
 /// Sets a field that is absent.
 fn default(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     if !fields.contains_key(name) {

@@ -49,6 +49,7 @@ pub mod defaults;
 mod duration;
 pub mod fault;
 pub mod kind;
+pub mod managed_fields;
 pub mod nodes;
 pub mod object;
 pub mod patch;

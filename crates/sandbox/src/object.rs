@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::managed_fields::ManagedFields;
 use crate::value::{Size, size, text};
 
 /// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
@@ -40,9 +41,18 @@ pub(crate) mod reads {
 #[derive(Debug)]
 pub struct Object {
     metadata: Arc<Metadata>,
-    /// At least one of `value` and `json` is set.
+    managed_fields: ManagedFields,
+    /// At least one of `value` and `json` is set. Both are without `metadata.managedFields`.
     value: OnceLock<Value>,
-    json: OnceLock<Bytes>,
+    json: OnceLock<Json>,
+}
+
+/// The JSON text of an object.
+#[derive(Clone, Debug)]
+struct Json {
+    text: Bytes,
+    /// The position of the first field in `metadata`.
+    metadata_at: usize,
 }
 
 /// The fields that are read often.
@@ -88,23 +98,24 @@ pub struct OwnerReference<'a> {
 }
 
 impl Object {
-    /// An object with this JSON tree.
-    pub fn new(value: Value) -> Self {
+    /// An object with this JSON tree, whose `metadata.managedFields` are separate.
+    pub fn new(value: Value, managed_fields: ManagedFields) -> Self {
         Self {
             metadata: Arc::new(Metadata::of(&value)),
+            managed_fields,
             value: OnceLock::from(value),
             json: OnceLock::new(),
         }
     }
 
-    /// The JSON tree. If it was dropped, it is parsed and kept; prefer [`read`](Self::read) for a
-    /// single use.
+    /// The JSON tree without `metadata.managedFields`. If it was dropped, it is parsed and kept;
+    /// prefer [`read`](Self::read) for a single use.
     pub fn value(&self) -> &Value {
         #[cfg(test)]
         reads::note();
         self.value.get_or_init(|| {
             let json = self.json.get().expect("an object without a tree has its bytes");
-            parse(json)
+            parse(&json.text)
         })
     }
 
@@ -113,7 +124,7 @@ impl Object {
         #[cfg(test)]
         reads::note();
         match (self.value.get(), self.json.get()) {
-            (None, Some(json)) => Cow::Owned(parse(json)),
+            (None, Some(json)) => Cow::Owned(parse(&json.text)),
             (Some(_), _) | (None, None) => Cow::Borrowed(self.value()),
         }
     }
@@ -123,17 +134,44 @@ impl Object {
     pub fn with_tree(self: &Arc<Self>) -> Arc<Self> {
         match self.read() {
             Cow::Borrowed(_) => self.clone(),
-            Cow::Owned(value) => Arc::new(Self::new(value)),
+            Cow::Owned(value) => Arc::new(Self::new(value, self.managed_fields.clone())),
         }
     }
 
-    /// The JSON text, serialised at the first call and shared from then on.
+    /// `metadata.managedFields`.
+    pub fn managed_fields(&self) -> &ManagedFields {
+        &self.managed_fields
+    }
+
+    /// The JSON tree as clients see it.
+    pub fn served(&self) -> Cow<'_, Value> {
+        let mut value = self.read();
+        if let Some(entries) = self.managed_fields.value() {
+            value.to_mut()["metadata"]["managedFields"] = entries;
+        }
+        value
+    }
+
+    /// The metadata as clients see them.
+    pub fn served_metadata(&self) -> Value {
+        let mut metadata = self.read()["metadata"].clone();
+        if let Some(entries) = self.managed_fields.value() {
+            metadata["managedFields"] = entries;
+        }
+        metadata
+    }
+
+    /// The JSON text as clients see it. Its parts are serialised once and shared.
     pub fn json(&self) -> Bytes {
-        self.json
-            .get_or_init(|| {
-                Bytes::from(self.value().to_string().into_boxed_str().into_boxed_bytes())
-            })
-            .clone()
+        let Json { text, metadata_at } = self.bare_json();
+        let Some(entries) = self.managed_fields.json() else { return text.clone() };
+        let (head, tail) = text.split_at(*metadata_at);
+        let separator: &[u8] = if tail.starts_with(b"}") { b"" } else { b"," };
+        Bytes::from([head, b"\"managedFields\":", entries.as_bytes(), separator, tail].concat())
+    }
+
+    fn bare_json(&self) -> &Json {
+        self.json.get_or_init(|| Json::of(self.value()))
     }
 
     /// Whether the tree is in memory.
@@ -148,14 +186,15 @@ impl Object {
         }
         Some(Self {
             metadata: self.metadata.clone(),
+            managed_fields: self.managed_fields.clone(),
             value: OnceLock::new(),
-            json: OnceLock::from(self.json()),
+            json: OnceLock::from(self.bare_json().clone()),
         })
     }
 
     /// The number of bytes of the JSON text.
     pub(crate) fn bytes(&self) -> usize {
-        self.metadata.size.json
+        self.metadata.size.json + self.managed_fields.bytes()
     }
 
     /// The number of bytes of memory that the tree uses, roughly; 0 if it was dropped.
@@ -243,6 +282,27 @@ impl Object {
     }
 }
 
+impl Json {
+    fn of(value: &Value) -> Self {
+        let mut text = vec![b'{'];
+        let mut metadata_at = 0;
+        let fields = value.as_object().into_iter().flatten();
+        for (index, (name, field)) in fields.enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            text.extend(Value::from(name.as_str()).to_string().bytes());
+            text.push(b':');
+            if name == "metadata" {
+                metadata_at = text.len() + 1;
+            }
+            serde_json::to_writer(&mut text, field).expect("a Vec takes all writes");
+        }
+        text.push(b'}');
+        Self { text: Bytes::from(text.into_boxed_slice()), metadata_at }
+    }
+}
+
 impl Metadata {
     fn of(value: &Value) -> Self {
         let metadata = &value["metadata"];
@@ -289,5 +349,38 @@ fn survives_parsing(value: &Value, levels: usize) -> bool {
         Value::Array(items) => items.iter().all(|item| survives_parsing(item, levels)),
         Value::Object(fields) => fields.values().all(|field| survives_parsing(field, levels)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::managed_fields;
+
+    /// S14: the text of an object has its managedFields in the metadata, wherever these are, and
+    /// without its tree the object has the same text.
+    #[test]
+    fn the_text_has_the_managed_fields() {
+        let entries = json!([{
+            "manager": "a\"b", "operation": "Update", "apiVersion": "v1", "subresource": "status",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:\n": {}}},
+            "time": "2026-01-01T00:00:00Z",
+        }]);
+        let managers = managed_fields::decode(&entries).expect("they are valid");
+        for metadata in [json!({}), json!({"name": "a"})] {
+            let value = json!({"data": {"metadata": {"b": 1}}, "metadata": metadata, "z": []});
+            let bare = Object::new(value.clone(), ManagedFields::default());
+            assert_eq!(bare.json(), value.to_string());
+            let object = Object::new(value.clone(), ManagedFields::encode(&managers));
+            let mut expected = value;
+            expected["metadata"]["managedFields"] = entries.clone();
+            assert_eq!(*object.served(), expected);
+            let text: Value = serde_json::from_slice(&object.json()).expect("JSON");
+            assert_eq!(text, expected);
+            let cold = object.without_tree().expect("it survives parsing");
+            assert_eq!((cold.json(), cold.served().into_owned()), (object.json(), expected));
+        }
     }
 }

@@ -15,6 +15,9 @@ use crate::status::{Details, Reason, Status};
 
 pub(crate) use go_text::value as go_text;
 
+/// The content type of a server-side apply (S14).
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+
 /// The form of a patch, which its content type determines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
@@ -31,20 +34,13 @@ impl PatchType {
     ///
     /// # Errors
     ///
-    /// 415 for another type, with the supported ones. The message for server-side apply differs,
-    /// because clients expect it.
+    /// 415 for another type, with the supported ones. Server-side apply is no patch in this sense.
     pub fn parse(content_type: &str) -> Result<Self, Status> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match media_type.to_ascii_lowercase().as_str() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::StrategicMerge),
-            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-                Err(Status::unsupported_media_type(format!(
-                    "server-side apply ({media_type}) is not supported by this server yet - {}",
-                    accepted(SCHEMA_KNOWN)
-                )))
-            }
             _ => Err(unknown_format(SCHEMA_KNOWN)),
         }
     }
@@ -99,7 +95,8 @@ fn unknown_format(types: &[PatchType]) -> Status {
 }
 
 fn accepted(types: &[PatchType]) -> String {
-    let types: Vec<&str> = types.iter().map(|patch_type| patch_type.media_type()).collect();
+    let mut types: Vec<&str> = types.iter().map(|patch_type| patch_type.media_type()).collect();
+    types.push(APPLY);
     format!("accepted media types include: {}", types.join(", "))
 }
 
@@ -117,15 +114,11 @@ mod tests {
         assert_eq!(parsed("application/merge-patch+json; charset=utf-8"), Ok(PatchType::Merge));
         assert_eq!(parsed("Application/Strategic-Merge-Patch+JSON"), Ok(PatchType::StrategicMerge));
         let types = "accepted media types include: application/json-patch+json, \
-                     application/merge-patch+json, application/strategic-merge-patch+json";
-        for unknown in ["", "application/json", ";", "text/plain"] {
+                     application/merge-patch+json, application/strategic-merge-patch+json, \
+                     application/apply-patch+yaml";
+        for unknown in ["", "application/json", ";", "application/apply-patch+cbor"] {
             let message = format!("the body of the request was in an unknown format - {types}");
             assert_eq!(parsed(unknown), Err((415, message)));
         }
-        let message = format!(
-            "server-side apply (application/apply-patch+yaml) is not supported by this server yet \
-             - {types}"
-        );
-        assert_eq!(parsed("application/apply-patch+yaml"), Err((415, message)));
     }
 }

@@ -15,6 +15,7 @@ mod index;
 mod job;
 mod metadata;
 mod namespace;
+mod ownership;
 mod pod;
 mod priority;
 mod qos;
@@ -38,8 +39,10 @@ use index::Index;
 pub(crate) use create::Draft;
 pub use delete::{FOREGROUND, ORPHAN};
 pub(crate) use disruption::DueBudget;
+pub(crate) use ownership::{Apply, Writer};
+pub use strategy::Endpoint;
 pub use update::Patch;
-pub(crate) use update::{Endpoint, Replacement, check_request, created_by_update};
+pub(crate) use update::{Replacement, check_request, created_by_update};
 
 /// The namespaces that every cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];

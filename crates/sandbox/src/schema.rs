@@ -1,11 +1,14 @@
 //! The types of all served objects: the fields of each struct, their form in JSON and in protobuf,
-//! and how strategic merge patches treat them. They are compiled from one table, each struct when
-//! it is first used.
+//! and how strategic merge patches and server-side apply treat them. They are compiled from one
+//! table, each struct when it is first used.
 //!
-//! Decoding, unknown fields, the form in which Go encodes objects, and patches depend on them.
+//! Decoding, unknown fields, the form in which Go encodes objects, patches, the ownership of
+//! fields, and OpenAPI documents depend on them.
 
 mod convert;
 mod decode;
+mod extensions;
+mod merging;
 mod normalize;
 #[cfg(test)]
 mod tests;
@@ -13,12 +16,16 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
+use serde_json::Value;
+
 use crate::kind::Kind;
 
 pub(crate) use convert::convert;
 pub(crate) use decode::new_unknown_fields;
 pub use decode::{DecodeError, decode, unknown_fields};
-pub(crate) use normalize::{complete, normalize};
+pub(crate) use extensions::annotate;
+pub(crate) use merging::{MergeStrategy, Topology};
+pub(crate) use normalize::{complete, empty_object, normalize};
 
 /// The lines of the table: a struct's name, and its fields.
 const TYPES: &str = include_str!("schema/types.txt");
@@ -57,6 +64,8 @@ pub(crate) struct StructId(usize);
 pub(crate) struct Struct {
     /// The group, the version and the name of the Go type: `core.v1.PodSpec`.
     name: &'static str,
+    /// Whether server-side apply takes the struct for one field.
+    pub is_atomic: bool,
     /// The fields in JSON, those of embedded structs included.
     fields: BTreeMap<&'static str, Field>,
     /// The fields in protobuf, by number.
@@ -71,6 +80,9 @@ pub(crate) struct Field {
     /// Whether an absent value is null even if Go always writes the field.
     is_pointer: bool,
     pub merge: MergeStrategy,
+    pub topology: Topology,
+    /// The default that the type declares.
+    declared_default: Option<&'static str>,
 }
 
 /// A field in protobuf. It has no name if it is embedded: then its fields are its parent's in JSON.
@@ -94,27 +106,18 @@ enum EncodeRule {
     IfNotZero,
 }
 
-/// How a strategic merge patch treats a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MergeStrategy {
-    /// Objects are merged field by field, other values are replaced.
-    Plain,
-    /// A list of objects is merged element by element, matched by a key.
-    MergeBy(&'static str),
-    /// As `MergeBy`; clients also list the fields that each element keeps (`$retainKeys`).
-    MergeRetainKeysBy(&'static str),
-    /// A list of scalars is merged as an ordered set.
-    MergeSet,
-    /// Clients replace the object as a whole.
-    Replace,
-    /// Clients list the fields that the object keeps.
-    RetainKeys,
-}
-
 /// All structs, ordered by name.
 struct Structs {
-    names: Vec<(&'static str, &'static str)>,
+    rows: Vec<StructRow>,
     compiled: Vec<OnceLock<Struct>>,
+}
+
+/// A struct in the text of the table: `core.v1.ObjectReference atomic: 1 kind? string`.
+#[derive(Clone, Copy)]
+struct StructRow {
+    name: &'static str,
+    is_atomic: bool,
+    fields: &'static str,
 }
 
 static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::index);
@@ -142,17 +145,25 @@ pub(crate) fn of_definition(definition: &str) -> Option<StructId> {
 impl StructId {
     /// The struct with a name such as `core.v1.PodSpec`.
     pub(crate) fn find(name: &str) -> Option<Self> {
-        STRUCTS.names.binary_search_by(|(known, _)| (*known).cmp(name)).ok().map(Self)
+        STRUCTS.rows.binary_search_by(|known| known.name.cmp(name)).ok().map(Self)
     }
 
     /// Whether the struct is a list in JSON.
     pub(crate) fn is_extra_value(self) -> bool {
-        STRUCTS.names[self.0].0.ends_with(".ExtraValue")
+        STRUCTS.rows[self.0].name.ends_with(".ExtraValue")
+    }
+
+    /// All structs, in the order of their indices.
+    pub(crate) fn all() -> impl ExactSizeIterator<Item = Self> {
+        (0..STRUCTS.rows.len()).map(Self)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0
     }
 
     pub(crate) fn get(self) -> &'static Struct {
-        let (name, fields) = STRUCTS.names[self.0];
-        STRUCTS.compiled[self.0].get_or_init(|| Struct::compile(name, fields))
+        STRUCTS.compiled[self.0].get_or_init(|| Struct::compile(STRUCTS.rows[self.0]))
     }
 }
 
@@ -181,9 +192,15 @@ impl Struct {
         self.wire.iter().map(|(number, field)| (*number, field))
     }
 
-    fn compile(name: &'static str, text: &'static str) -> Self {
-        let mut compiled = Self { name, fields: BTreeMap::new(), wire: BTreeMap::new() };
-        for text in text.split(", ").filter(|text| !text.is_empty()) {
+    /// The fields in JSON by name.
+    pub(crate) fn fields(&self) -> &BTreeMap<&'static str, Field> {
+        &self.fields
+    }
+
+    fn compile(row: StructRow) -> Self {
+        let StructRow { name, is_atomic, fields } = row;
+        let mut compiled = Self { name, is_atomic, fields: BTreeMap::new(), wire: BTreeMap::new() };
+        for text in fields.split(", ").filter(|text| !text.is_empty()) {
             let row = FieldRow::parse(text);
             if row.is_embedded() {
                 let Shape::Struct(id) = &row.shape else { continue };
@@ -204,11 +221,17 @@ impl Struct {
 impl Structs {
     fn index() -> Self {
         let lines = TYPES.lines().filter(|line| !line.starts_with('#'));
-        let names: Vec<_> = lines.filter_map(|line| line.split_once(':')).collect();
-        let names: Vec<_> =
-            names.into_iter().map(|(name, rest)| (name, rest.trim_start())).collect();
-        let compiled = names.iter().map(|_| OnceLock::new()).collect();
-        Self { names, compiled }
+        let rows: Vec<_> = lines.filter_map(StructRow::parse).collect();
+        let compiled = rows.iter().map(|_| OnceLock::new()).collect();
+        Self { rows, compiled }
+    }
+}
+
+impl StructRow {
+    fn parse(line: &'static str) -> Option<Self> {
+        let (head, fields) = line.split_once(':')?;
+        let name = head.strip_suffix(" atomic").unwrap_or(head);
+        Some(Self { name, is_atomic: name != head, fields: fields.trim_start() })
     }
 }
 
@@ -220,6 +243,8 @@ struct FieldRow {
     is_pointer: bool,
     shape: Shape,
     merge: MergeStrategy,
+    topology: Topology,
+    declared_default: Option<&'static str>,
 }
 
 impl FieldRow {
@@ -236,7 +261,8 @@ impl FieldRow {
             _ => EncodeRule::IfPresent,
         };
         let is_pointer = marked.ends_with('^');
-        Self { number, name, encoded, is_pointer, shape, merge: MergeStrategy::parse(word()) }
+        let (merge, topology, declared_default) = merging::parse(words);
+        Self { number, name, encoded, is_pointer, shape, merge, topology, declared_default }
     }
 
     fn is_embedded(&self) -> bool {
@@ -244,8 +270,9 @@ impl FieldRow {
     }
 
     fn field(&self) -> Field {
-        let Self { encoded, is_pointer, .. } = *self;
-        Field { shape: self.shape.clone(), encoded, is_pointer, merge: self.merge }
+        let Self { encoded, is_pointer, merge, topology, declared_default, .. } = *self;
+        let shape = self.shape.clone();
+        Field { shape, encoded, is_pointer, merge, topology, declared_default }
     }
 
     fn wire(&self) -> WireField {
@@ -303,35 +330,18 @@ impl Field {
     pub(crate) fn element(&self) -> Option<&'static Struct> {
         self.shape.element().map(StructId::get)
     }
-}
 
-impl MergeStrategy {
-    /// Whether lists are merged.
-    pub(crate) fn merges_lists(self) -> bool {
-        match self {
-            Self::Plain | Self::Replace | Self::RetainKeys => false,
-            Self::MergeBy(_) | Self::MergeRetainKeysBy(_) | Self::MergeSet => true,
+    /// The default of the field in OpenAPI documents. Scalars that Go always writes have their zero
+    /// value.
+    pub(crate) fn default(&self) -> Option<Value> {
+        if let Some(declared) = self.declared_default {
+            return Some(declared.into());
         }
-    }
-
-    /// The key by which the elements are matched.
-    pub(crate) fn key(self) -> Option<&'static str> {
-        match self {
-            Self::MergeBy(key) | Self::MergeRetainKeysBy(key) => Some(key),
-            Self::Plain | Self::MergeSet | Self::Replace | Self::RetainKeys => None,
-        }
-    }
-
-    fn parse(text: &'static str) -> Self {
-        match text.split_once(':') {
-            Some(("merge", key)) => Self::MergeBy(key),
-            Some((_, key)) => Self::MergeRetainKeysBy(key),
-            None => match text {
-                "merge" => Self::MergeSet,
-                "replace" => Self::Replace,
-                "retainKeys" => Self::RetainKeys,
-                _ => Self::Plain,
-            },
-        }
+        let is_scalar = matches!(
+            self.shape,
+            Shape::Text(_) | Shape::Integer { .. } | Shape::Float | Shape::Boolean
+        );
+        (is_scalar && self.encoded == EncodeRule::Always && !self.is_pointer)
+            .then(|| self.shape.zero())
     }
 }

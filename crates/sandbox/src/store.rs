@@ -22,6 +22,7 @@ use rand_pcg::Pcg64;
 use serde_json::Value;
 
 use crate::kind::{Kind, Kinds};
+use crate::managed_fields::{ManagedFields, SharedTexts};
 use crate::object::Object;
 use crate::status::Status;
 use table::Table;
@@ -50,6 +51,7 @@ pub struct Store {
     log_bytes_max: usize,
     bytes_max: usize,
     rng: Pcg64,
+    shared_texts: SharedTexts,
     /// The object with each UID; never iterated.
     by_uid: HashMap<Box<str>, ObjectReference>,
     /// The dependents of each owner, by the owner's UID.
@@ -78,6 +80,7 @@ impl Store {
             log_bytes_max: options.log_bytes_max,
             bytes_max: options.bytes_max,
             rng: Pcg64::seed_from_u64(options.seed),
+            shared_texts: SharedTexts::default(),
             by_uid: HashMap::new(),
             dependents: BTreeMap::new(),
             kinds: kinds.clone(),
@@ -244,10 +247,12 @@ impl Store {
         kind: &'static Kind,
         action: Action,
         mut value: Value,
+        managed_fields: ManagedFields,
     ) -> Arc<Object> {
         self.resource_version += 1;
         value["metadata"]["resourceVersion"] = Value::String(self.resource_version.to_string());
-        let object = Arc::new(Object::new(value));
+        let managed_fields = self.shared_texts.share(managed_fields);
+        let object = Arc::new(Object::new(value, managed_fields));
         let kind = kind.storage();
         let key = table::key(object.namespace(), object.name());
         let previous = self.table(kind).find(&key).cloned();

@@ -5,7 +5,7 @@ use everynode_controller::api::Content;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD};
 use everynode_sandbox::patch::PatchType;
-use everynode_sandbox::registry::{Patch, Registry};
+use everynode_sandbox::registry::{Endpoint, Patch, Registry};
 use everynode_sandbox::status::Status;
 use everynode_sandbox::store::{DeleteOptions, WatchCache, WriteOptions};
 use serde_json::{Value, json};
@@ -132,7 +132,8 @@ fn answer(
                 Content::MergePatch => PatchType::Merge,
                 Content::StrategicMergePatch => PatchType::StrategicMerge,
             };
-            let patch = Patch { patch_type, body, status: *is_status, strict: None };
+            let endpoint = if *is_status { Endpoint::Status } else { Endpoint::Main };
+            let patch = Patch { patch_type, body, endpoint, strict: None };
             Ok(registry.patch(kind, namespace, name, &patch, &options)?.json())
         }
         _ => {

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 pub(super) struct Script {
     /// The text before the first command.
     head: String,
+    /// The versions of kubectl to which the script applies: a line `# kubectl 1.32..` of the head.
+    versions: Versions,
     pub entries: Vec<Entry>,
 }
 
@@ -34,7 +36,8 @@ impl Script {
     pub(super) fn read(path: &Path) -> Result<Script> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("read conversation {}", path.display()))?;
-        let mut script = Script { head: String::new(), entries: Vec::new() };
+        let mut script =
+            Script { head: String::new(), versions: Versions::default(), entries: Vec::new() };
         let mut comment = String::new();
         for line in text.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
@@ -45,6 +48,9 @@ impl Script {
             } else if let Some(entry) = script.entries.last_mut() {
                 entry.add(line);
             } else {
+                if let Some(versions) = line.strip_prefix("# kubectl ") {
+                    script.versions = Versions::parse(versions)?;
+                }
                 script.head.push_str(&format!("{line}\n"));
             }
         }
@@ -53,6 +59,10 @@ impl Script {
         }
         ensure!(!script.entries.is_empty(), "{} contains no command", path.display());
         Ok(script)
+    }
+
+    pub(super) fn is_for(&self, version: (u32, u32)) -> bool {
+        self.versions.contain(version)
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<()> {
@@ -109,8 +119,7 @@ impl Entry {
     }
 
     pub(super) fn is_for(&self, version: (u32, u32)) -> bool {
-        self.versions.from.is_none_or(|from| from <= version)
-            && self.versions.to.is_none_or(|to| version <= to)
+        self.versions.contain(version)
     }
 
     pub(super) fn expects(&self, answer: &str) -> bool {
@@ -127,6 +136,10 @@ impl Entry {
 }
 
 impl Versions {
+    fn contain(self, version: (u32, u32)) -> bool {
+        self.from.is_none_or(|from| from <= version) && self.to.is_none_or(|to| version <= to)
+    }
+
     /// `1.28..`, `..1.27`
     fn parse(text: &str) -> Result<Versions> {
         let (from, to) = text.split_once("..").context("a range of versions has two dots")?;

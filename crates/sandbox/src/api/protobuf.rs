@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use wire::{Field, Reader};
 
 use crate::schema::{Shape, StructId, WireField};
-pub(crate) use encode::{encode, encode_list, is_known, watch_event};
+pub(crate) use encode::{encode, encode_list, encode_object, is_known, watch_event};
 
 /// The media type of an object or list.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -19,6 +19,10 @@ pub(crate) struct Parameters {
     pub timeout_seconds: Option<u64>,
     pub dry_run: bool,
     pub field_validation: FieldValidation,
+    /// Empty if the request names none.
+    pub field_manager: String,
+    /// Whether an apply takes fields from other managers.
+    pub force: Option<bool>,
     pub grace_period_seconds: Option<i64>,
     pub propagation_policy: Option<String>,
     pub orphan_dependents: Option<bool>,
@@ -80,6 +84,8 @@ fn set(parameters: &mut Parameters, name: &str, value: String) -> Result<(), Sta
         "timeoutSeconds" => parameters.timeout_seconds = integer(&value)?.map(clamp),
         "dryRun" => parameters.dry_run = dry_run(&value)?,
         "fieldValidation" => parameters.field_validation = field_validation(&value)?,
+        "fieldManager" => parameters.field_manager = value,
+        "force" => parameters.force = Some(flag(&value)),
         "gracePeriodSeconds" => parameters.grace_period_seconds = integer(&value)?,
         "propagationPolicy" => parameters.propagation_policy = Some(value),
         "orphanDependents" => parameters.orphan_dependents = Some(flag(&value)),

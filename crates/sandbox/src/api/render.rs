@@ -1,5 +1,7 @@
 //! Renders objects and lists in the form that the client negotiated (S4).
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use everynode_core::api::Timestamp;
 use http::{Response, StatusCode};
@@ -24,13 +26,15 @@ pub(crate) fn object(
 ) -> Response<Body> {
     match form {
         Form::Object => respond::full(code, respond::JSON, object.json()),
-        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, in_protobuf(&object.read())),
+        Form::Protobuf => respond::full(code, protobuf::MEDIA_TYPE, object_in_protobuf(object)),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
             respond::json(code, &table(kind, version, metadata, rows, ColumnHeaders::Included))
         }
-        Form::PartialObjectMetadata(version) => respond::json(code, &partial(object, version)),
+        Form::PartialObjectMetadata(version) => {
+            respond::json(code, &partial(&object.served_metadata(), version))
+        }
     }
 }
 
@@ -42,7 +46,7 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
             respond::full(StatusCode::OK, respond::JSON, bytes)
         }
         Form::Protobuf => {
-            let items = list.items.iter().map(|item| item.read());
+            let items = list.items.iter().map(|item| (item.read(), item.managed_fields()));
             let bytes = protobuf::encode_list(kind, &metadata, items);
             respond::full(StatusCode::OK, protobuf::MEDIA_TYPE, bytes)
         }
@@ -53,7 +57,8 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
             respond::json(StatusCode::OK, &table)
         }
         Form::PartialObjectMetadata(version) => {
-            let items: Vec<Value> = list.items.iter().map(|item| partial(item, version)).collect();
+            let partial = |item: &Arc<Object>| partial(&item.served_metadata(), version);
+            let items: Vec<Value> = list.items.iter().map(partial).collect();
             let document = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": version.api_version(),
@@ -82,13 +87,15 @@ pub(crate) fn event_object(
 ) -> Bytes {
     match form {
         Form::Object => object.json(),
-        Form::Protobuf => in_protobuf(&object.read()),
+        Form::Protobuf => object_in_protobuf(object),
         Form::Table(version) => {
             let metadata = json!({"resourceVersion": object.resource_version().to_string()});
             let rows = vec![row(kind, object, version, include, now())];
             table(kind, version, metadata, rows, headers).to_string().into()
         }
-        Form::PartialObjectMetadata(version) => partial(object, version).to_string().into(),
+        Form::PartialObjectMetadata(version) => {
+            partial(&object.served_metadata(), version).to_string().into()
+        }
     }
 }
 
@@ -150,6 +157,10 @@ pub(crate) fn event_document(document: &Value, form: Form) -> Bytes {
 /// Empty for a kind without a message, which is never offered in protobuf.
 fn in_protobuf(document: &Value) -> Bytes {
     protobuf::encode(document).unwrap_or_default().into()
+}
+
+fn object_in_protobuf(object: &Object) -> Bytes {
+    protobuf::encode_object(object).unwrap_or_default().into()
 }
 
 fn list_metadata(list: &List) -> Value {
@@ -221,17 +232,18 @@ fn row(
     }
     let included = match include {
         IncludeObject::None => Value::Null,
-        IncludeObject::Metadata => partial(object, version),
-        IncludeObject::Object => value.into_owned(),
+        // A table of many objects is fast without managedFields, which its readers do not show.
+        IncludeObject::Metadata => partial(&value["metadata"], version),
+        IncludeObject::Object => object.served().into_owned(),
     };
     row.insert("object".to_owned(), included);
     Value::Object(row)
 }
 
-fn partial(object: &Object, version: MetaVersion) -> Value {
+fn partial(metadata: &Value, version: MetaVersion) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": version.api_version(),
-        "metadata": object.read()["metadata"],
+        "metadata": metadata,
     })
 }

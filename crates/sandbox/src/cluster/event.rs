@@ -244,11 +244,12 @@ pub(super) fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::managed_fields::ManagedFields;
 
     fn pod(name: &str) -> Object {
         let metadata =
             json!({"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7"});
-        Object::new(json!({"metadata": metadata}))
+        Object::new(json!({"metadata": metadata}), ManagedFields::default())
     }
 
     fn text(reason: &'static str, is_warning: bool) -> EventText<'static> {

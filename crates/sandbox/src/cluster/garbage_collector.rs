@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::kind::{Kind, NAMESPACE, Strategy};
 use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
-use crate::registry::{FOREGROUND, ORPHAN, Patch, Registry};
+use crate::registry::{Endpoint, FOREGROUND, ORPHAN, Patch, Registry};
 use crate::status::Status;
 use crate::store::{
     Action, Change, DeleteOptions, Preconditions, PropagationPolicy, Store, WriteOptions,
@@ -389,7 +389,7 @@ impl WriteBudget<'_> {
                 "resourceVersion": object.resource_version().to_string(),
                 field: list,
             }}),
-            status: false,
+            endpoint: Endpoint::Main,
             strict: None,
         };
         self.remaining = self.remaining.saturating_sub(1);

@@ -1,6 +1,6 @@
 //! Defaults of DaemonSets.
 
-use super::{Fields, default, pod, struct_at, text};
+use super::{Fields, condition_times, default, pod, struct_at, text};
 
 pub(super) fn daemon_set(fields: &mut Fields) {
     let spec = struct_at(fields, "spec");
@@ -21,4 +21,5 @@ pub(super) fn daemon_set(fields: &mut Fields) {
     {
         default(status, name, 0);
     }
+    condition_times(status, &["lastTransitionTime"]);
 }

@@ -1,6 +1,6 @@
 //! Defaults of Nodes.
 
-use super::{Fields, default, first_of_many, struct_at};
+use super::{Fields, condition_times, default, first_of_many, struct_at};
 
 pub(super) fn node(fields: &mut Fields) {
     first_of_many(struct_at(fields, "spec"), "podCIDR", "podCIDRs", |cidr| cidr, |first| first);
@@ -8,4 +8,5 @@ pub(super) fn node(fields: &mut Fields) {
     if let Some(capacity) = status.get("capacity").cloned() {
         default(status, "allocatable", capacity);
     }
+    condition_times(status, &["lastHeartbeatTime", "lastTransitionTime"]);
 }

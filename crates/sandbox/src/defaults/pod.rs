@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Fields, default, first_of_many, struct_at, struct_maybe, structs_in, text};
+use super::{
+    Fields, condition_times, default, first_of_many, struct_at, struct_maybe, structs_in, text,
+};
 use everynode_k8s::quantity::Quantity;
 
 /// The defaults that a pod has and its template has not: host ports, service links, and requests
@@ -23,6 +25,7 @@ pub(super) fn pod(fields: &mut Fields) {
     let status = struct_at(fields, "status");
     default(status, "phase", "Pending");
     first_of_many(status, "podIP", "podIPs", |ip| json!({"ip": ip}), |first| &first["ip"]);
+    condition_times(status, &["lastProbeTime", "lastTransitionTime"]);
 }
 
 pub(super) fn spec(spec: &mut Fields) {

@@ -8,18 +8,14 @@ use super::{Fields, default, struct_at, structs_in, text};
 /// The label with a namespace's own name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Sets the name label and the finalizer that protects the namespace's content.
+/// Sets the name label.
 pub(super) fn namespace(fields: &mut Fields) {
     let metadata = struct_at(fields, "metadata");
     let name = text(metadata, "name").to_owned();
     if !name.is_empty() {
         struct_at(metadata, "labels").insert(NAME_LABEL.to_owned(), name.into());
     }
-    let is_going = metadata.contains_key("deletionTimestamp");
-    let spec = struct_at(fields, "spec");
-    if !is_going {
-        default(spec, "finalizers", json!(["kubernetes"]));
-    }
+    struct_at(fields, "spec");
     default(struct_at(fields, "status"), "phase", "Active");
 }
 

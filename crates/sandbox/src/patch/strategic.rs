@@ -157,7 +157,7 @@ fn merge_field(
     let strategy = field.map_or(MergeStrategy::Plain, |field| field.merge);
     let merged = match (original.remove(&key), value) {
         (_, Value::Null) => None,
-        (Some(Value::Object(old)), Value::Object(new)) => {
+        (Some(Value::Object(old)), Value::Object(new)) if strategy != MergeStrategy::Replace => {
             let schema = field.and_then(Field::element);
             Some(Value::Object(merge_object(old, new, schema)?))
         }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::kind::Kind;
+use crate::managed_fields::ManagedFields;
 use crate::status::{Reason, Status, StatusCause};
 use crate::store::Store;
 use crate::validation::{self, Cause};
@@ -39,6 +40,13 @@ pub(super) fn refuse_too_large(object: &Value) -> Result<(), Status> {
         return Err(Status::new(Reason::Unknown, "etcdserver: request is too large"));
     }
     Ok(())
+}
+
+/// The owners of an object if they fit into its maximum size, else none. As upstream, an object is
+/// not refused because of them.
+pub(super) fn owners_that_fit(object: &Value, owners: ManagedFields) -> ManagedFields {
+    let fit = size(object).json + owners.bytes() <= OBJECT_BYTES_MAX;
+    if fit { owners } else { ManagedFields::default() }
 }
 
 /// Refuses to store more bytes than the store has room for, with etcd's message.

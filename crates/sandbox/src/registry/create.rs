@@ -5,8 +5,10 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
+use super::ownership::{self, Apply, Writer};
 use super::{Registry, admission, check, job, metadata, service, strategy};
 use crate::kind::{Kind, SERVICE_ACCOUNT, Strategy};
+use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::status::{Reason, Status};
 use crate::store::{Action, Store, WriteOptions, served_form, stored_form};
@@ -20,6 +22,9 @@ pub(crate) struct Draft {
     kind: &'static Kind,
     namespace: String,
     object: Value,
+    /// `metadata.managedFields` of the request.
+    sent_managed_fields: Value,
+    managed_fields: ManagedFields,
 }
 
 impl Draft {
@@ -39,9 +44,44 @@ impl Draft {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
+        let sent_managed_fields = object["metadata"]["managedFields"].take();
         metadata::prepare_create(&mut object, kind, namespace, now);
         defaults::apply(kind, &mut object);
-        Ok(Self { kind, namespace: namespace.to_owned(), object })
+        let (namespace, managed_fields) = (namespace.to_owned(), ManagedFields::default());
+        Ok(Self { kind, namespace, object, sent_managed_fields, managed_fields })
+    }
+
+    /// The object that an apply to nothing creates (S14).
+    pub(crate) fn of_apply(
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+        apply: &Apply,
+        writer: Writer<'_>,
+    ) -> Result<Self, Status> {
+        let (applied, managed_fields) = ownership::apply(kind, None, apply, writer)?;
+        let mut object = applied.unwrap_or_else(|| apply.object.clone());
+        let uid = text(&object, &["metadata", "uid"]);
+        if !uid.is_empty() {
+            let cause = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was \
+                 found"
+            );
+            return Err(Status::conflict(kind, name, &cause));
+        }
+        metadata::check_name(&object, name)?;
+        let metadata = metadata::metadata_mut(&mut object);
+        metadata.insert("name".to_owned(), name.into());
+        // As upstream, nobody looks at the version of an object that does not exist.
+        metadata.remove("resourceVersion");
+        Ok(Self { managed_fields, ..Self::new(kind, namespace, object, writer.now)? })
+    }
+
+    /// Makes the writer the owner of the object's fields.
+    pub(crate) fn track(&mut self, writer: Writer<'_>) {
+        strategy::convert(self.kind, &mut self.object);
+        let sent = &self.sent_managed_fields;
+        self.managed_fields = ownership::on_create(self.kind, &self.object, sent, writer);
     }
 
     /// The object with its defaults.
@@ -63,7 +103,10 @@ impl Draft {
         strategy::prepare_create(self.kind, &mut self.object);
         let causes = validation::on_create(self.kind, &self.object);
         check::refuse_invalid(self.kind, self.name(), causes)?;
-        check::refuse_too_large(&self.object)
+        check::refuse_too_large(&self.object)?;
+        let owners = std::mem::take(&mut self.managed_fields);
+        self.managed_fields = check::owners_that_fit(&self.object, owners);
+        Ok(())
     }
 
     fn name(&self) -> &str {
@@ -99,7 +142,7 @@ impl Registry {
         // Since its admission the namespace may have been deleted.
         admission::namespace_exists(&self.store, draft.kind, &draft.object)?;
         let name = draft.name().to_owned();
-        let Draft { kind, namespace, mut object } = draft;
+        let Draft { kind, namespace, mut object, managed_fields, .. } = draft;
         if self.store.find(kind, &namespace, &name).is_some() {
             return Err(Status::already_exists(kind, &name));
         }
@@ -109,10 +152,11 @@ impl Registry {
         object["metadata"]["uid"] = Value::String(self.store.uid());
         job::set_selector(kind, &mut object);
         if options.dry_run {
-            return Ok(Arc::new(Object::new(object)));
+            return Ok(Arc::new(Object::new(object, managed_fields)));
         }
         check::refuse_without_room(&self.store, &object)?;
-        let stored = self.commit(kind, Action::Added, stored_form(kind, object));
+        let object = stored_form(kind, object);
+        let stored = self.commit(kind, Action::Added, object, managed_fields);
         if kind.strategy == Strategy::Namespace {
             self.create_default_service_account(&name, options);
         }

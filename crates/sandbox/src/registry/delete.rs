@@ -99,10 +99,11 @@ impl Registry {
         if action == Action::Modified && &object == current.value() {
             return served_form(kind, current);
         }
+        let managed_fields = current.managed_fields().clone();
         if options.dry_run {
-            return served_form(kind, &Arc::new(Object::new(object)));
+            return served_form(kind, &Arc::new(Object::new(object, managed_fields)));
         }
-        served_form(kind, &self.commit(kind, action, object))
+        served_form(kind, &self.commit(kind, action, object, managed_fields))
     }
 }
 

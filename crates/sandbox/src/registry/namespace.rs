@@ -46,6 +46,7 @@ impl Registry {
             }
             Some(_) | None => object["spec"] = json!({}),
         }
-        self.write(&NAMESPACE, &current, object, options)
+        let managed_fields = current.managed_fields().clone();
+        self.write(&NAMESPACE, &current, object, managed_fields, options)
     }
 }

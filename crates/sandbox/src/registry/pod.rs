@@ -45,7 +45,8 @@ impl Registry {
         });
         condition::set(&mut object["status"], condition);
         check::refuse_too_large(&object)?;
-        self.write(&POD, &current, object, options)?;
+        let managed_fields = current.managed_fields().clone();
+        self.write(&POD, &current, object, managed_fields, options)?;
         Ok(())
     }
 
@@ -79,7 +80,8 @@ impl Registry {
             let message = "Eviction API: evicting";
             object["status"] =
                 condition::disrupted(&pod, "EvictionByEvictionAPI", message, options.now);
-            self.write(&POD, &pod, object, options)?;
+            let managed_fields = pod.managed_fields().clone();
+            self.write(&POD, &pod, object, managed_fields, options)?;
             // The status write above changed the resourceVersion, so that precondition is dropped.
             deletion.preconditions.resource_version = None;
         }

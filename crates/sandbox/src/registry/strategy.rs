@@ -11,6 +11,17 @@ use crate::value::text;
 /// Counts the changes of the template; for DaemonSets that were created with an older API (C45).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
+/// The part of an object that a request may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// All but the status.
+    Main,
+    /// The status.
+    Status,
+    /// The number of replicas.
+    Scale,
+}
+
 pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
     match kind.strategy {
         // A kubelet creates its node with a status.
@@ -106,6 +117,31 @@ pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &V
         | Strategy::Namespace
         | Strategy::Kept
         | Strategy::Service => {}
+    }
+}
+
+/// The fields that an endpoint leaves unchanged, whatever a request contains (`GetResetFields`).
+pub(super) fn unchanged_fields(
+    kind: &Kind,
+    endpoint: Endpoint,
+) -> &'static [&'static [&'static str]] {
+    match (endpoint, kind.group, kind.kind) {
+        (Endpoint::Main | Endpoint::Scale, _, _) if kind.has_status() => &[&["status"]],
+        (Endpoint::Main | Endpoint::Scale, _, _) => &[],
+        (Endpoint::Status, "", "Pod") => {
+            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+        }
+        (Endpoint::Status, "apps", "Deployment") => &[&["spec"], &["metadata", "labels"]],
+        (Endpoint::Status, _, _) => &[&["spec"]],
+    }
+}
+
+/// Sets what upstream's conversion to the served version always writes. So the writer of the object
+/// owns it.
+pub(super) fn convert(kind: &Kind, object: &mut Value) {
+    if kind.strategy == Strategy::DaemonSet {
+        let generation = template_generation(object);
+        set_template_generation(object, generation);
     }
 }
 

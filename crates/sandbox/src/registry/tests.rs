@@ -15,7 +15,7 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Patch, Registry};
+use super::{Endpoint, Patch, Registry};
 use crate::kind::Kind;
 use crate::kind::{CONFIG_MAP, DAEMON_SET, EVENT, EVENTS_EVENT, LEASE, NAMESPACE, NODE, POD};
 use crate::object::Object;
@@ -72,5 +72,5 @@ fn message<T: std::fmt::Debug>(result: Result<T, Status>) -> (u16, String) {
 }
 
 fn merge(body: Value) -> Patch {
-    Patch { patch_type: PatchType::Merge, body, status: false, strict: None }
+    Patch { patch_type: PatchType::Merge, body, endpoint: Endpoint::Main, strict: None }
 }

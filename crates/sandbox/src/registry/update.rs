@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::ownership::{self, Apply, Writer};
+use super::strategy::Endpoint;
 use super::{Registry, check, metadata, priority, service, strategy};
 use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
+use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
 use crate::status::{Details, Reason, Status, StatusCause};
@@ -20,18 +23,11 @@ pub struct Patch {
     pub patch_type: PatchType,
     /// The patch document.
     pub body: Value,
-    /// Whether the request is for the status subresource.
-    pub status: bool,
+    /// What the request is for.
+    pub endpoint: Endpoint,
     /// `None` unless the request asks for strict field validation; then the findings in the text
     /// of the patch, such as duplicate fields. Strict validation refuses these and unknown fields.
     pub strict: Option<Vec<String>>,
-}
-
-/// The part of an object that a request may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
-    Main,
-    Status,
 }
 
 /// A change of an object on its way to the store. Only its
@@ -43,6 +39,9 @@ pub(crate) struct Replacement {
     stored: Arc<Object>,
     current: Arc<Object>,
     object: Value,
+    /// `metadata.managedFields` of the request.
+    sent_managed_fields: Value,
+    managed_fields: ManagedFields,
 }
 
 impl Replacement {
@@ -66,12 +65,39 @@ impl Replacement {
         patch: &Patch,
     ) -> Result<Self, Status> {
         let served = served_form(kind, stored);
-        let object = patch::apply(kind, patch.patch_type, served.value(), &patch.body)?;
+        let object = if mentions_managed_fields(patch) {
+            patch::apply(kind, patch.patch_type, &served.served(), &patch.body)?
+        } else {
+            patch::apply(kind, patch.patch_type, served.value(), &patch.body)?
+        };
         decode_patched(patch, &object, &served, kind)?;
         metadata::check_shape(&object)?;
         check_patched(&object, &served, kind)?;
-        let endpoint = if patch.status { Endpoint::Status } else { Endpoint::Main };
-        Self::new(kind, endpoint, stored, served, object)
+        Self::new(kind, patch.endpoint, stored, served, object)
+    }
+
+    /// Applies an object to `stored` (S14).
+    pub(crate) fn of_apply(
+        kind: &'static Kind,
+        stored: &Arc<Object>,
+        apply: &Apply,
+        writer: Writer<'_>,
+    ) -> Result<Self, Status> {
+        let served = served_form(kind, stored);
+        let (object, managed_fields) = ownership::apply(kind, Some(&served), apply, writer)?;
+        let object = object.unwrap_or_else(|| served.value().clone());
+        convert_applied(kind, &object)?;
+        check_patched(&object, &served, kind)?;
+        let change = Self::new(kind, apply.endpoint, stored, served, object)?;
+        Ok(Self { managed_fields, ..change })
+    }
+
+    /// Makes the writer the owner of the fields that the change writes.
+    pub(crate) fn track(&mut self, writer: Writer<'_>) {
+        strategy::convert(self.kind, &mut self.object);
+        let (kind, endpoint) = (self.kind, self.endpoint);
+        let (current, object, sent) = (&self.current, &self.object, &self.sent_managed_fields);
+        self.managed_fields = ownership::on_update(kind, endpoint, current, object, sent, writer);
     }
 
     fn new(
@@ -82,9 +108,11 @@ impl Replacement {
         mut object: Value,
     ) -> Result<Self, Status> {
         metadata::check_locks(&object, kind, &current)?;
+        let sent_managed_fields = object["metadata"]["managedFields"].take();
         metadata::prepare_update(&mut object, kind, current.value());
         defaults::apply(kind, &mut object);
-        Ok(Self { kind, endpoint, stored: Arc::clone(stored), current, object })
+        let (stored, managed_fields) = (Arc::clone(stored), stored.managed_fields().clone());
+        Ok(Self { kind, endpoint, stored, current, object, sent_managed_fields, managed_fields })
     }
 
     /// The object before the change.
@@ -101,7 +129,7 @@ impl Replacement {
     pub(crate) fn validate(&mut self) -> Result<(), Status> {
         let (kind, current, object) = (self.kind, self.current.value(), &mut self.object);
         let causes = match self.endpoint {
-            Endpoint::Main => {
+            Endpoint::Main | Endpoint::Scale => {
                 strategy::prepare_update(kind, object, current);
                 validation::on_update(kind, object, current)
             }
@@ -111,7 +139,10 @@ impl Replacement {
             }
         };
         check::refuse_invalid(kind, self.current.name(), causes)?;
-        check::refuse_too_large(object)
+        check::refuse_too_large(object)?;
+        let owners = std::mem::take(&mut self.managed_fields);
+        self.managed_fields = check::owners_that_fit(object, owners);
+        Ok(())
     }
 }
 
@@ -202,7 +233,8 @@ impl Registry {
         if change.kind == &PRIORITY_CLASS {
             priority::admit_class(self, &change.object)?;
         }
-        self.write(change.kind, &change.stored, change.object, options)
+        let Replacement { kind, stored, object, managed_fields, .. } = change;
+        self.write(kind, &stored, object, managed_fields, options)
     }
 
     /// Whether the object is still the one that the change was made for.
@@ -249,6 +281,44 @@ pub(crate) fn check_request(
     check::decode(kind, object)?;
     metadata::check_name(object, name)?;
     metadata::check_namespace(object, kind, namespace)
+}
+
+/// Whether a patch can read or write `metadata.managedFields`.
+fn mentions_managed_fields(patch: &Patch) -> bool {
+    let is_above = |path: &Value| {
+        let path = path.as_str().unwrap_or_default();
+        matches!(path, "" | "/metadata") || path.starts_with("/metadata/managedFields")
+    };
+    match patch.patch_type {
+        PatchType::Json => {
+            let mut operations = patch.body.as_array().into_iter().flatten();
+            operations.any(|operation| {
+                is_above(&operation["path"]) || operation.get("from").is_some_and(is_above)
+            })
+        }
+        PatchType::Merge | PatchType::StrategicMerge => {
+            patch.body["metadata"].get("managedFields").is_some()
+        }
+    }
+}
+
+/// Checks that the result of an apply can be converted to the type of the kind.
+fn convert_applied(kind: &Kind, object: &Value) -> Result<(), Status> {
+    schema::convert(kind, object).map_err(|reason| {
+        let text = |field: &str| text(object, &["metadata", field]).to_owned();
+        Status::new(
+            Reason::Unknown,
+            format!(
+                "failed to convert new object ({}/{}; {}, Kind={}) to proper version ({}): \
+                 {reason}",
+                text("namespace"),
+                text("name"),
+                kind.api_version(),
+                kind.kind,
+                kind.api_version(),
+            ),
+        )
+    })
 }
 
 /// Refuses a patch that changes the identity of the object.

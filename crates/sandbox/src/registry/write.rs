@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Registry;
 use crate::kind::{Kind, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE, Strategy};
+use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::{Action, WriteOptions, served_form, stored_form};
@@ -13,24 +14,27 @@ use crate::value::text;
 
 impl Registry {
     /// Stores a replacement of `stored` and returns it as it is served. Writes nothing if nothing
-    /// changed, and deletes the object if the replacement completes its deletion.
+    /// changed but for the times of managers, and deletes the object if the replacement completes
+    /// its deletion.
     pub(super) fn write(
         &mut self,
         kind: &'static Kind,
         stored: &Arc<Object>,
         object: Value,
+        managed_fields: ManagedFields,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
         let object = stored_form(kind, object);
-        if &object == stored.value() {
+        let is_unchanged = &object == stored.value();
+        if is_unchanged && managed_fields.is_same_but_for_times(stored.managed_fields()) {
             return Ok(served_form(kind, stored));
         }
         if options.dry_run {
-            return Ok(served_form(kind, &Arc::new(Object::new(object))));
+            return Ok(served_form(kind, &Arc::new(Object::new(object, managed_fields))));
         }
         let is_complete = is_deletion_complete(kind, &object);
         let action = if is_complete { Action::Deleted } else { Action::Modified };
-        let written = self.commit(kind, action, object);
+        let written = self.commit(kind, action, object, managed_fields);
         Ok(served_form(kind, &written))
     }
 
@@ -40,8 +44,9 @@ impl Registry {
         kind: &'static Kind,
         action: Action,
         object: Value,
+        managed_fields: ManagedFields,
     ) -> Arc<Object> {
-        let committed = self.store.commit(kind, action, object);
+        let committed = self.store.commit(kind, action, object, managed_fields);
         if kind == &SERVICE {
             self.services.follow(&self.store);
         } else if kind == &PRIORITY_CLASS {

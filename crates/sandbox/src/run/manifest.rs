@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::api::shared::SharedCluster;
 use crate::kind::Kind;
 use crate::patch::PatchType;
-use crate::registry::{Patch, Registry};
+use crate::registry::{Endpoint, Patch, Registry};
 use crate::schema::{self, DecodeError};
 use crate::status::{Reason, Status};
 use crate::store::WriteOptions;
@@ -247,7 +247,7 @@ fn create_or_patch(
         Some(_) => PatchType::Merge,
     };
     let before = registry.store().get(kind, namespace, name)?.resource_version();
-    let patch = Patch { patch_type, body: object, status: false, strict: None };
+    let patch = Patch { patch_type, body: object, endpoint: Endpoint::Main, strict: None };
     let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();
     Ok(if before == after { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
 }

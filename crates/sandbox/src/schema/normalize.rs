@@ -71,7 +71,7 @@ impl Shape {
     }
 
     /// What Go writes for a field that is not set.
-    fn zero(&self) -> Value {
+    pub(super) fn zero(&self) -> Value {
         match self {
             Self::Struct(_) => Value::Object(Map::new()),
             Self::Text(_) => "".into(),
@@ -82,6 +82,14 @@ impl Shape {
             Self::Bytes | Self::Either(_) | Self::Any => Value::Null,
         }
     }
+}
+
+/// The empty object of a kind, with the fields that Go always writes. That of a kind which was
+/// defined at run time has none.
+pub(crate) fn empty_object(kind: &Kind) -> Value {
+    let mut object = Value::Object(Map::new());
+    complete(kind, &mut object);
+    object
 }
 
 /// Adds the fields that Go always writes, whether they are set or not.

@@ -216,6 +216,7 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
 
 #[cfg(test)]
 mod tests {
+    use crate::managed_fields::ManagedFields;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -225,12 +226,13 @@ mod tests {
     /// backslash.
     #[test]
     fn fields_are_compared_as_text() {
-        let object = Object::new(json!({
+        let object = json!({
             "metadata": {"name": "a", "namespace": "n"},
             "spec": {"nodeName": "x=y,z", "hostNetwork": true},
             "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}]},
             "reportingComponent": "kubelet",
-        }));
+        });
+        let object = Object::new(object, ManagedFields::default());
         for (selector, expected) in [
             ("", true),
             ("metadata.name=a,metadata.namespace=n", true),

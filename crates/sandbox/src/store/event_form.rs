@@ -24,7 +24,10 @@ const RENAMED_FIELDS: [(&str, &str); 7] = [
 pub(crate) fn served_form(kind: &Kind, object: &Arc<Object>) -> Arc<Object> {
     match kind.stored_as {
         None => object.clone(),
-        Some(_) => Arc::new(Object::new(to_events(object.read().into_owned()))),
+        Some(_) => Arc::new(Object::new(
+            to_events(object.read().into_owned()),
+            object.managed_fields().clone(),
+        )),
     }
 }
 

@@ -186,8 +186,8 @@ impl Deleted {
     /// upstream returns no object.
     pub fn response(&self, kind: &Kind) -> Value {
         match self {
-            Self::Pending(object) => object.value().clone(),
-            Self::Gone(object) if kind.returns_deleted_object() => object.value().clone(),
+            Self::Pending(object) => object.served().into_owned(),
+            Self::Gone(object) if kind.returns_deleted_object() => object.served().into_owned(),
             Self::Gone(object) => json!({
                 "kind": "Status",
                 "apiVersion": "v1",

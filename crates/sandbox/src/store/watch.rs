@@ -42,7 +42,7 @@ fn deleted_state(change: &Change) -> Arc<Object> {
             let mut value = previous.read().into_owned();
             value["metadata"]["resourceVersion"] =
                 Value::String(change.resource_version.to_string());
-            Arc::new(Object::new(value))
+            Arc::new(Object::new(value, previous.managed_fields().clone()))
         }
         (Action::Added | Action::Modified | Action::Deleted, _) => change.object.clone(),
     }

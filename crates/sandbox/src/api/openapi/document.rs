@@ -68,7 +68,8 @@ fn add_paths(paths: &mut Map<String, Value>, kind: &Kind, version: Version) {
     }
 }
 
-const PATCH_TYPES: [&str; 3] = [
+const PATCH_TYPES: [&str; 4] = [
+    "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",

@@ -16,7 +16,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::schema::{self, MergeStrategy};
+use crate::schema::annotate;
 
 /// A type of objects, request bodies or responses, with its group, version and kind.
 struct Root {
@@ -232,9 +232,14 @@ fn finish(name: &str, schema: &mut Value) {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => {
             replace_type(schema, json!("string"), None);
         }
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON" => {
+            if let Some(fields) = schema.as_object_mut() {
+                fields.remove("type");
+            }
+        }
         _ => {}
     }
-    patch_strategies(name, schema);
+    annotate(name, schema);
 }
 
 fn replace_type(schema: &mut Value, type_name: Value, format: Option<&str>) {
@@ -243,28 +248,6 @@ fn replace_type(schema: &mut Value, type_name: Value, format: Option<&str>) {
         fields.insert("type".to_owned(), type_name);
         if let Some(format) = format {
             fields.insert("format".to_owned(), format.into());
-        }
-    }
-}
-
-/// Adds the strategic merge patch strategies of a definition's lists, from which clients compute
-/// patches.
-fn patch_strategies(name: &str, schema: &mut Value) {
-    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
-        return;
-    };
-    let Some(known) = schema::of_definition(name) else { return };
-    for (name, property) in properties {
-        let strategy = match known.get().field(name).map(|field| field.merge) {
-            None | Some(MergeStrategy::Plain) => continue,
-            Some(MergeStrategy::MergeRetainKeysBy(_)) => "merge,retainKeys",
-            Some(MergeStrategy::MergeBy(_) | MergeStrategy::MergeSet) => "merge",
-            Some(MergeStrategy::Replace) => "replace",
-            Some(MergeStrategy::RetainKeys) => "retainKeys",
-        };
-        property["x-kubernetes-patch-strategy"] = strategy.into();
-        if let Some(key) = known.get().field(name).and_then(|field| field.merge.key()) {
-            property["x-kubernetes-patch-merge-key"] = key.into();
         }
     }
 }

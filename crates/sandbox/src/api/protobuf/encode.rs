@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{MAGIC, message_name};
 use crate::kind::Kind;
+use crate::managed_fields::{ManagedFields, ManagedFieldsEntry};
+use crate::object::Object;
 use crate::schema::{Shape, StructId, WireField};
 
 /// Whether objects of the kind can be encoded.
@@ -30,19 +32,27 @@ pub(crate) fn encode(object: &Value) -> Option<Vec<u8>> {
     Some(envelope(api_version, kind, &message(message_of(api_version, kind)?, object)))
 }
 
+/// Encodes a stored object with its managedFields. `None` if its kind has no message.
+pub(crate) fn encode_object(object: &Object) -> Option<Vec<u8>> {
+    let value = object.read();
+    let (api_version, kind) = (value["apiVersion"].as_str()?, value["kind"].as_str()?);
+    let of = message_of(api_version, kind)?;
+    Some(envelope(api_version, kind, &stored(of, &value, object.managed_fields())))
+}
+
 /// Encodes a list of objects of a kind. `metadata` is that of the list.
 pub(crate) fn encode_list<'a>(
     kind: &Kind,
     metadata: &Value,
-    items: impl Iterator<Item = Cow<'a, Value>>,
+    items: impl Iterator<Item = (Cow<'a, Value>, &'a ManagedFields)>,
 ) -> Vec<u8> {
     let of = message_of(&kind.api_version(), kind.kind);
     let mut list = Vec::new();
     if let Some(of_metadata) = StructId::find("meta.ListMeta") {
         bytes(&mut list, 1, &message(of_metadata, metadata));
     }
-    for item in items {
-        bytes(&mut list, 2, &of.map_or_else(Vec::new, |of| message(of, &item)));
+    for (item, owners) in items {
+        bytes(&mut list, 2, &of.map_or_else(Vec::new, |of| stored(of, &item, owners)));
     }
     envelope(&kind.api_version(), &kind.list_kind(), &list)
 }
@@ -77,14 +87,57 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 fn message(of: StructId, object: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, field) in of.get().wire_fields() {
-        let value = match field.name {
-            // The fields of an embedded struct are those of the object.
-            None => object,
-            Some(name) => object.get(name).unwrap_or(&Value::Null),
-        };
-        write_field(&mut out, number, field, value);
+        write_field(&mut out, number, field, value_of(field, object));
     }
     out
+}
+
+/// A message with managedFields, which are the last fields of the metadata.
+fn stored(of: StructId, object: &Value, owners: &ManagedFields) -> Vec<u8> {
+    /// The number of `managedFields` in `ObjectMeta`.
+    const MANAGED_FIELDS: u32 = 17;
+    let mut out = Vec::new();
+    for (number, field) in of.get().wire_fields() {
+        let value = value_of(field, object);
+        match field.shape {
+            Shape::Struct(metadata) if field.name == Some("metadata") => {
+                let mut encoded = message(metadata, value);
+                for entry in owners.iter() {
+                    bytes(&mut encoded, MANAGED_FIELDS, &owner(&entry));
+                }
+                bytes(&mut out, number, &encoded);
+            }
+            _ => write_field(&mut out, number, field, value),
+        }
+    }
+    out
+}
+
+/// An entry of managedFields. Its fields are stored as the text that it contains here.
+fn owner(entry: &ManagedFieldsEntry<'_>) -> Vec<u8> {
+    let (mut out, mut fields) = (Vec::with_capacity(entry.fields.len() + 100), Vec::new());
+    bytes(&mut fields, 1, entry.fields.as_bytes());
+    bytes(&mut out, 1, entry.manager.as_bytes());
+    bytes(&mut out, 2, entry.operation.as_bytes());
+    bytes(&mut out, 3, entry.api_version.as_bytes());
+    if let Some(time) = entry.time {
+        let mut encoded = Vec::new();
+        varint(&mut encoded, 1, time.0.div_euclid(1000).cast_unsigned());
+        varint(&mut encoded, 2, 0);
+        bytes(&mut out, 4, &encoded);
+    }
+    bytes(&mut out, 6, b"FieldsV1");
+    bytes(&mut out, 7, &fields);
+    bytes(&mut out, 8, entry.subresource.as_bytes());
+    out
+}
+
+fn value_of<'a>(field: &WireField, object: &'a Value) -> &'a Value {
+    match field.name {
+        // The fields of an embedded struct are those of the object.
+        None => object,
+        Some(name) => object.get(name).unwrap_or(&Value::Null),
+    }
 }
 
 fn write_field(out: &mut Vec<u8>, number: u32, field: &WireField, value: &Value) {
@@ -218,6 +271,7 @@ mod tests {
     /// S16: a list has the bytes that a real server sends.
     #[test]
     fn a_list_has_the_bytes_of_a_real_server() {
+        let owners = ManagedFields::default();
         for (kind, (json, protobuf)) in [
             (&POD, recorded!("pods")),
             (&NODE, recorded!("nodes")),
@@ -225,7 +279,9 @@ mod tests {
         ] {
             let list: Value = serde_json::from_slice(json).unwrap();
             let items = list["items"].as_array().unwrap();
-            let encoded = encode_list(kind, &list["metadata"], items.iter().map(Cow::Borrowed));
+            let none = std::iter::repeat(&owners);
+            let encoded =
+                encode_list(kind, &list["metadata"], items.iter().map(Cow::Borrowed).zip(none));
             if encoded != protobuf {
                 let at = encoded.iter().zip(protobuf).position(|(a, b)| a != b).unwrap_or(0);
                 let around = |bytes: &[u8]| {
@@ -250,6 +306,33 @@ mod tests {
         let expired = crate::status::Status::expired("too old resource version: 1 (3152)");
         let frame = watch_event("ERROR", &encode(&expired.to_value()).unwrap());
         assert_eq!(frame, include_bytes!("../../../../k8s/recorded/expired.pb"));
+    }
+
+    /// S14, S16: a stored object has its managedFields in protobuf, as in JSON.
+    #[test]
+    fn a_stored_object_has_its_managed_fields() {
+        let owners = serde_json::json!([
+            {
+                "manager": "kubectl", "operation": "Apply", "apiVersion": "apps/v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
+                "time": "2026-01-01T00:00:01Z",
+            },
+            {
+                "manager": "a", "operation": "Update", "apiVersion": "apps/v1",
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:replicas": {}}},
+                "subresource": "status", "time": "2026-01-01T00:00:02Z",
+            },
+        ]);
+        let managers = crate::managed_fields::decode(&owners).expect("they make sense");
+        let value = serde_json::json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "labels": {"a": "b"}}, "spec": {"replicas": 2},
+        });
+        let object = Object::new(value, ManagedFields::encode(&managers));
+        let decoded = decode(&encode_object(&object).expect("a message")).expect("it is valid");
+        assert_eq!(decoded["metadata"]["managedFields"], owners);
+        // The same bytes as those of the whole tree.
+        assert_eq!(encode_object(&object), encode(&object.served()));
     }
 
     /// S16: the objects of the examples are the same after they were sent and read in protobuf.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::ResourceTarget;
-use super::write::{body_of_scale, transaction};
+use super::transaction::Changed;
+use super::write::{applied_object, body_of_scale, transaction};
+use super::{ResourceTarget, field_manager};
 use crate::api::call::Call;
 use crate::api::decode;
 use crate::api::negotiate::{self, Syntax};
@@ -15,7 +16,7 @@ use crate::api::shared::SharedCluster;
 use crate::authorization::User;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
-use crate::registry::Patch;
+use crate::registry::{Apply, Endpoint, Patch};
 use crate::status::Status;
 use crate::value::{array, integer, string_map};
 
@@ -37,8 +38,11 @@ pub(super) fn update(
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
+    let manager = field_manager::of_write("UpdateOptions", call)?;
     let scale = body_of_scale(call)?;
-    write(shared, user, target, name, call, &scale)
+    let patch = patch_of(&scale);
+    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
+    Ok(response(target, &changed))
 }
 
 /// Patches the scale.
@@ -49,26 +53,56 @@ pub(super) fn patch(
     name: &str,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let patch_type = match PatchType::parse(&negotiate::content_type(&call.headers))? {
+    let content_type = negotiate::content_type(&call.headers);
+    if content_type == patch::APPLY {
+        return apply(shared, user, target, name, call);
+    }
+    let patch_type = match PatchType::parse(&content_type)? {
         // A Scale has no lists, so the two forms are the same.
         PatchType::StrategicMerge => PatchType::Merge,
         other => other,
     };
+    let manager = field_manager::of_patch(call)?;
     let body = decode::decode(&call.body, Syntax::Json).map_err(Status::bad_request)?.value;
     let (kind, namespace) = (target.kind, target.namespace());
     let object = shared.read(|store| store.get(kind, namespace, name))?;
     let scale = patch::apply(kind, patch_type, &scale_of(&object), &body)?;
-    write(shared, user, target, name, call, &scale)
+    let patch = patch_of(&scale);
+    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
+    Ok(response(target, &changed))
 }
 
-fn write(
+/// Server-side apply (S14): the applier owns the number of replicas in the object itself.
+fn apply(
     shared: &Arc<SharedCluster>,
     user: &User,
     target: &ResourceTarget<'_>,
     name: &str,
     call: &Call,
-    scale: &Value,
 ) -> Result<Response<Body>, Status> {
+    let manager = field_manager::of_apply(call)?;
+    let (scale, _) = applied_object(&call.body)?;
+    let (kind, given) = (target.kind, |field: &str| scale[field].as_str().unwrap_or_default());
+    if (given("apiVersion"), given("kind")) != ("autoscaling/v1", "Scale") {
+        let (version, kind) = (given("apiVersion"), given("kind"));
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    }
+    let mut object = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": scale["metadata"],
+    });
+    if let Some(replicas) = scale["spec"].get("replicas") {
+        object["spec"] = json!({"replicas": replicas});
+    }
+    let force = call.parameters.force == Some(true);
+    let apply = Apply { object, endpoint: Endpoint::Scale, force, strict: None };
+    let changed = transaction(shared, user, target, call, &manager).apply(name, &apply)?;
+    Ok(response(target, &changed))
+}
+
+/// The patch of the object that sets its scale.
+fn patch_of(scale: &Value) -> Patch {
     let replicas = integer(scale, "/spec/replicas");
     let mut metadata = json!({});
     for field in ["resourceVersion", "uid"] {
@@ -76,18 +110,20 @@ fn write(
             metadata[field] = value.clone();
         }
     }
-    let patch = Patch {
+    Patch {
         patch_type: PatchType::Merge,
         body: json!({"metadata": metadata, "spec": {"replicas": replicas}}),
-        status: false,
+        endpoint: Endpoint::Scale,
         strict: None,
-    };
-    let changed = transaction(shared, user, target, call).patch(name, &patch)?;
+    }
+}
+
+fn response(target: &ResourceTarget<'_>, changed: &Changed) -> Response<Body> {
     let mut response = respond::json(StatusCode::OK, &scale_of(&changed.after));
     if changed.is_change() {
         respond::warn(&mut response, &Vec::from_iter(target.kind.kept_warning()));
     }
-    Ok(response)
+    response
 }
 
 /// The scale of an object. Only these fields of its metadata are in it.

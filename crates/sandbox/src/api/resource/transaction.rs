@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use super::ResourceTarget;
@@ -12,7 +13,7 @@ use crate::authorization::{Attributes, RequestTarget, User, escalation};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::registry::{
-    Draft, Endpoint, Patch, Registry, Replacement, check_request, created_by_update,
+    Apply, Draft, Endpoint, Patch, Registry, Replacement, Writer, check_request, created_by_update,
 };
 use crate::status::Status;
 use crate::store::{Store, WriteOptions};
@@ -29,6 +30,8 @@ pub(super) struct Transaction<'a> {
     pub shared: &'a SharedCluster,
     pub user: &'a User,
     pub target: &'a ResourceTarget<'a>,
+    /// The name of the field manager.
+    pub manager: &'a str,
     /// The size of the body.
     pub body_bytes: usize,
     pub dry_run: bool,
@@ -50,7 +53,13 @@ impl Changed {
 impl Transaction<'_> {
     /// Creates an object.
     pub(super) fn create(&self, object: Value) -> Result<Arc<Object>, Status> {
-        let mut draft = Draft::new(self.target.kind, self.target.namespace(), object, now())?;
+        let now = now();
+        let mut draft = Draft::new(self.target.kind, self.target.namespace(), object, now)?;
+        draft.track(self.writer(now));
+        self.create_draft(draft)
+    }
+
+    fn create_draft(&self, mut draft: Draft) -> Result<Arc<Object>, Status> {
         let admit = |registry: &mut Registry, draft: &mut Draft| {
             self.check_create(registry.store(), draft)?;
             draft.admit(registry)
@@ -96,6 +105,24 @@ impl Transaction<'_> {
         self.change(name, change, || Err(Status::not_found(kind, name)))
     }
 
+    /// Applies an object, which creates it if there is none (S14).
+    pub(super) fn apply(&self, name: &str, apply: &Apply) -> Result<Changed, Status> {
+        let (kind, namespace) = (self.target.kind, self.target.namespace());
+        let change = |stored: &_| Replacement::of_apply(kind, stored, apply, self.writer(now()));
+        self.change_as(name, change, || {
+            if apply.endpoint != Endpoint::Main {
+                return Err(Status::not_found(kind, name));
+            }
+            let draft = Draft::of_apply(kind, namespace, name, apply, self.writer(now()))?;
+            self.check_may_create(name)?;
+            Ok(Changed { before: None, after: self.create_draft(draft)? })
+        })
+    }
+
+    fn writer(&self, now: Timestamp) -> Writer<'_> {
+        Writer { manager: self.manager, now }
+    }
+
     /// Replaces the finalizers in the spec of a namespace.
     pub(super) fn finalize(&self, name: &str, namespace: &Value) -> Result<Changed, Status> {
         self.write(|registry, options| {
@@ -104,8 +131,23 @@ impl Transaction<'_> {
         })
     }
 
-    /// Changes an object, or calls `create` if there is none.
+    /// Changes an object, whose changed fields belong to the writer from then on.
     fn change(
+        &self,
+        name: &str,
+        change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
+        create: impl Fn() -> Result<Changed, Status>,
+    ) -> Result<Changed, Status> {
+        let tracked = |stored: &_| {
+            let mut change = change(stored)?;
+            change.track(self.writer(now()));
+            Ok(change)
+        };
+        self.change_as(name, tracked, create)
+    }
+
+    /// Changes an object, or calls `create` if there is none.
+    fn change_as(
         &self,
         name: &str,
         change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,

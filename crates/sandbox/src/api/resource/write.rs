@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::transaction::{Changed, Transaction};
-use super::{ResourceTarget, read};
+use super::{ResourceTarget, field_manager, read};
 use crate::api::call::Call;
 use crate::api::decode::{self, Decoded};
 use crate::api::negotiate::{self, Syntax};
@@ -17,12 +17,13 @@ use crate::api::shared::SharedCluster;
 use crate::authorization::User;
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::patch::PatchType;
-use crate::registry::Patch;
+use crate::patch::{self, PatchType};
+use crate::registry::{Apply, Endpoint, Patch};
 use crate::schema::{self, DecodeError};
 use crate::status::Status;
 use crate::store::{DeleteOptions, WriteOptions};
 use crate::validation;
+use crate::value::json_type;
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,15 @@ pub(super) enum WriteEndpoint {
     Finalize,
 }
 
+impl WriteEndpoint {
+    fn of_object(self) -> Endpoint {
+        match self {
+            Self::Status => Endpoint::Status,
+            Self::Main | Self::Finalize => Endpoint::Main,
+        }
+    }
+}
+
 pub(super) fn create(
     shared: &Arc<SharedCluster>,
     user: &User,
@@ -39,7 +49,9 @@ pub(super) fn create(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let body = object_body(target.kind, call)?;
-    let created = transaction(shared, user, target, call).create(body.value)?;
+    let manager = field_manager::of_write("CreateOptions", call)?;
+    let transaction = transaction(shared, user, target, call, &manager);
+    let created = transaction.create(body.value)?;
     let mut warnings = body.warnings;
     warnings.extend(validation::warnings(target.kind, created.value(), None));
     warnings.extend(target.kind.kept_warning());
@@ -55,8 +67,9 @@ pub(super) fn update(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     let kind = target.kind;
+    let manager = field_manager::of_write("UpdateOptions", call)?;
     let ObjectBody { value, warnings } = object_body(kind, call)?;
-    let transaction = transaction(shared, user, target, call);
+    let transaction = transaction(shared, user, target, call, &manager);
     let changed = match endpoint {
         WriteEndpoint::Main => transaction.update(name, &value)?,
         WriteEndpoint::Status => transaction.update_status(name, &value)?,
@@ -73,7 +86,12 @@ pub(super) fn patch(
     endpoint: WriteEndpoint,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    let patch_type = PatchType::parse(&negotiate::content_type(&call.headers))?;
+    let content_type = negotiate::content_type(&call.headers);
+    if content_type == patch::APPLY {
+        return apply(shared, user, target, name, endpoint, call);
+    }
+    let patch_type = PatchType::parse(&content_type)?;
+    let manager = field_manager::of_patch(call)?;
     let decoded = decode::decode(&call.body, Syntax::Json)
         .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
     let kind = target.kind;
@@ -84,13 +102,8 @@ pub(super) fn patch(
     }
     let validation = call.parameters.field_validation;
     let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
-    let patch = Patch {
-        patch_type,
-        body: decoded.value,
-        status: endpoint == WriteEndpoint::Status,
-        strict,
-    };
-    let changed = transaction(shared, user, target, call).patch(name, &patch)?;
+    let patch = Patch { patch_type, body: decoded.value, endpoint: endpoint.of_object(), strict };
+    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
     let warnings = match validation {
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
         FieldValidation::Warn => {
@@ -107,9 +120,55 @@ pub(super) fn transaction<'a>(
     user: &'a User,
     target: &'a ResourceTarget<'a>,
     call: &Call,
+    manager: &'a str,
 ) -> Transaction<'a> {
     let (body_bytes, dry_run) = (call.body.len(), call.parameters.dry_run);
-    Transaction { shared, user, target, body_bytes, dry_run }
+    Transaction { shared, user, target, manager, body_bytes, dry_run }
+}
+
+/// Server-side apply (S14).
+fn apply(
+    shared: &Arc<SharedCluster>,
+    user: &User,
+    target: &ResourceTarget<'_>,
+    name: &str,
+    endpoint: WriteEndpoint,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    negotiate::form(&call.headers, target.kind)?;
+    let manager = field_manager::of_apply(call)?;
+    let (object, findings) = applied_object(&call.body)?;
+    let validation = call.parameters.field_validation;
+    let apply = Apply {
+        object,
+        endpoint: endpoint.of_object(),
+        force: call.parameters.force == Some(true),
+        strict: (validation == FieldValidation::Strict).then(|| findings.clone()),
+    };
+    let changed = transaction(shared, user, target, call, &manager).apply(name, &apply)?;
+    let warnings = match validation {
+        FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+        FieldValidation::Warn => findings,
+    };
+    change_response(target.kind, &changed, call, warnings)
+}
+
+/// The object of an apply, and what strict decoding finds in its text. JSON is YAML, and our parser
+/// of JSON finds more.
+pub(super) fn applied_object(body: &[u8]) -> Result<(Value, Vec<String>), Status> {
+    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let syntax = if is_json { Syntax::Json } else { Syntax::Yaml };
+    let refuse = |error: &str| Status::bad_request(format!("error decoding YAML: {error}"));
+    let decoded = decode::decode(body, syntax)
+        .map_err(|error| refuse(&format!("error converting YAML to JSON: {error}")))?;
+    match decoded.value {
+        value @ Value::Object(_) => Ok((value, decoded.duplicates)),
+        other => Err(refuse(&format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
+             of type map[string]interface {{}}",
+            json_type(&other)
+        ))),
+    }
 }
 
 fn change_response(

@@ -51,11 +51,11 @@ fn a_running_pods_status_matches_a_real_kubelets() {
         }
     }
     expect![[r#"
-        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodReadyToStartContainers"}
-        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Initialized"}
-        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Ready"}
-        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"ContainersReady"}
-        conditions: {"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodScheduled"}
+        conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodReadyToStartContainers"}
+        conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Initialized"}
+        conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Ready"}
+        conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"ContainersReady"}
+        conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodScheduled"}
         containerStatuses: {"containerID":"…","image":"docker.io/library/nginx:1.27","imageID":"docker.io/library/nginx@sha256:191f006a0f8ea4e1b7567a238ed920f6558df3dd0e239d0bf3c56d968d6e1920","lastState":{},"name":"c","ready":true,"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}
         hostIP: "172.16.0.2"
         hostIPs: {"ip":"172.16.0.2"}

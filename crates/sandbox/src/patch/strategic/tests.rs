@@ -70,7 +70,8 @@ fn a_kind_defined_at_run_time_refuses_strategic_merge() {
     assert!(kinds.add(row));
     let thing = kinds.by_group_kind("example.com", "Thing").expect("just added");
     let message = "the body of the request was in an unknown format - accepted media types \
-        include: application/json-patch+json, application/merge-patch+json";
+        include: application/json-patch+json, application/merge-patch+json, \
+        application/apply-patch+yaml";
     let refused = Refused { code: 415, message: message.to_string() };
     assert_eq!(patched(thing, &json!({}), &json!({})), Err(refused));
     assert_eq!(apply(thing, PatchType::Merge, &json!({}), &json!({"a": 1})), Ok(json!({"a": 1})));

@@ -153,7 +153,8 @@ fn send(kind: &'static Kind, object: &Value, other: &Value) {
         let _ = registry.update_status(kind, namespace, &name, other.clone(), &options());
     }
     for patch_type in [PatchType::Json, PatchType::Merge, PatchType::StrategicMerge] {
-        let patch = Patch { patch_type, body: other.clone(), status: false, strict: None };
+        let patch =
+            Patch { patch_type, body: other.clone(), endpoint: Endpoint::Main, strict: None };
         let _ = registry.patch(kind, namespace, &name, &patch, &options());
     }
     if kind.subresources.contains(&Subresource::Binding) {

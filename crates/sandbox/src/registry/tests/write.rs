@@ -99,8 +99,8 @@ fn a_name_is_generated_from_the_seed() {
 fn generation_grows_with_the_spec_alone() {
     let mut registry = registry();
     create(&mut registry, &DAEMON_SET, daemon_set("a"));
-    let mut patch = |body: Value, status: bool| {
-        let patch = Patch { patch_type: PatchType::Merge, body, status, strict: None };
+    let mut patch = |body: Value, endpoint: Endpoint| {
+        let patch = Patch { patch_type: PatchType::Merge, body, endpoint, strict: None };
         let object = registry.patch(&DAEMON_SET, "default", "a", &patch, &options());
         let object = object.expect("it is valid");
         let generation = object.value()["metadata"]["generation"].as_i64();
@@ -108,11 +108,14 @@ fn generation_grows_with_the_spec_alone() {
         (generation.expect("it is set"), template.expect("it is set").to_string())
     };
     let expected = |generation, template: &str| (generation, template.to_string());
-    assert_eq!(patch(json!({"metadata": {"labels": {"x": "y"}}}), false), expected(1, "1"));
-    assert_eq!(patch(json!({"spec": {"minReadySeconds": 5}}), false), expected(2, "1"));
+    assert_eq!(
+        patch(json!({"metadata": {"labels": {"x": "y"}}}), Endpoint::Main),
+        expected(1, "1")
+    );
+    assert_eq!(patch(json!({"spec": {"minReadySeconds": 5}}), Endpoint::Main), expected(2, "1"));
     let labels = json!({"spec": {"template": {"metadata": {"labels": {"x": "y"}}}}});
-    assert_eq!(patch(labels, false), expected(3, "2"));
-    assert_eq!(patch(json!({"status": {"numberReady": 1}}), true), expected(3, "2"));
+    assert_eq!(patch(labels, Endpoint::Main), expected(3, "2"));
+    assert_eq!(patch(json!({"status": {"numberReady": 1}}), Endpoint::Status), expected(3, "2"));
 }
 
 /// S9: a pod's generation counts changes of its spec only.
@@ -140,16 +143,16 @@ fn each_endpoint_changes_its_own_part() {
         (&NODE, node, ("unschedulable", json!(true)), ("unknown", 3, 4)),
     ] {
         let namespace = create(&mut registry, kind, object).namespace().to_string();
-        let mut patched = |status: bool, sent: i64| {
+        let mut patched = |endpoint: Endpoint, sent: i64| {
             let body = json!({"spec": {in_spec: wanted}, "status": {in_status: sent}});
-            let patch = Patch { status, ..merge(body) };
+            let patch = Patch { endpoint, ..merge(body) };
             let object = registry.patch(kind, &namespace, "a", &patch, &options());
             let object = object.expect("it is valid");
             let value = object.value();
             (value["spec"][in_spec].clone(), value["status"][in_status].as_i64())
         };
-        assert_eq!(patched(true, first), (Value::Null, Some(first)), "{}", kind.kind);
-        assert_eq!(patched(false, second), (wanted.clone(), Some(first)), "{}", kind.kind);
+        assert_eq!(patched(Endpoint::Status, first), (Value::Null, Some(first)), "{}", kind.kind);
+        assert_eq!(patched(Endpoint::Main, second), (wanted.clone(), Some(first)), "{}", kind.kind);
     }
 }
 
@@ -346,8 +349,12 @@ fn pod_cidr_and_pod_cidrs_set_each_other() {
     );
     let node = registry.store().get(&NODE, "", "n").expect("it is there");
     assert_eq!(node.value()["spec"]["podCIDRs"], json!(["10.0.0.0/24"]));
-    let patch =
-        |body| Patch { patch_type: PatchType::StrategicMerge, body, status: false, strict: None };
+    let patch = |body| Patch {
+        patch_type: PatchType::StrategicMerge,
+        body,
+        endpoint: Endpoint::Main,
+        strict: None,
+    };
     let other = patch(json!({"spec": {"podCIDR": "10.0.1.0/24"}}));
     let (code, text) = message(registry.patch(&NODE, "", "n", &other, &options()));
     assert_eq!(code, 422);
@@ -490,7 +497,7 @@ fn a_patch_with_an_undecodable_result_is_invalid() {
     let mut registry = registry();
     create(&mut registry, &DAEMON_SET, daemon_set("d"));
     let mut refused = |patch_type, body| {
-        let patch = Patch { patch_type, body, status: false, strict: None };
+        let patch = Patch { patch_type, body, endpoint: Endpoint::Main, strict: None };
         let (code, text) = message(registry.patch(&DAEMON_SET, "default", "d", &patch, &options()));
         let start = text.split("Invalid value: ").next().unwrap_or_default().to_owned();
         let end = text.rsplit("\": ").next().unwrap_or_default().to_owned();
@@ -507,7 +514,7 @@ fn a_patch_with_an_undecodable_result_is_invalid() {
     let patch = Patch {
         patch_type: PatchType::StrategicMerge,
         body: json!({"spec": {"minReadySeconds": "soon"}}),
-        status: false,
+        endpoint: Endpoint::Main,
         strict: None,
     };
     let status = registry.patch(&DAEMON_SET, "default", "d", &patch, &options()).unwrap_err();
@@ -525,7 +532,7 @@ fn strict_validation_applies_to_every_patch_type() {
     let mut registry = registry();
     create(&mut registry, &DAEMON_SET, daemon_set("d"));
     let mut send = |patch_type, body, strict| {
-        let patch = Patch { patch_type, body, status: false, strict };
+        let patch = Patch { patch_type, body, endpoint: Endpoint::Main, strict };
         let result = registry.patch(&DAEMON_SET, "default", "d", &patch, &options());
         let reason = |text: &str| text.rsplit("\": ").next().unwrap_or_default().to_owned();
         result.map(|_| ()).map_err(|status| reason(&status.message))

@@ -1,0 +1,37 @@
+//! Who owns which fields of an object, and server-side apply (S14).
+//!
+//! Each entry of `metadata.managedFields` has a manager and the [set](set) of the fields that it
+//! wrote. A [schema](merge_schema) says which values are one field, so that sets, comparisons and
+//! merges work for any type. Pure functions: the registry decides when they are called.
+
+mod apply;
+mod built_in;
+mod compare;
+mod conflict;
+mod element;
+mod field_set;
+mod fields_v1;
+mod last_applied;
+mod managers;
+mod merge;
+mod merge_schema;
+#[cfg(test)]
+mod openapi;
+mod remove;
+mod set;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod update;
+mod validate;
+
+pub(crate) use apply::{Applied, Live, apply};
+pub(crate) use built_in::built_in;
+pub(crate) use conflict::{Conflict, status as conflict_status};
+pub(crate) use managers::{Managers, decode, is_reset};
+pub(crate) use merge_schema::{MergeSchema, TypeId};
+pub(crate) use set::Set;
+pub(crate) use stored::SharedTexts;
+pub use stored::{ManagedFields, ManagedFieldsEntry};
+pub(crate) use update::{Writing, update};
+pub(crate) use validate::validate;

@@ -1,0 +1,135 @@
+//! Server-side apply: the object and its managers after an apply, or the conflicts that prevent it.
+
+use serde_json::Value;
+
+use super::compare::compare;
+use super::conflict::Conflict;
+use super::field_set::field_set;
+use super::last_applied;
+use super::managers::{Manager, ManagerId, Managers, Operation};
+use super::merge::merge;
+use super::merge_schema::{MergeSchema, TypeId};
+use super::remove::{remove, with_named_fields};
+use super::set::Set;
+use super::update::{self, UNOWNED, Writing};
+
+/// The manager of all fields that existed before anyone's fields were recorded.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The manager whose applies continue client-side applies.
+const KUBECTL: &str = "kubectl";
+
+/// The state before an apply.
+pub(crate) struct Live<'a> {
+    /// The object, or the empty object of its kind if there is none.
+    pub object: &'a Value,
+    /// The empty object of the kind.
+    pub empty: &'a Value,
+    pub managers: Managers,
+}
+
+/// The result of an apply.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// The object; `None` if nothing in it changes.
+    pub object: Option<Value>,
+    pub managers: Managers,
+}
+
+/// Applies an object, which [`validate`](super::validate()) has checked.
+///
+/// # Errors
+/// The fields that others own and that would get other values, unless `force` is set.
+pub(crate) fn apply(
+    writing: &Writing<'_>,
+    live: Live<'_>,
+    applied: &Value,
+    name: &str,
+    force: bool,
+) -> Result<Applied, Vec<Conflict>> {
+    let Live { object, empty, mut managers } = live;
+    if managers.is_empty() {
+        managers = update::update(writing, empty, object, managers, BEFORE_FIRST_APPLY);
+    }
+    let mut result = match merge_in(writing, object, applied, managers.clone(), name, force) {
+        Err(conflicts) if name == KUBECTL => {
+            let allowed = last_applied::owned(writing, object);
+            let left: Vec<Conflict> = conflicts
+                .into_iter()
+                .filter(|conflict| {
+                    allowed.as_ref().is_none_or(|allowed| !allowed.contains(&conflict.path))
+                })
+                .collect();
+            if !left.is_empty() {
+                return Err(left);
+            }
+            merge_in(writing, object, applied, managers, name, true)?
+        }
+        result => result?,
+    };
+    if name == KUBECTL {
+        last_applied::refresh(&mut result.object, object, applied);
+    }
+    Ok(result)
+}
+
+/// Upstream's `Updater.Apply`.
+fn merge_in(
+    writing: &Writing<'_>,
+    live: &Value,
+    applied: &Value,
+    mut managers: Managers,
+    name: &str,
+    force: bool,
+) -> Result<Applied, Vec<Conflict>> {
+    let (schema, root) = (writing.schema, writing.root);
+    let merged = merge(schema, root, live, applied);
+    let fields = field_set(schema, root, applied).recursive_difference(&writing.ignored);
+    let id = ManagerId::new(name, Operation::Apply, writing.api_version, writing.subresource);
+    let api_version = writing.api_version.into();
+    let before = managers.insert(id.clone(), Manager { fields, api_version, time: None });
+    let (last, last_time) = before.map(|before| (before.fields, before.time)).unwrap_or_default();
+    let new = prune(schema, root, merged, &managers, &last);
+    let changes = compare(schema, root, live, &new).without(&writing.ignored).into_changes();
+    let conflicts = update::conflicts(writing, &managers, &changes.written, Some(&id));
+    if !force && !conflicts.is_empty() {
+        return Err(Conflict::all(&conflicts));
+    }
+    update::take(writing, &mut managers, &conflicts, &changes.removed, Some(&id));
+    let is_changed = *live != new;
+    if let Some(mut manager) = managers.remove(&id) {
+        manager.fields = manager.fields.difference(&UNOWNED);
+        // An apply that changes nothing does not change the time either.
+        manager.time = if is_changed { Some(writing.now) } else { last_time };
+        if !manager.fields.is_empty() {
+            managers.insert(id, manager);
+        }
+    }
+    Ok(Applied { object: is_changed.then_some(new), managers })
+}
+
+/// Removes what the manager applied last time, does not apply now, and nobody else owns.
+fn prune(
+    schema: &MergeSchema,
+    root: TypeId,
+    merged: Value,
+    managers: &Managers,
+    last: &Set,
+) -> Value {
+    if last.is_empty() {
+        return merged;
+    }
+    let named = |set: &Set| with_named_fields(schema, Some(root), set);
+    let all_named = |object: &Value| named(&field_set(schema, root, object));
+    let last = named(last);
+    let in_merged = all_named(&merged);
+    let pruned = remove(schema, root, &merged, &last);
+    let owned = managers
+        .values()
+        .fold(Set::default(), |owned, manager| owned.union(manager.fields.clone()));
+    // What others own comes back, with what leads to it.
+    let kept = all_named(&pruned).union(named(&owned));
+    let pruned = remove(schema, root, &merged, &in_merged.clone().difference(&kept));
+    // What nobody has ever applied comes back as well.
+    let gone = in_merged.difference(&all_named(&pruned)).intersection(&last);
+    remove(schema, root, &merged, &gone)
+}

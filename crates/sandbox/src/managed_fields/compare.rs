@@ -1,0 +1,253 @@
+//! The fields in which two objects differ.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::element::{self, PathElement};
+use super::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
+use super::set::Set;
+
+/// The difference of two objects. No path is in two of the sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    pub removed: Set,
+    pub modified: Set,
+    pub added: Set,
+}
+
+/// The fields that a write changes.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The fields that have another value afterwards.
+    pub written: Set,
+    pub removed: Set,
+}
+
+impl Comparison {
+    /// The comparison without fields and all that is below them.
+    pub(crate) fn without(self, ignored: &Set) -> Self {
+        Self {
+            removed: self.removed.recursive_difference(ignored),
+            modified: self.modified.recursive_difference(ignored),
+            added: self.added.recursive_difference(ignored),
+        }
+    }
+
+    /// What a write with this difference does to the owners of fields.
+    pub(crate) fn into_changes(self) -> Changes {
+        Changes { written: self.modified.union(self.added), removed: self.removed }
+    }
+
+    fn of(&mut self, change: Change) -> &mut Set {
+        match change {
+            Change::Removed => &mut self.removed,
+            Change::Modified => &mut self.modified,
+            Change::Added => &mut self.added,
+        }
+    }
+
+    fn insert(&mut self, element: PathElement, change: Option<Change>, below: Self) {
+        if let Some(change) = change {
+            self.of(change).insert_member(element.clone());
+        }
+        self.removed.insert_children(element.clone(), below.removed);
+        self.modified.insert_children(element.clone(), below.modified);
+        self.added.insert_children(element, below.added);
+    }
+}
+
+/// Compares two objects of one type.
+pub(crate) fn compare(
+    schema: &MergeSchema,
+    of: TypeId,
+    before: &Value,
+    after: &Value,
+) -> Comparison {
+    let mut comparison = Comparison::default();
+    Walk { schema }.values(of, Some(before), Some(after), &mut comparison);
+    comparison
+}
+
+/// What happened to a field.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Removed,
+    Modified,
+    Added,
+}
+
+/// Whether the walk ended at a value, or went on to what is below it.
+enum Visited {
+    Leaf(Option<Change>),
+    Inner,
+}
+
+struct Walk<'s> {
+    schema: &'s MergeSchema,
+}
+
+impl Walk<'_> {
+    /// Compares two values, of which one may be absent. Adds what is below them, and returns what
+    /// happened to the field itself.
+    fn values(
+        &self,
+        of: TypeId,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        below: &mut Comparison,
+    ) -> Option<Change> {
+        if before == after {
+            return None;
+        }
+        let (old, new) = (self.schema.form(of, before), self.schema.form(of, after));
+        let visited = match (before, after) {
+            (_, None) => self.form(old, before, after, below),
+            (None, _) => self.form(new, before, after, below),
+            _ if same_form(old, new) => self.form(new, before, after, below),
+            // The type has several forms, and the value has changed its form.
+            _ => match self.form(old, before, after, below) {
+                Visited::Inner => self.form(new, before, after, below),
+                leaf => {
+                    self.form(new, before, after, below);
+                    leaf
+                }
+            },
+        };
+        match visited {
+            Visited::Leaf(change) => change,
+            Visited::Inner => match (before, after) {
+                (None, _) => Some(Change::Added),
+                (_, None) => Some(Change::Removed),
+                _ => None,
+            },
+        }
+    }
+
+    fn form(
+        &self,
+        form: Form<'_>,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        below: &mut Comparison,
+    ) -> Visited {
+        match form {
+            Form::Scalar(_) => leaf(before, after),
+            Form::Map(map) => self.maps(map, before, after, below),
+            Form::List(list) => self.lists(list, before, after, below),
+        }
+    }
+
+    fn maps(
+        &self,
+        map: &MapType,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        below: &mut Comparison,
+    ) -> Visited {
+        let old = before.and_then(Value::as_object);
+        let new = after.and_then(Value::as_object);
+        let is_empty = |fields: Option<&Map<String, Value>>| fields.is_none_or(Map::is_empty);
+        // An empty map is a leaf, so that it differs from null and from an absent one.
+        if map.atomic || (is_empty(old) && is_empty(new)) {
+            return leaf(before, after);
+        }
+        let mut visit = |name: &str, old: Option<&Value>, new: Option<&Value>| {
+            let mut inner = Comparison::default();
+            let change = self.values(map.type_of(name), old, new, &mut inner);
+            below.insert(PathElement::field(name), change, inner);
+        };
+        for (name, value) in old.into_iter().flatten() {
+            visit(name, Some(value), new.and_then(|new| new.get(name)));
+        }
+        for (name, value) in new.into_iter().flatten() {
+            if old.is_none_or(|old| !old.contains_key(name)) {
+                visit(name, None, Some(value));
+            }
+        }
+        Visited::Inner
+    }
+
+    fn lists(
+        &self,
+        list: &ListType,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        below: &mut Comparison,
+    ) -> Visited {
+        let (old, new) = (items_of(before), items_of(after));
+        if list.is_atomic() || (old.is_empty() && new.is_empty()) {
+            return leaf(before, after);
+        }
+        let mut elements: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
+        for (side, items) in [old, new].into_iter().enumerate() {
+            for item in items {
+                if let Ok(element) = list.element(item) {
+                    elements.entry(element).or_default()[side].push(item);
+                }
+            }
+        }
+        for (element, [old, new]) in elements {
+            self.items(list, element, &old, &new, below);
+        }
+        Visited::Inner
+    }
+
+    /// Compares the elements of two lists with one path element. Duplicates are one field.
+    fn items(
+        &self,
+        list: &ListType,
+        element: PathElement,
+        old: &[&Value],
+        new: &[&Value],
+        below: &mut Comparison,
+    ) {
+        let mut inner = Comparison::default();
+        let change = match (old, new) {
+            ([_, _, ..], [_, _, ..]) => (old != new).then_some(Change::Modified),
+            ([_, _, ..], _) => {
+                if let [new] = new {
+                    let change = self.values(list.elements, None, Some(new), &mut inner);
+                    below.insert(element.clone(), change, std::mem::take(&mut inner));
+                }
+                Some(Change::Removed)
+            }
+            (_, [_, _, ..]) => {
+                if let [old] = old {
+                    let change = self.values(list.elements, Some(old), None, &mut inner);
+                    below.insert(element.clone(), change, std::mem::take(&mut inner));
+                }
+                Some(Change::Added)
+            }
+            (old, new) => {
+                let (old, new) = (old.first().copied(), new.first().copied());
+                self.values(list.elements, old, new, &mut inner)
+            }
+        };
+        below.insert(element, change, inner);
+    }
+}
+
+fn items_of(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn leaf(before: Option<&Value>, after: Option<&Value>) -> Visited {
+    Visited::Leaf(match (before, after) {
+        (None, _) => Some(Change::Added),
+        (_, None) => Some(Change::Removed),
+        (Some(before), Some(after)) => {
+            (element::compare(before, after) != Ordering::Equal).then_some(Change::Modified)
+        }
+    })
+}
+
+fn same_form(one: Form<'_>, other: Form<'_>) -> bool {
+    matches!(
+        (one, other),
+        (Form::Map(_), Form::Map(_))
+            | (Form::Scalar(_), Form::Scalar(_))
+            | (Form::List(_), Form::List(_))
+    )
+}

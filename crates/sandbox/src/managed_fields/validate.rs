@@ -1,0 +1,141 @@
+//! Whether a value has the form of its type, in upstream's words.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::element::PathElement;
+use super::merge_schema::{Form, ListType, MapType, MergeSchema, ScalarType, TypeId};
+use crate::patch::go_text;
+
+/// What is wrong with a value, with the path of each finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings(Vec<(String, String)>);
+
+impl fmt::Display for Findings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |(path, message): &(String, String)| {
+            if path.is_empty() { message.clone() } else { format!("{path}: {message}") }
+        };
+        match self.0.as_slice() {
+            [only] => formatter.write_str(&text(only)),
+            many => {
+                formatter.write_str("errors:")?;
+                many.iter().try_for_each(|finding| write!(formatter, "\n  {}", text(finding)))
+            }
+        }
+    }
+}
+
+/// Checks that a value has a type and that no two elements of a list are the same. The object of an
+/// apply has no other fields than those of its type.
+///
+/// # Errors
+/// All findings, in the order of the value.
+pub(crate) fn validate(schema: &MergeSchema, of: TypeId, value: &Value) -> Result<(), Findings> {
+    let mut walk = Walk { schema, path: String::new(), findings: Vec::new() };
+    walk.value(of, value);
+    if walk.findings.is_empty() { Ok(()) } else { Err(Findings(walk.findings)) }
+}
+
+struct Walk<'s> {
+    schema: &'s MergeSchema,
+    path: String,
+    findings: Vec<(String, String)>,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, of: TypeId, value: &Value) {
+        let schema = self.schema;
+        match schema.form(of, Some(value)) {
+            _ if value.is_null() => {}
+            Form::Map(map) => match value {
+                Value::Object(fields) => {
+                    fields.iter().for_each(|(name, value)| self.field(map, name, value));
+                }
+                other => self.find(format!("expected map, got &{{{}}}", go_text(other))),
+            },
+            Form::List(list) => match value {
+                Value::Array(items) => self.items(list, items),
+                other => self.find(format!("expected list, got &{{{}}}", go_text(other))),
+            },
+            Form::Scalar(scalar) => {
+                if let Some(message) = mismatch(scalar, value) {
+                    self.find(message);
+                }
+            }
+        }
+    }
+
+    fn field(&mut self, map: &MapType, name: &str, value: &Value) {
+        let length = self.path.len();
+        self.path.push_str(&format!(".{name}"));
+        match map.declared(name) {
+            Some(of) => self.value(of, value),
+            None => self.find("field not declared in schema".to_owned()),
+        }
+        self.path.truncate(length);
+    }
+
+    fn items(&mut self, list: &ListType, items: &[Value]) {
+        let mut seen = BTreeSet::new();
+        for (index, item) in items.iter().enumerate() {
+            let element = if list.is_atomic() {
+                PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
+            } else {
+                match list.element(item) {
+                    Ok(element) => element,
+                    // Without a path element, upstream stops here.
+                    Err(message) => return self.find(format!("element {index}: {message}")),
+                }
+            };
+            if !list.is_atomic() && !seen.insert(element.clone()) {
+                self.find(format!("duplicate entries for key {element}"));
+            }
+            let length = self.path.len();
+            self.path.push_str(&element.to_string());
+            self.value(list.elements, item);
+            self.path.truncate(length);
+        }
+    }
+
+    fn find(&mut self, message: String) {
+        self.findings.push((self.path.clone(), message));
+    }
+}
+
+/// Why a value is not a scalar of a type, as Go's `%T`, `%#v` and `%v` print it.
+fn mismatch(scalar: ScalarType, value: &Value) -> Option<String> {
+    match (scalar, value) {
+        (ScalarType::Number, Value::Number(_))
+        | (ScalarType::Text, Value::String(_))
+        | (ScalarType::Boolean, Value::Bool(_))
+        | (ScalarType::Any, Value::Number(_) | Value::String(_) | Value::Bool(_)) => None,
+        (ScalarType::Number, other) => {
+            Some(format!("expected numeric (int or float), got {}", type_name(other)))
+        }
+        (ScalarType::Text, other) => {
+            let text = go_text(other);
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{text}}}"))
+        }
+        (ScalarType::Boolean, other) => {
+            Some(format!("expected boolean, got &{{{}}}", go_text(other)))
+        }
+        (ScalarType::Any, other) => {
+            Some(format!("expected any scalar, got &{{{}}}", go_text(other)))
+        }
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

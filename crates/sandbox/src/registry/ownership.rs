@@ -1,0 +1,207 @@
+//! Who owns which fields after a write through the API (S14).
+//!
+//! The writes of the sandbox's own components change no owner: computing theirs would cost more
+//! than the writes.
+
+use std::sync::LazyLock;
+
+use everynode_core::api::Timestamp;
+use serde_json::Value;
+
+use super::strategy::{self, Endpoint};
+use crate::kind::{self, Kind};
+use crate::managed_fields::{
+    self, Applied, Conflict, Live, ManagedFields, Managers, MergeSchema, Set, TypeId, Writing,
+};
+use crate::object::Object;
+use crate::patch::go_text;
+use crate::schema;
+use crate::status::{Reason, Status};
+
+/// The types of the built-in kinds.
+static BUILT_IN: LazyLock<MergeSchema> = LazyLock::new(managed_fields::built_in);
+
+/// A server-side apply.
+#[derive(Clone, Debug)]
+pub(crate) struct Apply {
+    /// The applied object.
+    pub object: Value,
+    /// What is applied to.
+    pub endpoint: Endpoint,
+    /// Whether to take fields from other managers.
+    pub force: bool,
+    /// `None` unless the request asks for strict field validation; then the findings in the text of
+    /// the object, such as duplicate fields.
+    pub strict: Option<Vec<String>>,
+}
+
+/// A writer of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    /// The name of the field manager.
+    pub manager: &'a str,
+    /// The time of the write.
+    pub now: Timestamp,
+}
+
+/// The owners of a new object. `sent` is `metadata.managedFields` of the request.
+pub(super) fn on_create(
+    kind: &'static Kind,
+    object: &Value,
+    sent: &Value,
+    writer: Writer<'_>,
+) -> ManagedFields {
+    let managers = managed_fields::decode(sent).unwrap_or_default();
+    let update = |writing: &Writing<'_>| {
+        managed_fields::update(
+            writing,
+            &schema::empty_object(kind),
+            object,
+            managers,
+            writer.manager,
+        )
+    };
+    ManagedFields::encode(&with_writing(kind, Endpoint::Main, writer.now, update))
+}
+
+/// The owners of an object that replaces another one. `sent` is `metadata.managedFields` of the
+/// request.
+pub(super) fn on_update(
+    kind: &'static Kind,
+    endpoint: Endpoint,
+    current: &Object,
+    object: &Value,
+    sent: &Value,
+    writer: Writer<'_>,
+) -> ManagedFields {
+    let Some(managers) = known_managers(endpoint, current, sent) else {
+        return ManagedFields::default();
+    };
+    let update = |writing: &Writing<'_>| {
+        managed_fields::update(writing, current.value(), object, managers, writer.manager)
+    };
+    ManagedFields::encode(&with_writing(kind, endpoint, writer.now, update))
+}
+
+/// The managers before an update; `None` if there are none, so that nothing is recorded. A client
+/// may send others for the main resource. If they do not make sense, those of the object stay.
+fn known_managers(endpoint: Endpoint, current: &Object, sent: &Value) -> Option<Managers> {
+    let sent = match endpoint {
+        Endpoint::Main if managed_fields::is_reset(sent) => return None,
+        Endpoint::Main => managed_fields::decode(sent).filter(|managers| !managers.is_empty()),
+        Endpoint::Status | Endpoint::Scale => None,
+    };
+    let managers = sent.unwrap_or_else(|| current.managed_fields().decode());
+    (!managers.is_empty()).then_some(managers)
+}
+
+/// The object and its owners after an apply to `current`, or to nothing. The object is without
+/// defaults; `None` if nothing in it changes.
+///
+/// # Errors
+/// 400 for an object of another kind, with managedFields, or with findings of strict decoding, 409
+/// with all conflicts, 500 for one that does not have its type.
+pub(super) fn apply(
+    kind: &'static Kind,
+    current: Option<&Object>,
+    apply: &Apply,
+    writer: Writer<'_>,
+) -> Result<(Option<Value>, ManagedFields), Status> {
+    check_applied(kind, &apply.object)?;
+    let empty = schema::empty_object(kind);
+    with_writing(kind, apply.endpoint, writer.now, |writing| {
+        managed_fields::validate(writing.schema, writing.root, &apply.object).map_err(|found| {
+            let object = description(kind, &apply.object);
+            Status::new(
+                Reason::Unknown,
+                format!("failed to create typed patch object ({object}): {found}"),
+            )
+        })?;
+        let live = Live {
+            object: current.map_or(&empty, |current| current.value()),
+            empty: &empty,
+            managers: current.map(|current| current.managed_fields().decode()).unwrap_or_default(),
+        };
+        let Applied { object, managers } =
+            managed_fields::apply(writing, live, &apply.object, writer.manager, apply.force)
+                .map_err(|conflicts| conflict(apply.endpoint, conflicts))?;
+        match apply.strict.as_deref() {
+            None | Some([]) => Ok((object, ManagedFields::encode(&managers))),
+            Some(findings) => {
+                let findings = findings.join("\n");
+                Err(Status::bad_request(format!("error strict decoding YAML: {findings}")))
+            }
+        }
+    })
+}
+
+/// 409 with the conflicts. As upstream, who applies a scale is told of fields of the scale.
+fn conflict(endpoint: Endpoint, mut conflicts: Vec<Conflict>) -> Status {
+    if endpoint == Endpoint::Scale {
+        for conflict in &mut conflicts {
+            conflict.manager.api_version = "autoscaling/v1".into();
+        }
+    }
+    managed_fields::conflict_status(&conflicts)
+}
+
+/// Checks what upstream checks before it looks at types.
+fn check_applied(kind: &'static Kind, object: &Value) -> Result<(), Status> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (api_version, name) = (text("apiVersion"), text("kind"));
+    if api_version != kind.api_version() || name != kind.kind {
+        let group_version = with_group(api_version);
+        return Err(Status::bad_request(format!(
+            "invalid object type: {group_version}, Kind={name}"
+        )));
+    }
+    if object["metadata"]["managedFields"].is_array() {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(())
+}
+
+/// `default/agent; apps/v1, Kind=DaemonSet`
+fn description(kind: &'static Kind, object: &Value) -> String {
+    let text = |field: &str| match &object["metadata"][field] {
+        Value::Null => String::new(),
+        value => go_text(value),
+    };
+    let (namespace, name) = (text("namespace"), text("name"));
+    format!("{namespace}/{name}; {}, Kind={}", with_group(&kind.api_version()), kind.kind)
+}
+
+/// `apps/v1`, `/v1`: as Go prints a group and version, whose group may be empty.
+fn with_group(api_version: &str) -> String {
+    if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
+}
+
+fn with_writing<T>(
+    kind: &'static Kind,
+    endpoint: Endpoint,
+    now: Timestamp,
+    act: impl FnOnce(&Writing<'_>) -> T,
+) -> T {
+    let root = schema::root_of(kind).map(TypeId::of_struct);
+    let api_version = kind.api_version();
+    // The built-in kinds have one version each, but for the two forms of an Event.
+    let serves = |version: &str| {
+        version == api_version
+            || kind::BUILT_IN
+                .iter()
+                .any(|row| row.storage() == kind.storage() && row.api_version() == version)
+    };
+    act(&Writing {
+        schema: &BUILT_IN,
+        root: root.unwrap_or(TypeId::DEDUCED),
+        api_version: &api_version,
+        serves: &serves,
+        subresource: match endpoint {
+            Endpoint::Main => "",
+            Endpoint::Status => "status",
+            Endpoint::Scale => "scale",
+        },
+        ignored: Set::of_fields(strategy::unchanged_fields(kind, endpoint)),
+        now,
+    })
+}
