@@ -29,6 +29,8 @@ pub(super) struct OldRevisions {
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
+    /// Whether the target is stored. If not, labels still tell which pods were updated before.
+    is_target_stored: bool,
 }
 
 /// The revision that governs a node.
@@ -52,7 +54,12 @@ impl Gate {
     /// The gate of a paused rollout. The base is the newest old revision that a pod has. If no pod
     /// has one, the target is rolled out already, unless it has no pods either: then the base
     /// remains what it was, or what was the target. `labels` may be those of the previous target.
-    pub(super) fn closed(&self, revisions: &RevisionSet<'_>, labels: &RevisionLabels) -> Self {
+    pub(super) fn closed(
+        &self,
+        revisions: &RevisionSet<'_>,
+        labels: &RevisionLabels,
+        is_target_stored: bool,
+    ) -> Self {
         let stored = |old: &&Revision| Some((old.hash()?, old.template.clone().ok()?));
         let templates: BTreeMap<_, _> = revisions.old.iter().filter_map(stored).collect();
         let is_stored = |hash: &RevisionHash| templates.contains_key(hash);
@@ -65,7 +72,7 @@ impl Gate {
             None if is_rolled_out() => None,
             None => before().find(is_stored),
         };
-        Self::Closed(OldRevisions { templates, base })
+        Self::Closed(OldRevisions { templates, base, is_target_stored })
     }
 
     /// The hash of the base, unless that is the target. History keeps it (G16).
@@ -108,7 +115,7 @@ impl Gate {
             // Nothing states where a pod may run whose revision is not stored, so it stays.
             Self::Closed(old) if !found.should_continue_running() => {
                 let is_known = |pod: &PodView| {
-                    labels.is_updated(pod.labels) || old.revision_of(pod, labels).is_some()
+                    old.is_target(pod, labels) || old.revision_of(pod, labels).is_some()
                 };
                 if pods.iter().all(is_known) { found } else { Eligibility::ContinueRunning }
             }
@@ -120,11 +127,7 @@ impl Gate {
 impl OldRevisions {
     /// The target if a pod has it, else the revision of the oldest pod, else the base.
     fn governing(&self, pods: &[PodView], labels: &RevisionLabels) -> Governing<'_> {
-        // While the target is not stored, pods of the revision before it still count as updated.
-        let is_target = |pod: &PodView| {
-            labels.is_updated(pod.labels) && self.revision_of(pod, labels).is_none()
-        };
-        if pods.iter().any(is_target) {
+        if pods.iter().any(|pod| self.is_target(pod, labels)) {
             return Governing::Target;
         }
         let carried = pods.iter().find_map(|pod| self.revision_of(pod, labels));
@@ -133,6 +136,12 @@ impl OldRevisions {
             None => Governing::Target,
             Some((hash, template)) => Governing::Old { hash, template },
         }
+    }
+
+    fn is_target(&self, pod: &PodView, labels: &RevisionLabels) -> bool {
+        self.is_target_stored
+            && labels.is_updated(pod.labels)
+            && self.revision_of(pod, labels).is_none()
     }
 
     fn revision_of(

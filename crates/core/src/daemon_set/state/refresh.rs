@@ -77,8 +77,11 @@ impl DaemonSetState {
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
-        self.refresh_gate(nodes);
-        if self.refresh_current_revision(now.steady) || is_wall_clock_set {
+        let current = self.current_revision(now.steady);
+        self.refresh_gate(current.is_some(), nodes);
+        // While no revision of the current template is stored, the previous one counts.
+        let is_changed = current.is_some_and(|current| self.labels.set_current(current));
+        if is_changed || is_wall_clock_set {
             self.mark_all();
         }
         while let Some(&(at, id)) = self.timers.first()
@@ -96,9 +99,8 @@ impl DaemonSetState {
         );
     }
 
-    /// Determines which pods are up to date; returns whether that changed for any pod. While no
-    /// revision of the current template is stored, the previous one counts.
-    fn refresh_current_revision(&mut self, now: Timestamp) -> bool {
+    /// What makes a pod up to date; `None` while no revision of the current template is stored.
+    fn current_revision(&mut self, now: Timestamp) -> Option<CurrentRevision> {
         let set = self.history.classify(&self.daemon_set);
         let mut hashes = set.current_hashes();
         if set.current.is_none() {
@@ -109,14 +111,14 @@ impl DaemonSetState {
             }
         }
         let template_generation = self.daemon_set.template_generation;
-        !hashes.is_empty()
-            && self.labels.set_current(CurrentRevision { hashes, template_generation })
+        (!hashes.is_empty()).then_some(CurrentRevision { hashes, template_generation })
     }
 
-    /// Determines which revisions govern nodes. That costs nothing while the rollout is not pause
-    fn refresh_gate(&mut self, nodes: &NodeTable) {
+    /// Determines which revisions govern nodes, which costs nothing unless the rollout is paused.
+    fn refresh_gate(&mut self, is_target_stored: bool, nodes: &NodeTable) {
         let gate = if self.daemon_set.paused {
-            self.gate.closed(&self.history.classify(&self.daemon_set), &self.labels)
+            let revisions = self.history.classify(&self.daemon_set);
+            self.gate.closed(&revisions, &self.labels, is_target_stored)
         } else {
             Gate::Open
         };
