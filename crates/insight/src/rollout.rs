@@ -355,6 +355,30 @@ mod tests {
         );
     }
 
+    /// G21, G22: a pause counts once the controller has stated in the status that it acts on it.
+    #[test]
+    fn a_pause_counts_once_the_controller_has_acknowledged_it() {
+        let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+        let mut paused = daemon_set(json!({}), [2, 1, 2, 2]);
+        paused["metadata"]["annotations"] = json!({ "everynode.dev/paused": "true" });
+        check(
+            &rollout(paused.clone(), &pods),
+            expect![[r#"
+                Progressing: pause not acknowledged by a controller: 1 of 2 pods updated, 2 available
+                  older revision, waiting to be replaced: node-2
+            "#]],
+        );
+        paused["status"]["conditions"] = json!([{ "type": "Progressing", "status": "Unknown",
+            "reason": "Paused", "lastTransitionTime": LONG_AGO }]);
+        check(
+            &rollout(paused, &pods),
+            expect![[r#"
+                Paused: paused: 1 of 2 pods updated, 2 available
+                  older revision, kept while the rollout is paused: node-2
+            "#]],
+        );
+    }
+
     #[test]
     fn a_pod_that_has_not_been_ready_for_min_ready_seconds_holds_up_the_rollout() {
         let spec = json!({ "minReadySeconds": 60 });
