@@ -3,6 +3,7 @@
 
 mod commands;
 mod conformance;
+mod custom_resources;
 mod delete;
 pub(crate) mod kubectl;
 pub(crate) mod nodes;

@@ -18,6 +18,11 @@ use crate::schema;
 /// Ignores a value that is not a JSON object, which `validation::decode` refuses.
 pub fn apply(kind: &Kind, object: &mut Value) {
     schema::normalize(kind, object);
+    if let Some(custom) = kind.custom() {
+        custom.prune(object);
+        custom.apply_defaults(object);
+        return;
+    }
     let Some(fields) = object.as_object_mut() else { return };
     struct_at(fields, "metadata");
     match (kind.group, kind.kind) {

@@ -1,15 +1,21 @@
 //! The table of the kinds that the sandbox serves. The store, the API server, the printers and the
 //! validators read it (S2, S13).
 //!
-//! A new kind is a new row. Rows are `&'static`, so that they can be passed around freely; a kind
-//! that is defined at run time is added with [`Kinds::add`].
+//! A new kind is a new row. Rows are `&'static`, so that they can be passed around freely. Custom
+//! kinds are rows that are made at run time (S15).
 
 mod acted_on;
+mod custom;
 mod kept;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use crate::custom::{CustomKind, CustomType};
 
 pub use acted_on::*;
+pub(crate) use custom::TooManyKinds;
 pub use kept::SERVICE;
 
 /// A row of the table: one served resource.
@@ -46,6 +52,8 @@ pub struct Kind {
     /// The kind in whose form the objects are stored, if it is another one: both kinds serve the
     /// same objects.
     pub stored_as: Option<&'static Self>,
+    /// The type of a kind that a CustomResourceDefinition defines (S15).
+    pub custom: Option<&'static CustomKind>,
 }
 
 /// A verb of the main resource, in the order of discovery.
@@ -109,6 +117,8 @@ pub enum Strategy {
     Pod,
     /// The generations of DaemonSets.
     DaemonSet,
+    /// The names, conditions and kinds of CustomResourceDefinitions.
+    Definition,
     /// Nothing in the sandbox acts on the kind: its objects are kept, with a warning (S13).
     Kept,
     /// Kept as well, with addresses and ports that the registry allocates.
@@ -160,7 +170,15 @@ impl Kind {
 
     /// The kind of a list: `PodList`.
     pub fn list_kind(&self) -> String {
-        format!("{}List", self.kind)
+        match self.custom() {
+            Some(custom) => custom.list_kind.clone(),
+            None => format!("{}List", self.kind),
+        }
+    }
+
+    /// The type of a custom kind.
+    pub(crate) fn custom(&self) -> Option<Arc<CustomType>> {
+        self.custom.map(CustomKind::get)
     }
 
     /// The resource in upstream's messages: `pods`, `daemonsets.apps`.
@@ -191,7 +209,9 @@ impl Kind {
                             | "Service"
                     )
             }
-            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet => false,
+            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet | Strategy::Definition => {
+                false
+            }
         }
     }
 
@@ -211,7 +231,8 @@ impl Kind {
             | Strategy::Namespace
             | Strategy::Node
             | Strategy::Pod
-            | Strategy::DaemonSet => None,
+            | Strategy::DaemonSet
+            | Strategy::Definition => None,
         }
     }
 
@@ -281,11 +302,16 @@ fn plural_of(kind: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct Kinds {
     rows: Vec<&'static Kind>,
+    /// The rows of custom kinds that were made so far. They stay in memory, so equal ones are
+    /// shared.
+    made: Vec<&'static Kind>,
+    /// Counts the changes of custom kinds and of their types.
+    generation: u64,
 }
 
 impl Default for Kinds {
     fn default() -> Self {
-        Self { rows: BUILT_IN.to_vec() }
+        Self { rows: BUILT_IN.to_vec(), made: Vec::new(), generation: 0 }
     }
 }
 
@@ -311,14 +337,32 @@ impl Kinds {
         self.iter().find(|row| row.group == group && row.kind == kind)
     }
 
-    /// Adds a kind, which stays in memory for the lifetime of the process. Returns false if its
-    /// resource is served already.
-    pub fn add(&mut self, row: Kind) -> bool {
-        if self.by_resource(row.group, row.version, row.plural).is_some() {
-            return false;
+    /// Changes when a custom kind or its type does.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Serves the kinds of a definition instead of those that it had before; `None` serves none.
+    ///
+    /// # Errors
+    /// There have been too many different custom kinds.
+    pub(crate) fn define(
+        &mut self,
+        group: &str,
+        plural: &str,
+        definition: Option<&Value>,
+    ) -> Result<Vec<&'static Kind>, TooManyKinds> {
+        self.generation += 1;
+        self.rows.retain(|row| row.custom.is_none() || (row.group, row.plural) != (group, plural));
+        let Some(definition) = definition else { return Ok(Vec::new()) };
+        let served = custom::rows(definition, &mut self.made)?;
+        for row in &served {
+            if self.by_resource(row.group, row.version, row.plural).is_none() {
+                self.rows.push(row);
+            }
         }
-        self.rows.push(Box::leak(Box::new(row)));
-        true
+        self.rows.sort_by_key(|row| row.custom.is_some().then(|| custom::order(row)));
+        Ok(served)
     }
 }
 
@@ -335,24 +379,5 @@ mod tests {
             assert_eq!(kinds.by_resource(row.group, row.version, row.plural), Some(row));
             assert_eq!(kinds.by_api_version(&row.api_version(), row.kind), Some(row));
         }
-    }
-
-    /// S2: a kind that is added at run time is a row like any other, and can't replace another one.
-    #[test]
-    fn a_kind_can_be_added_at_run_time() {
-        let mut kinds = Kinds::default();
-        let row = || Kind {
-            group: "example.dev",
-            kind: "Widget",
-            plural: "widgets",
-            singular: "widget",
-            ..acted_on::PLAIN
-        };
-        assert!(kinds.add(row()));
-        assert!(!kinds.add(row()));
-        assert_eq!(
-            kinds.by_api_version("example.dev/v1", "Widget").map(Kind::group_resource),
-            Some("widgets.example.dev".to_string())
-        );
     }
 }

@@ -8,15 +8,11 @@ mod apply;
 mod built_in;
 mod compare;
 mod conflict;
-mod element;
 mod field_set;
 mod fields_v1;
 mod last_applied;
 mod managers;
 mod merge;
-mod merge_schema;
-#[cfg(test)]
-mod openapi;
 mod remove;
 mod set;
 mod stored;
@@ -26,10 +22,9 @@ mod update;
 mod validate;
 
 pub(crate) use apply::{Applied, Live, apply};
-pub(crate) use built_in::built_in;
+pub(crate) use built_in::{built_in, custom};
 pub(crate) use conflict::{Conflict, status as conflict_status};
 pub(crate) use managers::{Managers, decode, is_reset};
-pub(crate) use merge_schema::{MergeSchema, TypeId};
 pub(crate) use set::Set;
 pub(crate) use stored::SharedTexts;
 pub use stored::{ManagedFields, ManagedFieldsEntry};

@@ -3,6 +3,7 @@
 //! those with priority 1 only in wide tables. Pure: the age of an object depends on the argument
 //! `now`.
 
+mod custom;
 mod daemon_set;
 mod duration;
 mod event;
@@ -68,13 +69,24 @@ const NAME: Column = Column {
 };
 const AGE: Column = Column::new("Age", "The time since the object was created");
 
-/// The columns of a kind's table, in order.
+/// The definitions of the columns of a kind's table, in order.
+pub(crate) fn headers(kind: &Kind) -> Vec<Value> {
+    match kind.custom() {
+        Some(custom) => custom::headers(&custom),
+        None => columns(kind).iter().map(Column::to_json).collect(),
+    }
+}
+
+/// The columns of the table of a built-in kind, in order.
 pub fn columns(kind: &Kind) -> &'static [Column] {
     kept::table_of(kind).map_or_else(|| printer_of(kind).columns, |table| table.columns)
 }
 
-/// The cells of an object's row, one for each of the [`columns`].
+/// The cells of an object's row, one for each column.
 pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
+    if let Some(custom) = kind.custom() {
+        return custom::cells(&custom, object, now);
+    }
     match kept::table_of(kind) {
         Some(table) => table.cells(object, now),
         None => (printer_of(kind).cells)(object, now),

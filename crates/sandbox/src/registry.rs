@@ -9,6 +9,7 @@
 mod admission;
 mod check;
 mod create;
+mod definition;
 mod delete;
 mod disruption;
 mod index;
@@ -37,6 +38,7 @@ use disruption::Budgets;
 use index::Index;
 
 pub(crate) use create::Draft;
+pub use definition::CLEANUP;
 pub use delete::{FOREGROUND, ORPHAN};
 pub(crate) use disruption::DueBudget;
 pub(crate) use ownership::{Apply, Writer};

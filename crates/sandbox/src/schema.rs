@@ -122,11 +122,19 @@ struct StructRow {
 
 static STRUCTS: LazyLock<Structs> = LazyLock::new(Structs::index);
 
-/// The type of a kind's objects; `None` for a kind that was defined at run time.
+/// The type of a kind's objects; `None` for a custom kind.
 pub(crate) fn root_of(kind: &Kind) -> Option<StructId> {
+    if kind.custom.is_some() {
+        return None;
+    }
     let group = if kind.group.is_empty() { "core" } else { kind.group };
     let short = group.split('.').next().unwrap_or(group);
     StructId::find(&format!("{short}.{}.{}", kind.version, kind.kind))
+}
+
+/// The type of the metadata of all kinds.
+fn object_meta() -> StructId {
+    StructId::find("meta.ObjectMeta").expect("the table has it")
 }
 
 /// The type of a definition in OpenAPI documents: `io.k8s.api.core.v1.PodSpec`.

@@ -5,8 +5,8 @@
 //! and names and UIDs come from a seeded generator (S24). The store decides nothing about writes:
 //! the [registry](crate::registry) has the rules.
 
-mod event_form;
 mod follower;
+mod form;
 mod list;
 mod log;
 mod options;
@@ -21,14 +21,14 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::Value;
 
-use crate::kind::{Kind, Kinds};
+use crate::kind::{Kind, Kinds, TooManyKinds};
 use crate::managed_fields::{ManagedFields, SharedTexts};
 use crate::object::Object;
 use crate::status::Status;
 use table::Table;
 
-pub(crate) use event_form::{served_form, stored_form};
 pub(crate) use follower::Follower;
+pub(crate) use form::{served_form, stored_form};
 pub use list::{List, ListOptions, ResourceVersionMatch};
 #[cfg(test)]
 pub(crate) use log::TREE_CHANGES;
@@ -96,14 +96,20 @@ impl Store {
         &self.kinds
     }
 
-    /// Adds a kind (S2). Returns false if its resource is served already.
-    pub fn add_kind(&mut self, row: Kind) -> bool {
-        let (group, version, plural) = (row.group, row.version, row.plural);
-        let added = self.kinds.add(row);
-        if let Some(kind) = self.kinds.by_resource(group, version, plural) {
+    /// Serves the kinds of a definition; `None` serves none (S15).
+    ///
+    /// # Errors
+    /// There have been too many different custom kinds.
+    pub(crate) fn define(
+        &mut self,
+        group: &str,
+        plural: &str,
+        definition: Option<&Value>,
+    ) -> Result<(), TooManyKinds> {
+        for kind in self.kinds.define(group, plural, definition)? {
             self.add_table(kind);
         }
-        added
+        Ok(())
     }
 
     /// The resourceVersion of the latest write.
@@ -210,7 +216,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let changes = self.table(kind).log.since(resource_version, limit)?;
-        Ok(event_form::served_changes(kind, changes))
+        Ok(form::served_changes(kind, changes))
     }
 
     /// The stored kinds with changes after a resourceVersion.

@@ -7,7 +7,9 @@ mod affinity;
 mod agents;
 mod cause;
 mod container;
+mod custom;
 mod daemon_set;
+mod definition;
 mod deployment;
 mod environment;
 mod event;
@@ -33,9 +35,12 @@ mod volume;
 mod volume_source;
 mod warnings;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use self::field::{Causes, Field};
+use crate::custom::CustomType;
 use crate::kind::Kind;
 
 pub use crate::schema::{DecodeError, decode, unknown_fields};
@@ -60,6 +65,8 @@ pub fn on_create(kind: &Kind, object: &Value) -> Vec<Cause> {
         Validator::Lease => lease::on_create(&root, &mut causes),
         Validator::Role(scope) => role::on_create(&root, scope, &mut causes),
         Validator::RoleBinding(scope) => role::binding_on_create(&root, scope, &mut causes),
+        Validator::Definition => definition::on_create(&root, &mut causes),
+        Validator::Custom(custom) => custom::on_create(kind, &custom, &root, &mut causes),
         Validator::Kept(row) => row.on_create(kind, &root, &mut causes),
         Validator::MetadataOnly => {
             metadata::on_create(&root, metadata::rules_of(kind), &mut causes)
@@ -91,6 +98,8 @@ pub fn on_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         Validator::RoleBinding(scope) => {
             role::binding_on_update(&root, &old, scope, &mut causes);
         }
+        Validator::Definition => definition::on_update(&root, &old, &mut causes),
+        Validator::Custom(custom) => custom::on_update(&custom, &root, &old, &mut causes),
         Validator::Kept(row) => row.on_update(&root, &old, &mut causes),
         Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
@@ -106,7 +115,9 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         Validator::DaemonSet => daemon_set::on_status_update(&root, &old, &mut causes),
         Validator::Node => node::on_update(&root, &old, &mut causes),
         Validator::Namespace => simple::namespace_on_status_update(&root, &old, &mut causes),
+        Validator::Custom(custom) => custom::on_status_update(&custom, &root, &old, &mut causes),
         Validator::ControllerRevision
+        | Validator::Definition
         | Validator::ConfigMap
         | Validator::Secret
         | Validator::ServiceAccount
@@ -136,6 +147,7 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
             changed.flat_map(|path| warnings_at(&root, &path)).collect()
         }
         Validator::Pod if !unchanged("/spec") => warnings::of_pod(&root),
+        Validator::Definition if !unchanged("/spec") => definition::warnings(new),
         _ => Vec::new(),
     }
 }
@@ -163,6 +175,10 @@ enum Validator {
     Lease,
     Role(role::Scope),
     RoleBinding(role::Scope),
+    /// A CustomResourceDefinition.
+    Definition,
+    /// A kind that one defines.
+    Custom(Arc<CustomType>),
     /// A kind of the table of common rules.
     Kept(&'static kept::Row),
     /// A kind without rules of its own.
@@ -170,9 +186,13 @@ enum Validator {
 }
 
 fn validator_of(kind: &Kind) -> Validator {
+    if let Some(custom) = kind.custom() {
+        return Validator::Custom(custom);
+    }
     match (kind.group, kind.kind) {
         ("", "Pod") => Validator::Pod,
         ("", "Node") => Validator::Node,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Validator::Definition,
         ("apps", "DaemonSet") => Validator::DaemonSet,
         ("apps", "ControllerRevision") => Validator::ControllerRevision,
         ("", "Namespace") => Validator::Namespace,

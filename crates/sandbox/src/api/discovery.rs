@@ -25,7 +25,7 @@ impl GroupVersion {
         }
     }
 
-    fn is_of(&self, kind: &Kind) -> bool {
+    pub(crate) fn is_of(&self, kind: &Kind) -> bool {
         kind.group == self.group && kind.version == self.version
     }
 }
@@ -84,6 +84,17 @@ pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     all
 }
 
+/// The names of the groups without duplicates.
+fn group_names(all: &[GroupVersion]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for group_version in all {
+        if !names.contains(&group_version.group.as_str()) {
+            names.push(&group_version.group);
+        }
+    }
+    names
+}
+
 /// The document at `/version`.
 pub(crate) fn version() -> Value {
     json!({
@@ -126,9 +137,7 @@ pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
 /// The document at `/apis`.
 pub(crate) fn groups(kinds: &Kinds) -> Value {
     let all = group_versions(kinds);
-    let mut names: Vec<&str> =
-        all.iter().map(|group_version| group_version.group.as_str()).collect();
-    names.dedup();
+    let names = group_names(&all);
     let groups: Vec<Value> = names
         .into_iter()
         .filter(|name| !name.is_empty())
@@ -271,9 +280,7 @@ fn review(row: &ReviewResource) -> Value {
 /// of `apidiscovery.k8s.io/VERSION`.
 pub(crate) fn aggregated(kinds: &Kinds, is_core: bool, api_version: &str) -> Value {
     let all = group_versions(kinds);
-    let mut names: Vec<&str> =
-        all.iter().map(|group_version| group_version.group.as_str()).collect();
-    names.dedup();
+    let names = group_names(&all);
     let items: Vec<Value> = names
         .into_iter()
         .filter(|name| name.is_empty() == is_core)

@@ -1,5 +1,5 @@
 //! OpenAPI documents: schemas for `kubectl explain` and for validation by clients, and paths from
-//! which clients learn the supported operations (S3). Each document is generated on the first
+//! which clients learn the supported operations (S3, S15). Each document is generated on the first
 //! request for it.
 
 mod document;
@@ -10,45 +10,74 @@ mod schemas;
 pub(crate) use schemas::definitions;
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Map, Value, json};
 
 use super::discovery::{self, GIT_VERSION, GroupVersion};
 use crate::kind::Kinds;
 
-/// All documents, each generated on first use.
+/// All documents, each generated on first use, and again after a change of custom kinds.
 #[derive(Default)]
 pub(crate) struct OpenApi {
-    v2: OnceLock<Value>,
-    v2_json: OnceLock<Bytes>,
-    v2_protobuf: OnceLock<Bytes>,
-    v3: OnceLock<BTreeMap<String, Bytes>>,
+    /// The schemas of the built-in types.
+    definitions: OnceLock<Map<String, Value>>,
+    documents: Mutex<Documents>,
+}
+
+#[derive(Default)]
+struct Documents {
+    /// That of the kinds which the documents describe.
+    generation: u64,
+    v2: Option<Arc<Value>>,
+    v2_json: Option<Bytes>,
+    v2_protobuf: Option<Bytes>,
+    v3: BTreeMap<String, Bytes>,
 }
 
 impl OpenApi {
     pub(crate) fn v2_json(&self, kinds: &Kinds) -> Bytes {
-        self.v2_json.get_or_init(|| Bytes::from(self.v2(kinds).to_string())).clone()
+        let known = self.of(kinds).v2_json.clone();
+        known.unwrap_or_else(|| {
+            let bytes = Bytes::from(self.v2(kinds).to_string());
+            self.of(kinds).v2_json = Some(bytes.clone());
+            bytes
+        })
     }
 
     pub(crate) fn v2_protobuf(&self, kinds: &Kinds) -> Bytes {
-        self.v2_protobuf.get_or_init(|| gnostic::encode(self.v2(kinds)).into()).clone()
+        let known = self.of(kinds).v2_protobuf.clone();
+        known.unwrap_or_else(|| {
+            let bytes = Bytes::from(gnostic::encode(&self.v2(kinds)));
+            self.of(kinds).v2_protobuf = Some(bytes.clone());
+            bytes
+        })
     }
 
-    fn v2(&self, kinds: &Kinds) -> &Value {
-        self.v2.get_or_init(|| document::v2(kinds))
+    fn v2(&self, kinds: &Kinds) -> Arc<Value> {
+        let known = self.of(kinds).v2.clone();
+        known.unwrap_or_else(|| {
+            let document = Arc::new(document::v2(kinds, self.definitions()));
+            self.of(kinds).v2 = Some(Arc::clone(&document));
+            document
+        })
     }
 
     /// The document at `/openapi/v3`: the URLs of the other documents, with a hash that changes
     /// with their content.
     pub(crate) fn v3_index(&self, kinds: &Kinds) -> Value {
-        let paths: serde_json::Map<String, Value> = discovery::group_versions(kinds)
+        let paths: Map<String, Value> = discovery::group_versions(kinds)
             .iter()
             .map(|group_version| {
                 let path = v3_path(group_version);
-                // The schemas are part of this build, so the version identifies their content.
-                let hash = discovery::hash(&format!("{GIT_VERSION} {path}")).replace('=', "");
+                // The other schemas are part of this build, so the version identifies them.
+                let is_custom =
+                    kinds.iter().any(|it| it.custom.is_some() && group_version.is_of(it));
+                let generation = if is_custom { kinds.generation() } else { 0 };
+                let hash = discovery::hash(&format!("{GIT_VERSION} {path} {generation}"));
+                let hash = hash.replace('=', "");
                 let hash: String = hash.bytes().map(|byte| format!("{byte:02X}")).collect();
                 let url = format!("/openapi/v3/{path}?hash={hash}");
                 (path, json!({"serverRelativeURL": url}))
@@ -59,17 +88,28 @@ impl OpenApi {
 
     /// The document at `/openapi/v3/PATH`; `None` if there is no such group and version.
     pub(crate) fn v3_document(&self, kinds: &Kinds, path: &str) -> Option<Bytes> {
-        let documents = self.v3.get_or_init(|| {
-            let schemas = schemas::definitions();
-            discovery::group_versions(kinds)
-                .iter()
-                .map(|group_version| {
-                    let document = document::v3(kinds, group_version, &schemas);
-                    (v3_path(group_version), Bytes::from(document.to_string()))
-                })
-                .collect()
-        });
-        documents.get(path).cloned()
+        if let Some(known) = self.of(kinds).v3.get(path) {
+            return Some(known.clone());
+        }
+        let all = discovery::group_versions(kinds);
+        let group_version = all.iter().find(|group_version| v3_path(group_version) == path)?;
+        let document = document::v3(kinds, group_version, self.definitions());
+        let bytes = Bytes::from(document.to_string());
+        self.of(kinds).v3.insert(path.to_owned(), bytes.clone());
+        Some(bytes)
+    }
+
+    fn definitions(&self) -> &Map<String, Value> {
+        self.definitions.get_or_init(schemas::definitions)
+    }
+
+    /// The documents that describe these kinds.
+    fn of(&self, kinds: &Kinds) -> MutexGuard<'_, Documents> {
+        let mut documents = self.documents.lock();
+        if documents.generation != kinds.generation() {
+            *documents = Documents { generation: kinds.generation(), ..Documents::default() };
+        }
+        documents
     }
 }
 
@@ -103,7 +143,7 @@ mod tests {
         assert_eq!(strategy["allOf"][0]["$ref"], reference);
         assert!(strategy["description"].as_str().is_some_and(|text| !text.is_empty()));
 
-        let v2 = document::v2(&Kinds::default());
+        let v2 = document::v2(&Kinds::default(), &definitions());
         let spec = &v2["definitions"]["io.k8s.api.apps.v1.DaemonSetSpec"];
         let strategy = &spec["properties"]["updateStrategy"];
         assert_eq!(strategy["$ref"], "#/definitions/io.k8s.api.apps.v1.DaemonSetUpdateStrategy");
@@ -113,7 +153,7 @@ mod tests {
     #[test]
     fn schema_references_resolve() {
         let kinds = Kinds::default();
-        let mut documents = vec![document::v2(&kinds)];
+        let mut documents = vec![document::v2(&kinds, &definitions())];
         documents.extend(discovery::group_versions(&kinds).iter().map(|gv| v3(&v3_path(gv))));
         for document in &documents {
             let mut references = Vec::new();

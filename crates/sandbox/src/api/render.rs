@@ -202,9 +202,7 @@ fn table(
     headers: ColumnHeaders,
 ) -> Value {
     let columns: Value = match headers {
-        ColumnHeaders::Included => {
-            printer::columns(kind).iter().map(printer::Column::to_json).collect()
-        }
+        ColumnHeaders::Included => printer::headers(kind).into(),
         ColumnHeaders::Omitted => Value::Null,
     };
     json!({

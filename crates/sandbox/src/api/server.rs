@@ -109,9 +109,6 @@ impl Server {
         user: &User,
         call: &Call,
     ) -> Result<Response<Body>, Status> {
-        if is_definition_list(target, call) {
-            return Ok(respond::json(StatusCode::OK, &no_definitions()));
-        }
         if token::is_request(target) {
             return token::handle(&self.authenticator.tokens, &self.shared, target, call);
         }
@@ -186,24 +183,6 @@ fn health(path: &str, parameters: &query::Parameters) -> String {
     } else {
         "ok".to_owned()
     }
-}
-
-/// kubectl lists the CustomResourceDefinitions if it can't find a kind in the OpenAPI document, and
-/// gives up on the whole file if that list fails.
-fn is_definition_list(target: &ResourcePath, call: &Call) -> bool {
-    call.method == Method::GET
-        && (target.group.as_str(), target.version.as_str()) == ("apiextensions.k8s.io", "v1")
-        && target.plural == "customresourcedefinitions"
-        && target.name.is_none()
-}
-
-fn no_definitions() -> serde_json::Value {
-    serde_json::json!({
-        "kind": "CustomResourceDefinitionList",
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "metadata": {"resourceVersion": "1"},
-        "items": [],
-    })
 }
 
 /// The aggregated discovery document, if the client prefers it.

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kind::{Kind, NAMESPACE, Strategy};
+use crate::kind::{DEFINITION, Kind, NAMESPACE, Strategy};
 use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
-use crate::registry::{Endpoint, FOREGROUND, ORPHAN, Patch, Registry};
+use crate::registry::{CLEANUP, Endpoint, FOREGROUND, ORPHAN, Patch, Registry};
 use crate::status::Status;
 use crate::store::{
     Action, Change, DeleteOptions, Preconditions, PropagationPolicy, Store, WriteOptions,
@@ -102,7 +102,7 @@ impl GarbageCollector {
     /// have been deleted meanwhile.
     fn observe_all(&mut self, store: &Store) {
         self.expanded.clear();
-        let kinds = store.kinds().iter().filter(|kind| kind.stored_as.is_none());
+        let kinds = store.kinds().iter().filter(|kind| is_of_storage(store, kind));
         for object in kinds.flat_map(|kind| store.iter(kind, None)) {
             if object.is_terminating() || object.owner_references().next().is_some() {
                 self.push(WorkItem::Examine(object.uid().into()));
@@ -135,6 +135,12 @@ impl GarbageCollector {
                     && namespace.is_terminating()
                 {
                     self.push(WorkItem::Examine(namespace.uid().into()));
+                }
+                if kind.custom.is_some()
+                    && let Some(definition) = store.find(&DEFINITION, "", &kind.group_resource())
+                    && definition.is_terminating()
+                {
+                    self.push(WorkItem::Examine(definition.uid().into()));
                 }
             }
         }
@@ -170,7 +176,38 @@ impl GarbageCollector {
         if kind.strategy == Strategy::Namespace {
             return self.empty_namespace(writes, object);
         }
+        if object.finalizers().any(|finalizer| finalizer == CLEANUP) {
+            return self.empty_definition(writes, kind, object);
+        }
         Ok(())
+    }
+
+    /// Deletes the objects of a custom kind, and then its definition (S15).
+    fn empty_definition(
+        &mut self,
+        writes: &mut WriteBudget,
+        kind: &'static Kind,
+        object: &Arc<Object>,
+    ) -> Result<(), Status> {
+        let first_time = self.expanded.insert(object.uid().into());
+        let kinds = writes.store().kinds().clone();
+        let defined = kinds
+            .iter()
+            .find(|kind| kind.custom.is_some() && kind.group_resource() == object.name());
+        if let Some(defined) = defined {
+            let mut is_empty = true;
+            for content in writes.store().iter(defined, None) {
+                is_empty = false;
+                if !first_time {
+                    break;
+                }
+                self.push(WorkItem::Delete(content.uid().into()));
+            }
+            if !is_empty {
+                return Ok(());
+            }
+        }
+        writes.remove_finalizer(kind, object, CLEANUP)
     }
 
     /// Removes the owner from its dependents' references, then removes the finalizer.
@@ -226,7 +263,8 @@ impl GarbageCollector {
     fn empty_namespace(&mut self, writes: &mut WriteBudget, object: &Object) -> Result<(), Status> {
         let first_time = self.expanded.insert(object.uid().into());
         let kinds = writes.store().kinds().clone();
-        let kinds = kinds.iter().filter(|kind| kind.namespaced && kind.stored_as.is_none());
+        let kinds = kinds.iter();
+        let kinds = kinds.filter(|kind| kind.namespaced && is_of_storage(writes.store(), kind));
         let mut empty = true;
         for kind in kinds {
             let content = writes.store().iter(kind, Some(object.name()));
@@ -247,6 +285,14 @@ impl GarbageCollector {
         }
         writes.remaining = writes.remaining.saturating_sub(1);
         writes.registry.finalize(object.name(), &finalized, &writes.options).map(|_| ())
+    }
+}
+
+/// Whether the objects of a kind are visited by it: each in one of its versions.
+fn is_of_storage(store: &Store, kind: &'static Kind) -> bool {
+    match &kind.custom {
+        None => kind.stored_as.is_none(),
+        Some(_) => store.kinds().by_group_kind(kind.group, kind.kind) == Some(kind),
     }
 }
 

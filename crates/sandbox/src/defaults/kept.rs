@@ -310,7 +310,8 @@ pub(super) fn apply(kind: &Kind, fields: &mut Fields) -> bool {
 /// Whether the table lists no defaults because the kind has none.
 fn is_completed(kind: &Kind) -> bool {
     use crate::kind::Strategy;
-    let is_kept = matches!(kind.strategy, Strategy::Kept | Strategy::Service);
+    let is_kept =
+        matches!(kind.strategy, Strategy::Kept | Strategy::Service | Strategy::Definition);
     (is_kept || kind.group == "policy") && schema::root_of(kind).is_some()
 }
 

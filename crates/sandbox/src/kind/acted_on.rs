@@ -32,6 +32,22 @@ pub(super) const PLAIN: Kind = Kind {
     deprecation: None,
     counts_generations: false,
     stored_as: None,
+    custom: None,
+};
+
+/// CustomResourceDefinitions, whose kinds are served.
+pub static DEFINITION: Kind = Kind {
+    group: "apiextensions.k8s.io",
+    kind: "CustomResourceDefinition",
+    plural: "customresourcedefinitions",
+    singular: "customresourcedefinition",
+    short_names: &["crd", "crds"],
+    categories: &["api-extensions"],
+    namespaced: false,
+    subresources: &[Subresource::Status],
+    counts_generations: true,
+    strategy: Strategy::Definition,
+    ..PLAIN
 };
 
 const EVENT_FIELDS: &[&str] = &[
@@ -247,6 +263,7 @@ pub static PRIORITY_CLASS: Kind = Kind {
 /// The rows of this file.
 pub(super) static ROWS: &[&Kind] = &[
     &CONFIG_MAP,
+    &DEFINITION,
     &EVENT,
     &NAMESPACE,
     &NODE,

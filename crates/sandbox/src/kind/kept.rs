@@ -246,19 +246,6 @@ static OTHERS: &[Kind] = &[
         )
     },
     Kind {
-        short_names: &["crd", "crds"],
-        categories: &["api-extensions"],
-        namespaced: false,
-        subresources: STATUS,
-        counts_generations: true,
-        ..kept(
-            "apiextensions.k8s.io",
-            "CustomResourceDefinition",
-            "customresourcedefinitions",
-            "customresourcedefinition",
-        )
-    },
-    Kind {
         namespaced: false,
         ..kept("node.k8s.io", "RuntimeClass", "runtimeclasses", "runtimeclass")
     },

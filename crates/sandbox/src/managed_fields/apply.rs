@@ -8,10 +8,10 @@ use super::field_set::field_set;
 use super::last_applied;
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use super::merge::merge;
-use super::merge_schema::{MergeSchema, TypeId};
 use super::remove::{remove, with_named_fields};
 use super::set::Set;
 use super::update::{self, UNOWNED, Writing};
+use crate::merge_schema::{MergeSchema, TypeId};
 
 /// The manager of all fields that existed before anyone's fields were recorded.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";

@@ -3,21 +3,32 @@
 
 use std::collections::BTreeMap;
 
-use super::merge_schema::{ListRelation, ListType, MapType, MergeSchema, ScalarType, Type, TypeId};
+use serde_json::Value;
+
+use crate::merge_schema::{
+    ListRelation, ListType, MapType, MergeSchema, ScalarType, Type, TypeId, add_custom,
+};
 use crate::schema::{Field, Shape, Struct, StructId, Topology};
 
 /// The types of all structs; [`TypeId::of_struct`] has their indices.
 pub(crate) fn built_in() -> MergeSchema {
     let mut schema = MergeSchema::default();
     schema.types.extend(StructId::all().map(|_| Type::default()));
-    let scalars = [ScalarType::Number, ScalarType::Text, ScalarType::Boolean, ScalarType::Any];
-    let scalars = scalars.map(|of| (of, schema.add(Type { scalar: Some(of), ..Type::default() })));
-    let mut converter = Converter { schema, scalars };
+    let mut converter = Converter::new(schema);
+    converter.structs = StructId::all().map(|id| (id.index(), TypeId::of_struct(id))).collect();
     for id in StructId::all() {
         let map = converter.map_of(id.get(), id.get().is_atomic);
         converter.schema.types[TypeId::of_struct(id).0].map = Some(map);
     }
     converter.schema
+}
+
+/// The type of a custom kind with this OpenAPI schema (S15).
+pub(crate) fn custom(document: &Value) -> (MergeSchema, TypeId) {
+    let mut converter = Converter::new(MergeSchema::default());
+    let metadata = StructId::find("meta.ObjectMeta").expect("the table has it");
+    let metadata = converter.of_struct(metadata);
+    add_custom(converter.schema, metadata, document)
 }
 
 impl TypeId {
@@ -30,9 +41,28 @@ impl TypeId {
 struct Converter {
     schema: MergeSchema,
     scalars: [(ScalarType, TypeId); 4],
+    /// The types of structs by their indices.
+    structs: BTreeMap<usize, TypeId>,
 }
 
 impl Converter {
+    fn new(mut schema: MergeSchema) -> Self {
+        let all = [ScalarType::Number, ScalarType::Text, ScalarType::Boolean, ScalarType::Any];
+        let scalars = all.map(|of| (of, schema.add(Type { scalar: Some(of), ..Type::default() })));
+        Self { schema, scalars, structs: BTreeMap::new() }
+    }
+
+    fn of_struct(&mut self, id: StructId) -> TypeId {
+        if let Some(known) = self.structs.get(&id.index()) {
+            return *known;
+        }
+        let new = self.schema.add(Type::default());
+        self.structs.insert(id.index(), new);
+        let map = self.map_of(id.get(), id.get().is_atomic);
+        self.schema.types[new.0].map = Some(map);
+        new
+    }
+
     fn map_of(&mut self, known: &'static Struct, atomic: bool) -> MapType {
         let fields: BTreeMap<Box<str>, TypeId> = known
             .fields()
@@ -63,7 +93,7 @@ impl Converter {
             Shape::Struct(id) if id.is_extra_value() => {
                 self.list(&Shape::Text("string"), ListRelation::Atomic)
             }
-            Shape::Struct(id) => TypeId::of_struct(*id),
+            Shape::Struct(id) => self.of_struct(*id),
             Shape::Map(item) => self.map(item, false),
             Shape::List(item) => self.list(item, ListRelation::Atomic),
             Shape::Text(_) | Shape::Bytes => self.scalar(ScalarType::Text),

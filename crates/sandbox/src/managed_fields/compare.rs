@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::element::{self, PathElement};
-use super::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
 use super::set::Set;
+use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
+use crate::merge_schema::{PathElement, compare as compare_values};
 
 /// The difference of two objects. No path is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -238,7 +238,7 @@ fn leaf(before: Option<&Value>, after: Option<&Value>) -> Visited {
         (None, _) => Some(Change::Added),
         (_, None) => Some(Change::Removed),
         (Some(before), Some(after)) => {
-            (element::compare(before, after) != Ordering::Equal).then_some(Change::Modified)
+            (compare_values(before, after) != Ordering::Equal).then_some(Change::Modified)
         }
     })
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::element::PathElement;
 use super::managers::ManagerId;
 use super::update::Conflicts;
+use crate::merge_schema::PathElement;
 use crate::status::{Details, Reason, Status, StatusCause};
 
 /// A field that another manager owns and that would get another value.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::element::PathElement;
-use super::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
 use super::set::Set;
+use crate::merge_schema::PathElement;
+use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
 
 /// All fields of an object.
 pub(crate) fn field_set(schema: &MergeSchema, of: TypeId, object: &Value) -> Set {

@@ -8,8 +8,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::element::{ElementError, PathElement};
 use super::set::Set;
+use crate::merge_schema::{ElementError, PathElement};
 
 /// The JSON text of a set, in upstream's order.
 pub(crate) fn text(set: &Set) -> String {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::element::PathElement;
-use super::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
+use crate::merge_schema::PathElement;
+use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
 
 /// The live object with all that is applied. Nothing is removed.
 pub(crate) fn merge(schema: &MergeSchema, of: TypeId, live: &Value, applied: &Value) -> Value {

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::element::PathElement;
-use super::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
 use super::set::Set;
+use crate::merge_schema::PathElement;
+use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
 
 /// The object without fields. As upstream, a map or list from which something was removed stays,
 /// even if it is empty.

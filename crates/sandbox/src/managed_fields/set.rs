@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::element::PathElement;
+use crate::merge_schema::PathElement;
 
 /// A set of paths. Both lists are ordered and without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

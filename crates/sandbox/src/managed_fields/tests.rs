@@ -5,14 +5,13 @@ use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, propte
 use serde_json::{Map, Value, json};
 
 use super::compare::{Comparison, compare};
-use super::element::{PathElement, Scalar};
 use super::field_set::field_set;
 use super::managers::{ManagerId, Operation};
 use super::merge::merge;
-use super::openapi::convert;
 use super::update::UNOWNED;
 use super::*;
 use crate::api::openapi;
+use crate::merge_schema::{MergeSchema, PathElement, Scalar, TypeId, convert};
 use crate::schema;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);

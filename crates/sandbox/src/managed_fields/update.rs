@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::compare::compare;
 use super::managers::{Manager, ManagerId, Managers, Operation};
-use super::merge_schema::{MergeSchema, TypeId};
 use super::set::Set;
+use crate::merge_schema::{MergeSchema, TypeId};
 
 /// What ownership depends on, apart from the objects.
 pub(crate) struct Writing<'a> {

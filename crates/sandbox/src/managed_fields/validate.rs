@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::element::PathElement;
-use super::merge_schema::{Form, ListType, MapType, MergeSchema, ScalarType, TypeId};
+use crate::merge_schema::PathElement;
+use crate::merge_schema::{Form, ListType, MapType, MergeSchema, ScalarType, TypeId};
 use crate::patch::go_text;
 
 /// What is wrong with a value, with the path of each finding.

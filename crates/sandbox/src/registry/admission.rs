@@ -45,6 +45,7 @@ pub(super) fn on_create(
         | Strategy::Node
         | Strategy::DaemonSet
         | Strategy::Kept
+        | Strategy::Definition
         | Strategy::Service => Ok(()),
     }
 }

@@ -37,6 +37,10 @@ impl Draft {
     ) -> Result<Self, Status> {
         metadata::check_shape(&object)?;
         check::decode(kind, &object)?;
+        if kind.custom().is_some_and(|custom| custom.is_terminating) {
+            let message = "create not allowed while custom resource definition is terminating";
+            return Err(Status::new(Reason::MethodNotAllowed, message));
+        }
         metadata::check_namespace(&object, kind, namespace)?;
         if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
             return Err(Status::new(
@@ -159,6 +163,9 @@ impl Registry {
         let stored = self.commit(kind, Action::Added, object, managed_fields);
         if kind.strategy == Strategy::Namespace {
             self.create_default_service_account(&name, options);
+        }
+        if kind.strategy == Strategy::Definition {
+            self.sync_definitions(&stored, options.now);
         }
         Ok(served_form(kind, &stored))
     }

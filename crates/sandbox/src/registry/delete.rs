@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
 use super::write::has_finalizers;
-use super::{Registry, namespace, priority};
+use super::{Registry, definition, namespace, priority};
 use crate::clock::rfc3339;
 use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::object::Object;
@@ -53,16 +53,26 @@ impl Registry {
         let grace_seconds = grace_seconds(kind, &current, delete)?;
         let mut object = current.value().clone();
         set_propagation(&mut object, delete.propagation_policy);
+        if kind.strategy == Strategy::Definition && !current.is_terminating() {
+            definition::mark(&mut object, options.now);
+        }
         if grace_seconds > 0 || has_finalizers(kind, &object) {
             mark(&mut object, current.value(), grace_seconds, options);
             if kind.strategy == Strategy::Namespace {
                 object["status"]["phase"] = Value::from("Terminating");
             }
             let pending = self.put(kind, &current, Action::Modified, object, options);
+            if kind.strategy == Strategy::Definition && !options.dry_run {
+                self.sync_definitions(&pending, options.now);
+            }
             return Ok(Deleted::Pending(pending));
         }
         let last = current.value().clone();
-        Ok(Deleted::Gone(self.put(kind, &current, Action::Deleted, last, options)))
+        let gone = self.put(kind, &current, Action::Deleted, last, options);
+        if kind.strategy == Strategy::Definition && !options.dry_run {
+            self.sync_definitions(&gone, options.now);
+        }
+        Ok(Deleted::Gone(gone))
     }
 
     /// Deletes the objects that `list` selects, and returns them.

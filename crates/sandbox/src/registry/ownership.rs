@@ -10,9 +10,8 @@ use serde_json::Value;
 
 use super::strategy::{self, Endpoint};
 use crate::kind::{self, Kind};
-use crate::managed_fields::{
-    self, Applied, Conflict, Live, ManagedFields, Managers, MergeSchema, Set, TypeId, Writing,
-};
+use crate::managed_fields::{self, Applied, Conflict, Live, ManagedFields, Managers, Set, Writing};
+use crate::merge_schema::{MergeSchema, TypeId};
 use crate::object::Object;
 use crate::patch::go_text;
 use crate::schema;
@@ -182,17 +181,27 @@ fn with_writing<T>(
     now: Timestamp,
     act: impl FnOnce(&Writing<'_>) -> T,
 ) -> T {
-    let root = schema::root_of(kind).map(TypeId::of_struct);
+    let custom = kind.custom();
+    let (schema, root) = match &custom {
+        Some(custom) => {
+            let (schema, root) = custom.merging(managed_fields::custom);
+            (schema, Some(*root))
+        }
+        None => (&*BUILT_IN, schema::root_of(kind).map(TypeId::of_struct)),
+    };
     let api_version = kind.api_version();
     // The built-in kinds have one version each, but for the two forms of an Event.
     let serves = |version: &str| {
         version == api_version
+            || custom
+                .as_ref()
+                .is_some_and(|custom| custom.api_versions.iter().any(|it| it == version))
             || kind::BUILT_IN
                 .iter()
                 .any(|row| row.storage() == kind.storage() && row.api_version() == version)
     };
     act(&Writing {
-        schema: &BUILT_IN,
+        schema,
         root: root.unwrap_or(TypeId::DEDUCED),
         api_version: &api_version,
         serves: &serves,

@@ -26,7 +26,7 @@ pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
     match kind.strategy {
         // A kubelet creates its node with a status.
         Strategy::Node => {}
-        Strategy::Plain | Strategy::Kept | Strategy::Service => {
+        Strategy::Plain | Strategy::Kept | Strategy::Service | Strategy::Definition => {
             if kind.has_status() {
                 fields_of(object).remove("status");
                 defaults::apply(kind, object);
@@ -68,12 +68,15 @@ pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
 /// An update through the main endpoint: restores the status and counts changes of the spec.
 pub(super) fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
     match kind.strategy {
-        Strategy::Plain | Strategy::Kept | Strategy::Service => {
+        Strategy::Plain | Strategy::Kept | Strategy::Service | Strategy::Definition => {
             if kind.has_status() {
                 keep(object, current, "status");
             }
             if kind.counts_generations && is_new_generation(kind, object, current) {
                 bump_generation(object, current);
+            }
+            if kind.strategy == Strategy::Definition {
+                add_stored_version(object);
             }
         }
         Strategy::Node => keep(object, current, "status"),
@@ -101,6 +104,16 @@ pub(super) fn prepare_update(kind: &Kind, object: &mut Value, current: &Value) {
 
 /// An update through the status endpoint: restores the spec.
 pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &Value) {
+    if kind.custom.is_some() {
+        // Only the status changes, whatever other fields there are.
+        let status = object.get("status").cloned();
+        object.clone_from(current);
+        match status {
+            Some(status) => object["status"] = status,
+            None => drop(fields_of(object).remove("status")),
+        }
+        return;
+    }
     keep(object, current, "spec");
     match kind.strategy {
         Strategy::Pod => {
@@ -116,7 +129,8 @@ pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &V
         | Strategy::Node
         | Strategy::Namespace
         | Strategy::Kept
-        | Strategy::Service => {}
+        | Strategy::Service
+        | Strategy::Definition => {}
     }
 }
 
@@ -128,6 +142,7 @@ pub(super) fn unchanged_fields(
     match (endpoint, kind.group, kind.kind) {
         (Endpoint::Main | Endpoint::Scale, _, _) if kind.has_status() => &[&["status"]],
         (Endpoint::Main | Endpoint::Scale, _, _) => &[],
+        (Endpoint::Status, _, _) if kind.custom.is_some() => &[&["metadata"], &["spec"]],
         (Endpoint::Status, "", "Pod") => {
             &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
         }
@@ -159,18 +174,22 @@ pub(super) fn allows_create_on_update(kind: &Kind) -> bool {
 
 /// Whether a PUT without a resourceVersion overwrites the object.
 pub(super) fn allows_unconditional_update(kind: &Kind) -> bool {
-    !matches!(
-        (kind.group, kind.kind),
-        (
-            "coordination.k8s.io"
-                | "node.k8s.io"
-                | "policy"
-                | "admissionregistration.k8s.io"
-                | "apiextensions.k8s.io"
-                | "apiregistration.k8s.io",
-            _
-        ) | ("storage.k8s.io", "CSIDriver" | "CSINode" | "CSIStorageCapacity" | "VolumeAttachment")
-    )
+    kind.custom.is_none()
+        && !matches!(
+            (kind.group, kind.kind),
+            (
+                "coordination.k8s.io"
+                    | "node.k8s.io"
+                    | "policy"
+                    | "admissionregistration.k8s.io"
+                    | "apiextensions.k8s.io"
+                    | "apiregistration.k8s.io",
+                _
+            ) | (
+                "storage.k8s.io",
+                "CSIDriver" | "CSINode" | "CSIStorageCapacity" | "VolumeAttachment"
+            )
+        )
 }
 
 /// Whether a change counts: any of the fields but metadata and status, and for Deployments of the
@@ -179,13 +198,23 @@ fn is_new_generation(kind: &Kind, object: &Value, current: &Value) -> bool {
     let rest = |object: &Value| {
         let fields = object.as_object().into_iter().flatten();
         fields
-            .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status"))
+            .filter(|(name, _)| *name != "metadata" && !(*name == "status" && kind.has_status()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect::<Vec<_>>()
     };
     let is_deployment = (kind.group, kind.kind) == ("apps", "Deployment");
     let annotations = |object: &Value| object["metadata"].get("annotations").cloned();
     rest(object) != rest(current) || (is_deployment && annotations(object) != annotations(current))
+}
+
+/// Adds the storage version of a definition to those of which objects may be stored.
+fn add_stored_version(object: &mut Value) {
+    let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+    let stored = versions.filter(|version| version["storage"] == true);
+    let names: Vec<Value> = stored.map(|version| version["name"].clone()).collect();
+    if let Some(known) = object["status"]["storedVersions"].as_array_mut() {
+        known.extend(names.into_iter().filter(|name| !known.contains(name)).collect::<Vec<_>>());
+    }
 }
 
 fn fields_of(object: &mut Value) -> &mut serde_json::Map<String, Value> {

@@ -94,6 +94,10 @@ impl Replacement {
 
     /// Makes the writer the owner of the fields that the change writes.
     pub(crate) fn track(&mut self, writer: Writer<'_>) {
+        if self.endpoint == Endpoint::Scale && self.kind.custom.is_some() {
+            // As upstream, only an apply to the scale of a custom resource owns its field.
+            return;
+        }
         strategy::convert(self.kind, &mut self.object);
         let (kind, endpoint) = (self.kind, self.endpoint);
         let (current, object, sent) = (&self.current, &self.object, &self.sent_managed_fields);
@@ -234,7 +238,11 @@ impl Registry {
             priority::admit_class(self, &change.object)?;
         }
         let Replacement { kind, stored, object, managed_fields, .. } = change;
-        self.write(kind, &stored, object, managed_fields, options)
+        let written = self.write(kind, &stored, object, managed_fields, options)?;
+        if kind.strategy == Strategy::Definition && !options.dry_run {
+            self.sync_definitions(&written, options.now);
+        }
+        Ok(written)
     }
 
     /// Whether the object is still the one that the change was made for.

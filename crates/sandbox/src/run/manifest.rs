@@ -242,10 +242,8 @@ fn create_or_patch(
         Err(status) if status.reason == Reason::AlreadyExists => {}
         Err(status) => return Err(status),
     }
-    let patch_type = match kind.stored_as {
-        None => PatchType::StrategicMerge,
-        Some(_) => PatchType::Merge,
-    };
+    let is_plain = kind.stored_as.is_none() && kind.custom.is_none();
+    let patch_type = if is_plain { PatchType::StrategicMerge } else { PatchType::Merge };
     let before = registry.store().get(kind, namespace, name)?.resource_version();
     let patch = Patch { patch_type, body: object, endpoint: Endpoint::Main, strict: None };
     let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();

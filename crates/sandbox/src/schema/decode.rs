@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-use super::{Shape, StructId, root_of};
+use super::{Shape, StructId, object_meta, root_of};
 use crate::kind::Kind;
 use crate::value::json_type;
 use everynode_k8s::quantity::Quantity;
@@ -39,9 +39,13 @@ impl DecodeError {
 ///
 /// The first value with a wrong type.
 pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
-    let Some(root) = root_of(kind) else { return Ok(()) };
+    // Of a custom resource only the metadata is decoded.
+    let (root, value) = match root_of(kind) {
+        Some(root) => (root, object),
+        None => (object_meta(), &object["metadata"]),
+    };
     let mut path = DecodePath::default();
-    check(&Shape::Struct(root), object, &mut path).map_err(|reason| DecodeError::new(kind, reason))
+    check(&Shape::Struct(root), value, &mut path).map_err(|reason| DecodeError::new(kind, reason))
 }
 
 /// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`.
@@ -49,6 +53,12 @@ pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(root) = root_of(kind) {
         collect_unknown(&Shape::Struct(root), object, &mut String::new(), &mut found);
+    }
+    if let Some(custom) = kind.custom() {
+        let (metadata, path) = (Shape::Struct(object_meta()), &mut "metadata".to_owned());
+        collect_unknown(&metadata, &object["metadata"], path, &mut found);
+        let removed = custom.prune(&mut object.clone());
+        found.extend(removed.iter().map(|path| format!("unknown field {path:?}")));
     }
     found
 }

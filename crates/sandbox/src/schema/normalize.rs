@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{EncodeRule, Field, Shape, root_of};
+use super::{EncodeRule, Field, Shape, object_meta, root_of};
 use crate::kind::Kind;
 use everynode_k8s::quantity::Quantity;
 
@@ -11,6 +11,16 @@ use everynode_k8s::quantity::Quantity;
 pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
     if let Some(root) = root_of(kind) {
         walk(&Shape::Struct(root), object);
+    }
+    if kind.custom.is_some()
+        && let Some(metadata) = object.get_mut("metadata")
+    {
+        walk(&Shape::Struct(object_meta()), metadata);
+        if let Some(fields) = metadata.as_object_mut() {
+            fields.retain(|name, value| {
+                object_meta().get().field(name).is_some() && !value.is_null()
+            });
+        }
     }
 }
 

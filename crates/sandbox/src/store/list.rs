@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::event_form::served_form;
+use super::form::served_form;
 use super::log::Expired;
 use super::table::Table;
 use crate::kind::{Kind, Strategy};

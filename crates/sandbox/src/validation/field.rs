@@ -162,6 +162,30 @@ impl Causes {
         }
     }
 
+    /// Whether there is an error with such a reason.
+    pub(super) fn has_any(&self, is_such: impl Fn(Reason) -> bool) -> bool {
+        self.found.iter().any(|cause| is_such(cause.reason))
+    }
+
+    /// The errors in the order of their texts.
+    pub(super) fn sorted(mut self) -> Self {
+        self.found
+            .sort_by(|one, other| (&one.field, &one.message).cmp(&(&other.field, &other.message)));
+        self
+    }
+
+    /// An error at a path; `message` follows the title of the reason.
+    pub(super) fn found_at(&mut self, reason: Reason, path: &str, message: String) {
+        if self.is_full() {
+            self.omitted = true;
+            return;
+        }
+        let title = reason.title();
+        let message =
+            if message.is_empty() { title.to_owned() } else { format!("{title}: {message}") };
+        self.push(Cause { reason, field: excerpt(path.to_owned()), message: excerpt(message) });
+    }
+
     /// The errors, with a note at the end if some are left out.
     pub(super) fn into_vec(mut self) -> Vec<Cause> {
         if self.omitted {

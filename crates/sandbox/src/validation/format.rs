@@ -16,6 +16,29 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
     character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
+/// Whether a text has a format of OpenAPI schemas. It has one that is not known.
+pub(super) fn is_of(format: &str, text: &str) -> bool {
+    match format {
+        "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
+        "date" => text.parse::<jiff::civil::Date>().is_ok(),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "cidr" => text.split_once('/').is_some_and(|(address, bits)| {
+            let max = match address.parse::<std::net::IpAddr>() {
+                Ok(std::net::IpAddr::V4(_)) => 32,
+                Ok(std::net::IpAddr::V6(_)) => 128,
+                Err(_) => return false,
+            };
+            bits.parse::<u8>().is_ok_and(|bits| bits <= max)
+        }),
+        "uuid" => {
+            let digits = text.bytes().filter(|byte| *byte != b'-');
+            digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
+        }
+        _ => true,
+    }
+}
+
 /// An RFC 1123 label: at most 63 lower case alphanumeric characters and dashes.
 pub(super) fn dns_label(text: &str) -> Vec<String> {
     let mut wrong = too_long(text, 63);

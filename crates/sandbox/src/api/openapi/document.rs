@@ -6,28 +6,36 @@ use super::schemas;
 use crate::api::discovery::{GIT_VERSION, GroupVersion};
 use crate::kind::{Kind, Kinds, Verb};
 
-/// The OpenAPI v2 document of the whole API.
-pub(super) fn v2(kinds: &Kinds) -> Value {
+/// The OpenAPI v2 document of the whole API; `definitions` contains all built-in types.
+pub(super) fn v2(kinds: &Kinds, definitions: &Map<String, Value>) -> Value {
     let mut paths = Map::new();
     for kind in kinds.iter() {
         add_paths(&mut paths, kind, Version::V2);
+    }
+    let mut definitions = definitions.clone();
+    for kind in kinds.iter() {
+        definitions.extend(schemas::custom(kind));
     }
     json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": GIT_VERSION},
         "paths": paths,
-        "definitions": schemas::definitions(),
+        "definitions": definitions,
     })
 }
 
-/// The OpenAPI v3 document of one group and version; `definitions` contains all types.
+/// The OpenAPI v3 document of one group and version; `definitions` contains all built-in
+/// types.
 pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
-    let mut paths = Map::new();
-    for kind in kinds.iter().filter(|kind| kind.group == of.group && kind.version == of.version) {
+    let (mut paths, mut custom) = (Map::new(), Map::new());
+    for kind in kinds.iter().filter(|kind| of.is_of(kind)) {
         add_paths(&mut paths, kind, Version::V3);
+        custom.extend(schemas::custom(kind));
     }
-    let roots = schemas::roots_of(definitions, &of.group, &of.version);
+    let mut roots = schemas::roots_of(definitions, &of.group, &of.version);
+    custom.values().for_each(|schema| schemas::references(schema, &mut roots));
     let mut schemas = schemas::reachable(definitions, roots);
+    schemas.extend(custom);
     for (name, schema) in &mut schemas {
         to_v3(schema);
         multiple_types(name, schema);
@@ -88,10 +96,13 @@ fn operation(kind: &Kind, verb: Verb, version: Version) -> Value {
             {"group": kind.group, "version": kind.version, "kind": kind.kind},
     });
     if verb == Verb::Patch {
+        // There are no strategic merge patches of custom resources.
+        let count = PATCH_TYPES.len() - usize::from(kind.custom.is_some());
+        let patch_types = &PATCH_TYPES[..count];
         match version {
-            Version::V2 => operation["consumes"] = json!(PATCH_TYPES),
+            Version::V2 => operation["consumes"] = json!(patch_types),
             Version::V3 => {
-                let content: Map<String, Value> = PATCH_TYPES
+                let content: Map<String, Value> = patch_types
                     .iter()
                     .map(|name| ((*name).to_owned(), json!({"schema": {"type": "object"}})))
                     .collect();

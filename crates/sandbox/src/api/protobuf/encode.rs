@@ -18,7 +18,7 @@ use crate::schema::{Shape, StructId, WireField};
 
 /// Whether objects of the kind can be encoded.
 pub(crate) fn is_known(kind: &Kind) -> bool {
-    message_of(&kind.api_version(), kind.kind).is_some()
+    kind.custom.is_none() && message_of(&kind.api_version(), kind.kind).is_some()
 }
 
 fn message_of(api_version: &str, kind: &str) -> Option<StructId> {

@@ -14,6 +14,7 @@ use crate::api::negotiate::{self, Syntax};
 use crate::api::respond::{self, Body};
 use crate::api::shared::SharedCluster;
 use crate::authorization::User;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
 use crate::registry::{Apply, Endpoint, Patch};
@@ -27,7 +28,7 @@ pub(super) fn get(
 ) -> Result<Response<Body>, Status> {
     let (kind, namespace) = (target.kind, target.namespace());
     let object = shared.read(|store| store.get(kind, namespace, name))?;
-    Ok(respond::json(StatusCode::OK, &scale_of(&object)))
+    Ok(respond::json(StatusCode::OK, &scale_of(kind, &object)))
 }
 
 /// Replaces the scale.
@@ -40,7 +41,7 @@ pub(super) fn update(
 ) -> Result<Response<Body>, Status> {
     let manager = field_manager::of_write("UpdateOptions", call)?;
     let scale = body_of_scale(call)?;
-    let patch = patch_of(&scale);
+    let patch = patch_of(target.kind, &scale);
     let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
     Ok(response(target, &changed))
 }
@@ -66,8 +67,8 @@ pub(super) fn patch(
     let body = decode::decode(&call.body, Syntax::Json).map_err(Status::bad_request)?.value;
     let (kind, namespace) = (target.kind, target.namespace());
     let object = shared.read(|store| store.get(kind, namespace, name))?;
-    let scale = patch::apply(kind, patch_type, &scale_of(&object), &body)?;
-    let patch = patch_of(&scale);
+    let scale = patch::apply(kind, patch_type, &scale_of(kind, &object), &body)?;
+    let patch = patch_of(kind, &scale);
     let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
     Ok(response(target, &changed))
 }
@@ -93,7 +94,7 @@ fn apply(
         "metadata": scale["metadata"],
     });
     if let Some(replicas) = scale["spec"].get("replicas") {
-        object["spec"] = json!({"replicas": replicas});
+        set(&mut object, &Paths::of(kind).spec_replicas, replicas.clone());
     }
     let force = call.parameters.force == Some(true);
     let apply = Apply { object, endpoint: Endpoint::Scale, force, strict: None };
@@ -102,7 +103,7 @@ fn apply(
 }
 
 /// The patch of the object that sets its scale.
-fn patch_of(scale: &Value) -> Patch {
+fn patch_of(kind: &Kind, scale: &Value) -> Patch {
     let replicas = integer(scale, "/spec/replicas");
     let mut metadata = json!({});
     for field in ["resourceVersion", "uid"] {
@@ -110,16 +111,59 @@ fn patch_of(scale: &Value) -> Patch {
             metadata[field] = value.clone();
         }
     }
-    Patch {
-        patch_type: PatchType::Merge,
-        body: json!({"metadata": metadata, "spec": {"replicas": replicas}}),
-        endpoint: Endpoint::Scale,
-        strict: None,
+    let mut body = json!({"metadata": metadata});
+    set(&mut body, &Paths::of(kind).spec_replicas, replicas.into());
+    Patch { patch_type: PatchType::Merge, body, endpoint: Endpoint::Scale, strict: None }
+}
+
+/// Where the scale of the objects of a kind is.
+struct Paths {
+    spec_replicas: Vec<String>,
+    status_replicas: Vec<String>,
+    /// The selector as text; `None` for a built-in kind, which has a structured one.
+    selector: Option<Vec<String>>,
+}
+
+impl Paths {
+    fn of(kind: &Kind) -> Self {
+        let custom = kind.custom();
+        match custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+            Some(scale) => Self {
+                spec_replicas: scale.spec_replicas.clone(),
+                status_replicas: scale.status_replicas.clone(),
+                selector: Some(scale.selector.clone().unwrap_or_default()),
+            },
+            None => {
+                let path = |field: &str| vec![field.to_owned(), "replicas".to_owned()];
+                Self {
+                    spec_replicas: path("spec"),
+                    status_replicas: path("status"),
+                    selector: None,
+                }
+            }
+        }
     }
 }
 
+/// Sets a value, and makes the objects that lead to it.
+fn set(object: &mut Value, path: &[String], value: Value) {
+    match path {
+        [] => *object = value,
+        [first, rest @ ..] => {
+            if !object.is_object() {
+                *object = json!({});
+            }
+            set(&mut object[first.as_str()], rest, value);
+        }
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &[String]) -> &'a Value {
+    path.iter().fold(object, |value, field| &value[field.as_str()])
+}
+
 fn response(target: &ResourceTarget<'_>, changed: &Changed) -> Response<Body> {
-    let mut response = respond::json(StatusCode::OK, &scale_of(&changed.after));
+    let mut response = respond::json(StatusCode::OK, &scale_of(target.kind, &changed.after));
     if changed.is_change() {
         respond::warn(&mut response, &Vec::from_iter(target.kind.kept_warning()));
     }
@@ -127,14 +171,18 @@ fn response(target: &ResourceTarget<'_>, changed: &Changed) -> Response<Body> {
 }
 
 /// The scale of an object. Only these fields of its metadata are in it.
-fn scale_of(object: &Object) -> Value {
-    let value = object.value();
+fn scale_of(kind: &Kind, object: &Object) -> Value {
+    let (value, paths) = (object.value(), Paths::of(kind));
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         metadata[field] = value["metadata"][field].clone();
     }
-    let mut status = json!({"replicas": integer(value, "/status/replicas")});
-    let selector = selector_text(&value["spec"]["selector"]);
+    let replicas = |path: &[String]| at(value, path).as_i64().unwrap_or(0);
+    let mut status = json!({"replicas": replicas(&paths.status_replicas)});
+    let selector = match &paths.selector {
+        Some(path) => at(value, path).as_str().unwrap_or_default().to_owned(),
+        None => selector_text(&value["spec"]["selector"]),
+    };
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
@@ -142,7 +190,7 @@ fn scale_of(object: &Object) -> Value {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": {"replicas": integer(value, "/spec/replicas")},
+        "spec": {"replicas": replicas(&paths.spec_replicas)},
         "status": status,
     })
 }

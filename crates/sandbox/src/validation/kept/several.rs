@@ -252,27 +252,6 @@ pub(super) fn webhooks(object: &Field, causes: &mut Causes) {
     }
 }
 
-pub(super) fn definition(object: &Field, causes: &mut Causes) {
-    let (metadata, spec) = (object.child("metadata"), object.child("spec"));
-    let (name, names) = (metadata.child("name"), spec.child("names"));
-    let expected = format!("{}.{}", names.child("plural").text(), spec.child("group").text());
-    if name.text() != expected {
-        causes.invalid(&name, r#"must be spec.names.plural+"."+spec.group"#);
-    }
-    let versions = spec.child("versions");
-    for version in versions.items() {
-        let schema = version.child("schema");
-        if !schema.child("openAPIV3Schema").is_set() {
-            causes.required(&schema.child("openAPIV3Schema"), "");
-        }
-    }
-    let stored = versions.items().filter(|version| version.child("storage").is_true()).count();
-    if stored != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        causes.invalid_rendered(&versions, go_json(versions.value()), detail);
-    }
-}
-
 pub(super) fn api_service(object: &Field, causes: &mut Causes) {
     let (metadata, spec) = (object.child("metadata"), object.child("spec"));
     let name = metadata.child("name");

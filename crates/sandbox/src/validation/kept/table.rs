@@ -196,14 +196,6 @@ pub(super) static ROWS: &[Row] = &[
         ..NONE
     },
     Row {
-        group: "apiextensions.k8s.io",
-        kind: "CustomResourceDefinition",
-        required: &[("spec.group", ""), ("spec.names.plural", ""), ("spec.names.kind", "")],
-        choices: &[("spec.scope", &["Cluster", "Namespaced"])],
-        more: several::definition,
-        ..NONE
-    },
-    Row {
         group: "apiregistration.k8s.io",
         kind: "APIService",
         names: Names::Segment,

@@ -1,21 +1,27 @@
 //! What merging needs to know of types: which values are one field, and what identifies the
 //! elements of lists. The built-in types are converted to it, and in tests OpenAPI schemas.
 
+mod element;
+mod openapi;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::element::{PathElement, Scalar};
+pub(crate) use element::{ElementError, PathElement, Scalar, compare};
+pub(crate) use openapi::add_custom;
+#[cfg(test)]
+pub(crate) use openapi::convert;
 
 /// Types that refer to each other.
 #[derive(Debug)]
 pub(crate) struct MergeSchema {
-    pub(super) types: Vec<Type>,
+    pub(crate) types: Vec<Type>,
 }
 
 /// The index of a type in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TypeId(pub(super) usize);
+pub(crate) struct TypeId(pub(crate) usize);
 
 /// A type. A value of an unknown type can have several forms; its own form selects one.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +70,7 @@ pub(crate) enum ScalarType {
 
 /// The form of a type that a value has.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form<'s> {
+pub(crate) enum Form<'s> {
     Map(&'s MapType),
     Scalar(ScalarType),
     List(&'s ListType),
@@ -90,18 +96,18 @@ impl Default for MergeSchema {
 }
 
 impl MergeSchema {
-    pub(super) fn add(&mut self, new: Type) -> TypeId {
+    pub(crate) fn add(&mut self, new: Type) -> TypeId {
         self.types.push(new);
         TypeId(self.types.len() - 1)
     }
 
-    pub(super) fn get(&self, id: TypeId) -> &Type {
+    pub(crate) fn get(&self, id: TypeId) -> &Type {
         &self.types[id.0]
     }
 
     /// The form of a value. For null, and for a value of a form that the type does not have, the
     /// first form of the type counts; validation reports the latter.
-    pub(super) fn form(&self, id: TypeId, value: Option<&Value>) -> Form<'_> {
+    pub(crate) fn form(&self, id: TypeId, value: Option<&Value>) -> Form<'_> {
         let known = self.get(id);
         let map = || known.map.as_ref().map(Form::Map);
         let scalar = || known.scalar.map(Form::Scalar);
@@ -122,18 +128,18 @@ impl MergeSchema {
 impl MapType {
     /// The type of a field. A field that the type does not know is deduced: an object can have one
     /// that was stored by a newer version.
-    pub(super) fn type_of(&self, field: &str) -> TypeId {
+    pub(crate) fn type_of(&self, field: &str) -> TypeId {
         self.declared(field).unwrap_or(TypeId::DEDUCED)
     }
 
     /// The type of a field; `None` if the type does not allow the field.
-    pub(super) fn declared(&self, field: &str) -> Option<TypeId> {
+    pub(crate) fn declared(&self, field: &str) -> Option<TypeId> {
         self.fields.get(field).copied().or(self.elements)
     }
 }
 
 impl ListType {
-    pub(super) fn is_atomic(&self) -> bool {
+    pub(crate) fn is_atomic(&self) -> bool {
         matches!(self.relation, ListRelation::Atomic)
     }
 
@@ -141,7 +147,7 @@ impl ListType {
     ///
     /// # Errors
     /// Why the element has none, in upstream's words.
-    pub(super) fn element(&self, item: &Value) -> Result<PathElement, String> {
+    pub(crate) fn element(&self, item: &Value) -> Result<PathElement, String> {
         match &self.relation {
             ListRelation::Atomic => Err("invalid indexing of non-associative list".to_owned()),
             ListRelation::Set => set_element(item),

@@ -1,21 +1,23 @@
-//! Converts OpenAPI schemas to [`MergeSchema`]s, as upstream's `schemaconv` does. Tests compare the
-//! types of the table with the served OpenAPI documents by it.
+//! Converts OpenAPI schemas to [`MergeSchema`]s, as upstream's `schemaconv` does: those of custom
+//! kinds (S15), and in tests the served documents, to compare the table of types with them.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::merge_schema::{ListRelation, ListType, MapType, MergeSchema, ScalarType, Type, TypeId};
+use super::{ListRelation, ListType, MapType, MergeSchema, ScalarType, Type, TypeId};
 
 /// Converts definitions that refer to each other by `#/definitions/NAME`. Returns the types of the
 /// definitions by their names.
+#[cfg(test)]
 pub(crate) fn convert(definitions: &Map<String, Value>) -> (MergeSchema, BTreeMap<String, TypeId>) {
     let mut schema = MergeSchema::default();
     let mut names = BTreeMap::new();
     for name in definitions.keys() {
         names.insert(name.clone(), schema.add(Type::default()));
     }
-    let mut converter = Converter { schema, names, definitions, overridden: HashMap::new() };
+    let overridden = HashMap::new();
+    let mut converter = Converter { schema, names, definitions, overridden, metadata: None };
     for (name, definition) in definitions {
         let converted = converter.definition(name, definition);
         let id = converter.names[name];
@@ -31,21 +33,41 @@ pub(crate) fn convert(definitions: &Map<String, Value>) -> (MergeSchema, BTreeMa
     (converter.schema, converter.names)
 }
 
+/// Adds the type of a custom kind to a schema that has the type of metadata.
+pub(crate) fn add_custom(
+    schema: MergeSchema,
+    metadata: TypeId,
+    document: &Value,
+) -> (MergeSchema, TypeId) {
+    let (names, definitions, overridden) = (BTreeMap::new(), Map::new(), HashMap::new());
+    let metadata = Some(metadata);
+    let mut converter =
+        Converter { schema, names, definitions: &definitions, overridden, metadata };
+    let mut root = converter.inline(document, false);
+    converter.add_resource_fields(root.map.get_or_insert_default());
+    let root = converter.schema.add(root);
+    (converter.schema, root)
+}
+
 struct Converter<'a> {
     schema: MergeSchema,
     names: BTreeMap<String, TypeId>,
     definitions: &'a Map<String, Value>,
     /// The definitions of which a field changes whether they are atomic.
     overridden: HashMap<(String, bool), TypeId>,
+    /// The type of the metadata of embedded resources.
+    metadata: Option<TypeId>,
 }
 
 impl Converter<'_> {
+    #[cfg(test)]
     fn next_override(&mut self) -> Option<(TypeId, String, bool)> {
         let key = self.overridden.keys().next()?.clone();
         let id = self.overridden.remove(&key)?;
         Some((id, key.0, key.1))
     }
 
+    #[cfg(test)]
     fn definition(&mut self, name: &str, definition: &Value) -> Type {
         match name.rsplit('.').next() {
             // Upstream has these two in its code, too.
@@ -115,7 +137,19 @@ impl Converter<'_> {
             None if preserves || fields.is_empty() => Some(TypeId::DEDUCED),
             None => None,
         };
-        MapType { fields, elements, atomic: map_relation(schema) == Some(true) }
+        let mut map = MapType { fields, elements, atomic: map_relation(schema) == Some(true) };
+        if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+            self.add_resource_fields(&mut map);
+        }
+        map
+    }
+
+    fn add_resource_fields(&mut self, map: &mut MapType) {
+        let Some(metadata) = self.metadata else { return };
+        for name in ["apiVersion", "kind"] {
+            map.fields.insert(name.into(), self.schema.add(scalar(ScalarType::Text)));
+        }
+        map.fields.insert("metadata".into(), metadata);
     }
 
     fn list(&mut self, schema: &Value, preserves: bool) -> ListType {

@@ -1,5 +1,5 @@
-//! The two forms of an Event: it is stored in the core form and served in that of events.k8s.io as
-//! well (S2).
+//! The forms in which an object is served besides the one in which it is stored: an Event in that
+//! of events.k8s.io (S2), and a custom resource in each of its versions (S15).
 
 use std::sync::Arc;
 
@@ -20,11 +20,13 @@ const RENAMED_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// A stored object in the form of `kind`. Only events.k8s.io Events differ from their stored form.
+/// A stored object in the form of `kind`. Only events.k8s.io Events and custom resources differ
+/// from their stored form.
 pub(crate) fn served_form(kind: &Kind, object: &Arc<Object>) -> Arc<Object> {
-    match kind.stored_as {
-        None => object.clone(),
-        Some(_) => Arc::new(Object::new(
+    match (&kind.custom, kind.stored_as) {
+        (Some(_), _) => in_version(kind, object),
+        (None, None) => object.clone(),
+        (None, Some(_)) => Arc::new(Object::new(
             to_events(object.read().into_owned()),
             object.managed_fields().clone(),
         )),
@@ -33,7 +35,7 @@ pub(crate) fn served_form(kind: &Kind, object: &Arc<Object>) -> Arc<Object> {
 
 /// Changes in the form of `kind`.
 pub(super) fn served_changes(kind: &Kind, changes: Vec<Arc<Change>>) -> Vec<Arc<Change>> {
-    if kind.stored_as.is_none() {
+    if kind.stored_as.is_none() && kind.custom.is_none() {
         return changes;
     }
     let served = |change: Arc<Change>| {
@@ -49,10 +51,30 @@ pub(super) fn served_changes(kind: &Kind, changes: Vec<Arc<Change>>) -> Vec<Arc<
 
 /// An object in the form of `kind`, converted to the form in which it is stored.
 pub(crate) fn stored_form(kind: &Kind, object: Value) -> Value {
-    match kind.stored_as {
-        None => object,
-        Some(_) => to_core(object),
+    match (&kind.custom, kind.stored_as) {
+        (None, None) => object,
+        (None, Some(_)) => to_core(object),
+        (Some(_), _) => {
+            let mut object = object;
+            let storage = kind.stored_as.unwrap_or(kind);
+            object["apiVersion"] = storage.api_version().into();
+            object
+        }
     }
+}
+
+/// A custom resource in a version of its kind: all versions have the same fields (S15).
+fn in_version(kind: &Kind, object: &Arc<Object>) -> Arc<Object> {
+    if kind.custom().is_none_or(|custom| !custom.has_versions) {
+        return object.clone();
+    }
+    let api_version = kind.api_version();
+    let mut value = object.read();
+    if value["apiVersion"] == api_version {
+        return object.clone();
+    }
+    value.to_mut()["apiVersion"] = api_version.into();
+    Arc::new(Object::new(value.into_owned(), object.managed_fields().clone()))
 }
 
 fn to_events(event: Value) -> Value {

@@ -130,7 +130,7 @@ impl Ord for Scalar {
 }
 
 /// The order of upstream's `value.Compare`.
-pub(super) fn compare(one: &Value, other: &Value) -> Ordering {
+pub(crate) fn compare(one: &Value, other: &Value) -> Ordering {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => numbers(one, other),
         (Value::String(one), Value::String(other)) => one.cmp(other),

@@ -1,0 +1,139 @@
+//! What CustomResourceDefinitions say of the objects of their kinds (S15): schemas, columns and
+//! the paths of the scale.
+//!
+//! A custom kind is a row of the table of kinds like any other; the row refers to what is here.
+
+mod column;
+mod defaulting;
+mod json_path;
+mod pattern;
+mod pruning;
+
+mod schema;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+use serde_json::Value;
+
+pub(crate) use column::Column;
+pub(crate) use pattern::compile as compile_pattern;
+pub(crate) use schema::rule::{Budget, CompileError, Rule, Values, Verdict};
+pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};
+
+use crate::merge_schema::{MergeSchema, TypeId};
+
+/// The type of a custom kind. A change of its definition replaces it, while the row of the kind
+/// stays.
+pub struct CustomKind(RwLock<Arc<CustomType>>);
+
+impl CustomKind {
+    pub(crate) fn new(of: CustomType) -> Self {
+        Self(RwLock::new(Arc::new(of)))
+    }
+
+    pub(crate) fn get(&self) -> Arc<CustomType> {
+        Arc::clone(&self.0.read())
+    }
+
+    pub(crate) fn set(&self, of: CustomType) {
+        *self.0.write() = Arc::new(of);
+    }
+}
+
+impl fmt::Debug for CustomKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CustomKind")
+    }
+}
+
+/// Rows of kinds are compared by what else they contain.
+impl PartialEq for CustomKind {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for CustomKind {}
+
+/// What a definition says of one version of its kind.
+#[derive(Debug)]
+pub(crate) struct CustomType {
+    pub list_kind: String,
+    pub schema: Schema,
+    /// The schema as the definition has it.
+    pub document: Value,
+    pub columns: Vec<Column>,
+    pub scale: Option<ScalePaths>,
+    /// The served versions: `example.dev/v1`.
+    pub api_versions: Vec<String>,
+    /// Whether stored objects can have another version, so that their apiVersion is replaced.
+    pub has_versions: bool,
+    /// Whether the definition is being deleted, so that no object is created.
+    pub is_terminating: bool,
+    merging: OnceLock<(MergeSchema, TypeId)>,
+}
+
+/// Where the scale of an object is.
+#[derive(Debug)]
+pub(crate) struct ScalePaths {
+    pub spec_replicas: Vec<String>,
+    pub status_replicas: Vec<String>,
+    pub selector: Option<Vec<String>>,
+}
+
+impl CustomType {
+    /// The type in a version of a definition's `spec`.
+    pub(crate) fn of_version(spec: &Value, version: &Value, is_terminating: bool) -> Self {
+        let document = version["schema"]["openAPIV3Schema"].clone();
+        let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let group = spec["group"].as_str().unwrap_or_default();
+        let served = versions.iter().filter(|version| version["served"] == true);
+        let names = served.filter_map(|version| version["name"].as_str());
+        Self {
+            list_kind: spec["names"]["listKind"].as_str().unwrap_or_default().to_owned(),
+            schema: Schema::parse(&document),
+            document,
+            columns: Column::of_version(version),
+            scale: ScalePaths::of_version(version),
+            api_versions: names.map(|name| format!("{group}/{name}")).collect(),
+            has_versions: versions.len() > 1,
+            is_terminating,
+            merging: OnceLock::new(),
+        }
+    }
+
+    /// What server-side apply needs to know of the type; `compile` makes it once.
+    pub(crate) fn merging(
+        &self,
+        compile: impl FnOnce(&Value) -> (MergeSchema, TypeId),
+    ) -> &(MergeSchema, TypeId) {
+        self.merging.get_or_init(|| compile(&self.document))
+    }
+
+    /// Removes the fields that the schema does not have, and returns their paths in order.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        pruning::prune(&self.schema, object)
+    }
+
+    /// Removes nulls and sets defaults.
+    pub(crate) fn apply_defaults(&self, object: &mut Value) {
+        defaulting::apply(&self.schema, object);
+    }
+}
+
+impl ScalePaths {
+    fn of_version(version: &Value) -> Option<Self> {
+        let scale = version["subresources"].get("scale").filter(|scale| scale.is_object())?;
+        let path = |field: &str| -> Option<Vec<String>> {
+            let text = scale[field].as_str()?.strip_prefix('.')?;
+            Some(text.split('.').map(str::to_owned).collect())
+        };
+        Some(Self {
+            spec_replicas: path("specReplicasPath")?,
+            status_replicas: path("statusReplicasPath")?,
+            selector: path("labelSelectorPath"),
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! Defaults of a schema, and nulls that mean that a field is absent (upstream's `defaulting`).
+
+use serde_json::Value;
+
+use super::schema::Schema;
+
+/// Removes the nulls of fields that are not nullable and have no default, then sets the defaults.
+pub(super) fn apply(schema: &Schema, object: &mut Value) {
+    remove_nulls(Some(schema), object);
+    set(schema, object);
+}
+
+fn is_absent(schema: Option<&Schema>, value: &Value) -> bool {
+    value.is_null() && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none())
+}
+
+fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.retain(|name, value| {
+            let of_field = schema.and_then(|schema| schema.field(name));
+            let stays = !is_absent(of_field, value);
+            if stays && of_field.is_some() {
+                remove_nulls(of_field, value);
+            }
+            stays
+        }),
+        Value::Array(items) => {
+            if let Some(of_items) = schema.and_then(|schema| schema.items.as_deref()) {
+                items.iter_mut().for_each(|item| remove_nulls(Some(of_items), item));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn set(schema: &Schema, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, of_field) in &schema.properties {
+                let Some(default) = &of_field.default else { continue };
+                let found = fields.get(&**name);
+                if found.is_none_or(|value| value.is_null() && !of_field.nullable) {
+                    fields.insert((**name).to_owned(), default.clone());
+                }
+            }
+            for (name, value) in fields {
+                if let Some(of_field) = schema.field(name) {
+                    set_null(of_field, value);
+                    set(of_field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(of_items) = schema.items.as_deref() else { return };
+            for item in items {
+                set_null(of_items, item);
+                set(of_items, item);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn set_null(schema: &Schema, value: &mut Value) {
+    if value.is_null()
+        && !schema.nullable
+        && let Some(default) = &schema.default
+    {
+        *value = default.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// S15: defaults are set where the object around them exists, also in the defaults themselves,
+    /// and instead of nulls.
+    #[test]
+    fn defaults_are_set_where_their_parents_are() {
+        let schema = Schema::parse(&json!({"type": "object", "properties": {
+            "a": {"type": "integer", "default": 1},
+            "b": {"type": "object", "default": {}, "properties": {
+                "c": {"type": "string", "default": "x"},
+            }},
+            "d": {"type": "object", "properties": {"e": {"type": "string", "default": "y"}}},
+            "f": {"type": "array", "items": {"type": "object", "properties": {
+                "g": {"type": "boolean", "default": true},
+            }}},
+            "h": {"type": "string", "nullable": true, "default": "z"},
+            "i": {"type": "string"},
+        }}));
+        let mut object = json!({"a": null, "f": [{}, {"g": false}], "h": null, "i": null});
+        apply(&schema, &mut object);
+        assert_eq!(
+            object,
+            json!({"a": 1, "b": {"c": "x"}, "f": [{"g": true}, {"g": false}], "h": null})
+        );
+    }
+}

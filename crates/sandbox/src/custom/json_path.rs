@@ -1,0 +1,197 @@
+//! The JSON paths of columns: fields, indexes, `[*]`, and filters such as
+//! `.status.conditions[?(@.type=="Ready")].status`.
+
+use serde_json::Value;
+
+/// A parsed path.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JsonPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Index(i64),
+    All,
+    /// The elements for which the path has the value, or not.
+    Where {
+        path: Vec<Step>,
+        is_equal: bool,
+        value: Value,
+    },
+    /// The elements that have the path.
+    Has(Vec<Step>),
+}
+
+impl JsonPath {
+    /// Parses a path that starts with a dot; `None` for what is not supported.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        steps(text).map(Self)
+    }
+
+    /// The first value at the path.
+    pub(crate) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        find(&self.0, vec![object]).into_iter().next()
+    }
+}
+
+fn find<'a>(steps: &[Step], mut found: Vec<&'a Value>) -> Vec<&'a Value> {
+    for step in steps {
+        found = found.into_iter().flat_map(|value| next(step, value)).collect();
+    }
+    found
+}
+
+fn next<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
+    let elements = || -> Vec<&'a Value> {
+        match value {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(fields) => fields.values().collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        }
+    };
+    let at = |path: &[Step], element: &'a Value| find(path, vec![element]).into_iter().next();
+    match step {
+        Step::Field(name) => value.get(name).into_iter().collect(),
+        Step::Index(index) => {
+            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+            let index = if *index < 0 { length + index } else { *index };
+            let found = usize::try_from(index).ok().and_then(|index| items.get(index));
+            found.into_iter().collect()
+        }
+        Step::All => elements(),
+        Step::Where { path, is_equal, value } => elements()
+            .into_iter()
+            .filter(|element| (at(path, element) == Some(value)) == *is_equal)
+            .collect(),
+        Step::Has(path) => {
+            elements().into_iter().filter(|element| at(path, element).is_some()).collect()
+        }
+    }
+}
+
+fn steps(text: &str) -> Option<Vec<Step>> {
+    let mut rest = text;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            // A dot before a bracket, or alone.
+            if after.is_empty() || after.starts_with('[') {
+                rest = after;
+                continue;
+            }
+            let (name, after) = field(after)?;
+            steps.push(if name == "*" { Step::All } else { Step::Field(name) });
+            rest = after;
+        } else {
+            let inner = rest.strip_prefix('[')?;
+            let (inner, after) = bracket(inner)?;
+            steps.push(in_brackets(inner)?);
+            rest = after;
+        }
+    }
+    Some(steps)
+}
+
+/// A name up to a dot or bracket; a backslash escapes them.
+fn field(text: &str) -> Option<(String, &str)> {
+    let (mut name, mut escaped) = (String::new(), false);
+    for (index, character) in text.char_indices() {
+        match character {
+            _ if escaped => {
+                name.push(character);
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '.' | '[' => return (index > 0).then(|| (name, &text[index..])),
+            _ => name.push(character),
+        }
+    }
+    (!name.is_empty()).then_some((name, ""))
+}
+
+/// The text before the bracket that closes, and the text after it.
+fn bracket(text: &str) -> Option<(&str, &str)> {
+    let (mut depth, mut quote) = (0, None);
+    for (index, character) in text.char_indices() {
+        match (character, quote) {
+            (_, Some(open)) if character == open => quote = None,
+            (_, Some(_)) => {}
+            ('\'' | '"', None) => quote = Some(character),
+            ('[', None) => depth += 1,
+            (']', None) if depth == 0 => return Some((&text[..index], &text[index + 1..])),
+            (']', None) => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn in_brackets(text: &str) -> Option<Step> {
+    let text = text.trim();
+    if text == "*" {
+        return Some(Step::All);
+    }
+    if let Some(filter) = text.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
+        return in_filter(filter.trim());
+    }
+    if let Some(name) = unquoted(text) {
+        return Some(Step::Field(name.to_owned()));
+    }
+    text.parse().ok().map(Step::Index)
+}
+
+fn in_filter(text: &str) -> Option<Step> {
+    for (operator, is_equal) in [("==", true), ("!=", false)] {
+        if let Some((path, value)) = text.split_once(operator) {
+            let value = value.trim();
+            let value = match unquoted(value) {
+                Some(text) => Value::from(text),
+                None => serde_json::from_str(value).ok()?,
+            };
+            let path = steps(path.trim().strip_prefix('@')?)?;
+            return Some(Step::Where { path, is_equal, value });
+        }
+    }
+    steps(text.strip_prefix('@')?).map(Step::Has)
+}
+
+fn unquoted(text: &str) -> Option<&str> {
+    ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// S15: paths of columns find what upstream finds; others are not supported.
+    #[test]
+    fn paths_find_the_first_value() {
+        let object = json!({
+            "metadata": {"annotations": {"a.b/c": "d"}},
+            "status": {
+                "conditions": [{"type": "A", "status": "x"}, {"type": "Ready", "status": "True"}],
+                "sizes": [1, 2],
+            },
+        });
+        for (path, expected) in [
+            (r#".status.conditions[?(@.type=="Ready")].status"#, json!("True")),
+            (".status.conditions[?(@.type=='Ready')].status", json!("True")),
+            (r#".status.conditions[?(@.type!="Ready")].type"#, json!("A")),
+            (".status.conditions[?(@.status)].type", json!("A")),
+            (".status.conditions[*].type", json!("A")),
+            (".status.sizes[-1]", json!(2)),
+            (r".metadata.annotations.a\.b/c", json!("d")),
+            (".metadata.annotations['a.b/c']", json!("d")),
+        ] {
+            let parsed = JsonPath::parse(path).expect(path);
+            assert_eq!(parsed.first(&object), Some(&expected), "{path}");
+        }
+        assert_eq!(JsonPath::parse(".status.none").expect("a path").first(&object), None);
+        for unsupported in ["status", ".a[", ".a[?(b)]", ".a[1:2]", "..a"] {
+            assert_eq!(JsonPath::parse(unsupported), None, "{unsupported}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The rules of schemas (`x-kubernetes-validations`): expressions in CEL about a value and the one
+//! that it replaces.
+
+mod check;
+mod values;
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use cel::{Context, Env, Program};
+use serde_json::Value;
+
+use super::Schema;
+pub(crate) use values::{Budget, Values};
+
+/// A rule.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub text: Box<str>,
+    pub message: Box<str>,
+    message_expression: Box<str>,
+    /// `FieldValueForbidden`; empty for the default.
+    pub reason: Box<str>,
+    /// The field below the value that is wrong; empty for the value itself.
+    pub field_path: Box<str>,
+    /// Whether `oldSelf` is an optional, so that the rule is checked for new values as well.
+    optional_old_self: bool,
+    compiled: OnceLock<Option<Compiled>>,
+}
+
+/// A rule that can be checked.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    program: Program,
+    message: Option<Program>,
+    pub uses_old_self: bool,
+}
+
+/// Why a rule can't be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CompileError {
+    /// A real server refuses the rule with this message.
+    Refused(String),
+    /// A real server checks the rule, and the sandbox can't.
+    NotSupported,
+}
+
+/// What a rule says of a value.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Holds,
+    /// The message of the rule.
+    Violated(String),
+    /// It can't be evaluated for this value.
+    Failed(String),
+    /// It takes too long; no other rule is checked.
+    TooExpensive(String),
+}
+
+/// What expressions can use.
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    for extension in [cel::extensions::strings, cel::extensions::lists] {
+        env.add_extension(extension).expect("no extension defines what another one does");
+    }
+    Arc::new(env)
+});
+
+/// Maximum nesting of the text of an expression. The parser uses much of the stack for each level.
+const NESTING_MAX: u16 = 40;
+/// Maximum depth of an expression, which a long sum has as well.
+const DEPTH_MAX: usize = 500;
+/// The size of the stack on which expressions are parsed and evaluated.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+/// Maximum size of an expression in bytes.
+const BYTES_MAX: usize = 16 * 1024;
+
+impl Rule {
+    /// The rules of a schema's document.
+    pub(super) fn of_schema(document: &Value) -> Vec<Self> {
+        let rules = document.get("x-kubernetes-validations").and_then(Value::as_array);
+        rules.into_iter().flatten().map(Self::parse).collect()
+    }
+
+    fn parse(rule: &Value) -> Self {
+        let raw = |field: &str| rule[field].as_str().unwrap_or_default();
+        let text = |field: &str| raw(field).trim().into();
+        Self {
+            text: text("rule"),
+            message: text("message"),
+            message_expression: raw("messageExpression").into(),
+            reason: text("reason"),
+            field_path: text("fieldPath"),
+            optional_old_self: rule["optionalOldSelf"] == true,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Compiles the rule and the expression of its message for values of a schema.
+    pub(crate) fn compile(
+        &self,
+        schema: &Schema,
+        is_root: bool,
+    ) -> (Result<Compiled, CompileError>, Option<String>) {
+        let scope = check::Scope { schema, is_root, old_is_optional: self.optional_old_self };
+        let program = match program(&self.text) {
+            Ok(program) => program,
+            Err(error) => {
+                let error = format!("compilation failed: {error}");
+                return (Err(CompileError::Refused(error)), None);
+            }
+        };
+        let uses_old_self = program.references().has_variable("oldSelf");
+        if let Err(error) = scope.check_rule(&program, &self.text) {
+            return (Err(error), None);
+        }
+        let (message, refused) = match self.compile_message(&scope) {
+            Ok(message) => (message, None),
+            Err(error) => (None, Some(error)),
+        };
+        (Ok(Compiled { program, message, uses_old_self }), refused)
+    }
+
+    /// The expression of the message. One that the sandbox can't evaluate is left out, so that the
+    /// message counts.
+    fn compile_message(&self, scope: &check::Scope<'_>) -> Result<Option<Program>, String> {
+        let text = &self.message_expression;
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let program = program(text)
+            .map_err(|error| format!("messageExpression compilation failed: {error}"))?;
+        match scope.check_message(&program, text) {
+            Ok(()) => Ok(Some(program)),
+            Err(CompileError::NotSupported) => Ok(None),
+            Err(CompileError::Refused(error)) => Err(error),
+        }
+    }
+
+    /// Checks a value. `None` if the sandbox can't check the rule, or the rule is about a change
+    /// and the value is new.
+    pub(crate) fn check(
+        &self,
+        schema: &Schema,
+        is_root: bool,
+        values: &Values,
+        budget: &mut Budget,
+    ) -> Option<Verdict> {
+        let compiled = self.compiled.get_or_init(|| self.compile(schema, is_root).0.ok());
+        let compiled = compiled.as_ref()?;
+        if compiled.uses_old_self && !values.has_old() && !self.optional_old_self {
+            return None;
+        }
+        let named = if self.message.is_empty() { &self.text } else { &self.message };
+        let result = values.evaluate(self.optional_old_self, budget, |variables| {
+            let mut context = Context::with_env(Arc::clone(&ENV));
+            context.set_variable_resolver(variables);
+            stacker::grow(STACK_BYTES, || compiled.program.execute(&context))
+        });
+        Some(match result {
+            None => Verdict::TooExpensive(format!(
+                "'operation cancelled: actual cost limit exceeded': no further validation rules \
+                 will be run due to call cost exceeds limit for rule: {named}"
+            )),
+            Some(Ok(cel::Value::Bool(true))) => Verdict::Holds,
+            Some(Ok(_)) => Verdict::Violated(self.violation(compiled, values, budget)),
+            Some(Err(error)) => {
+                let error = match error {
+                    cel::ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+                    cel::ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+                    cel::ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+                    other => other.to_string(),
+                };
+                Verdict::Failed(format!("{error} evaluating rule: {named}"))
+            }
+        })
+    }
+
+    fn violation(&self, compiled: &Compiled, values: &Values, budget: &mut Budget) -> String {
+        let evaluated = compiled.message.as_ref().and_then(|message| {
+            let result = values.evaluate(self.optional_old_self, budget, |variables| {
+                let mut context = Context::with_env(Arc::clone(&ENV));
+                context.set_variable_resolver(variables);
+                stacker::grow(STACK_BYTES, || message.execute(&context))
+            });
+            match result {
+                Some(Ok(cel::Value::String(text))) => Some(text.trim().to_owned()),
+                _ => None,
+            }
+        });
+        let usable = evaluated.filter(|text| {
+            /// Maximum size of an evaluated message, as upstream.
+            const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+            !text.is_empty() && !text.contains('\n') && text.len() <= MESSAGE_BYTES_MAX
+        });
+        usable.unwrap_or_else(|| {
+            if self.message.is_empty() {
+                format!("failed rule: {}", self.text)
+            } else {
+                self.message.to_string()
+            }
+        })
+    }
+}
+
+/// Parses an expression.
+///
+/// # Errors
+/// The syntax errors, as upstream prints them.
+fn program(text: &str) -> Result<Program, String> {
+    if text.len() > BYTES_MAX {
+        return Err(format!(
+            "ERROR: <input>:-1:0: expression code point size exceeds limit: size: \
+                            {}, limit {BYTES_MAX}",
+            text.chars().count()
+        ));
+    }
+    stacker::grow(STACK_BYTES, || parsed(text))
+}
+
+fn parsed(text: &str) -> Result<Program, String> {
+    // Checked first, because the second parser has a higher limit.
+    let checked = ENV.parser().max_recursion_depth(NESTING_MAX).parse(text);
+    let errors = match checked.and_then(|_| ENV.compile(text)) {
+        Ok(program) if check::is_deeper(program.expression(), DEPTH_MAX) => {
+            return Err("ERROR: <input>:-1:0: max expression depth exceeded".to_owned());
+        }
+        Ok(program) => return Ok(program),
+        Err(errors) => errors,
+    };
+    let texts = errors.errors.iter().map(|error| {
+        let (line, column) = error.pos;
+        let position = |number: isize| usize::try_from(number).unwrap_or(1).max(1);
+        located(text, position(line), position(column), &error.msg)
+    });
+    Err(texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// An error at a position, as upstream prints it. Lines and columns start at 1.
+fn located(text: &str, line: usize, column: usize, message: &str) -> String {
+    let source = text.lines().nth(line - 1).unwrap_or_default();
+    let dots = ".".repeat(column - 1);
+    format!("ERROR: <input>:{line}:{column}: {message}\n | {source}\n | {dots}^")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema(rule: Value) -> Schema {
+        Schema::parse(&json!({
+            "type": "object",
+            "x-kubernetes-validations": [rule],
+            "properties": {
+                "a": {"type": "integer"},
+                "ratio": {"type": "number"},
+                "text": {"type": "string"},
+                "x-y": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "integer"}},
+                "map": {"type": "object", "additionalProperties": {"type": "string"}},
+            },
+        }))
+    }
+
+    fn verdict(rule: Value, value: Value, old: Option<Value>) -> Option<Verdict> {
+        let schema = schema(rule);
+        let values = Values::new(&schema, &value, old.as_ref());
+        schema.rules[0].check(&schema, false, &values, &mut Budget::default())
+    }
+
+    /// S15: rules are evaluated for a value and the one before it.
+    #[test]
+    fn rules_are_evaluated() {
+        let value = json!({"a": 3, "ratio": 1, "text": "abc", "x-y": "q", "list": [1, 2],
+            "map": {"k-1": "v"}});
+        for (rule, expected) in [
+            ("self.a == 3 && self.ratio == 1.0", true),
+            ("self.text.matches('^a.c$') && self.text.size() == 3", true),
+            ("self.x__dash__y == 'q'", true),
+            ("self.map['k-1'] == 'v' && 'k-1' in self.map", true),
+            ("self.list.exists(x, x == self.a)", false),
+            ("self.list.map(x, x * 2) == [2, 4]", true),
+            ("!has(self.a) || self.a in [1, 3]", true),
+            ("self.text.lowerAscii().split('b') == ['a', 'c']", true),
+        ] {
+            let violated = Verdict::Violated(format!("failed rule: {rule}"));
+            let expected = if expected { Verdict::Holds } else { violated };
+            let found = verdict(json!({"rule": rule}), value.clone(), None);
+            assert_eq!(found, Some(expected), "{rule}");
+        }
+        let rule = json!({"rule": "self.a >= oldSelf.a", "message": "a grows",
+            "messageExpression": "'not below ' + string(oldSelf.a)"});
+        assert_eq!(verdict(rule.clone(), json!({"a": 1}), None), None);
+        let shrunk = verdict(rule, json!({"a": 1}), Some(json!({"a": 2})));
+        assert_eq!(shrunk, Some(Verdict::Violated("not below 2".to_owned())));
+        let optional = json!({"optionalOldSelf": true,
+            "rule": "oldSelf.hasValue() ? self.a >= oldSelf.value().a : self.a > 0"});
+        assert_eq!(verdict(optional.clone(), json!({"a": 1}), None), Some(Verdict::Holds));
+        let shrunk = verdict(optional, json!({"a": 1}), Some(json!({"a": 2})));
+        assert!(matches!(shrunk, Some(Verdict::Violated(_))), "{shrunk:?}");
+    }
+
+    /// S15: a rule that takes too long ends, and so do all rules of its object.
+    #[test]
+    fn rules_that_take_too_long_end() {
+        let rule = "self.list.all(x, self.list.all(y, self.list.all(z, x + y + z >= 0)))";
+        let list: Vec<u32> = (0..2_000).collect();
+        let found = verdict(json!({"rule": rule}), json!({"list": list}), None);
+        let Some(Verdict::TooExpensive(message)) = found else { panic!("{found:?}") };
+        assert!(message.starts_with("'operation cancelled: actual cost limit exceeded'"));
+    }
+
+    /// S15: mistakes in rules have the words of a real server, and what the sandbox does not
+    /// evaluate is known.
+    #[test]
+    fn mistakes_in_rules_are_found() {
+        let compiled = |rule: &str| {
+            let schema = schema(json!({"rule": rule}));
+            schema.rules[0].compile(&schema, false).0.map(drop)
+        };
+        for rule in [
+            "self.a > 0 || self.map.all(k, k != '')",
+            "has(self.list) ? self.list[0] > self.a : true",
+            "self.ratio > 0.5 && dyn(self.a) == 1.0",
+        ] {
+            assert_eq!(compiled(rule), Ok(()), "{rule}");
+        }
+        for rule in ["isURL(self.text)", "quantity(self.text).isLessThan(quantity('1'))"] {
+            assert_eq!(compiled(rule), Err(CompileError::NotSupported), "{rule}");
+        }
+        for (rule, message) in [
+            ("self.b == 1", "compilation failed: ERROR: <input>:1:5: undefined field 'b'\n | "),
+            ("self.a.b == 1", "ERROR: <input>:1:7: type 'int' does not support field selection"),
+            ("that == 1", "ERROR: <input>:1:1: undeclared reference to 'that' (in container '')"),
+            ("self.a == 'x'", "found no matching overload for '_==_' applied to '(int, string)'"),
+            ("self.a + 1", "cel expression must evaluate to a bool"),
+            ("self.a >", "ERROR: <input>:1:9: Syntax error: mismatched input '<EOF>'"),
+        ] {
+            let Err(CompileError::Refused(error)) = compiled(rule) else { panic!("{rule}") };
+            assert!(error.contains(message), "{rule}: {error}");
+        }
+        let nested = format!("{}self.a{} > 0", "(".repeat(5_000), ")".repeat(5_000));
+        assert!(matches!(compiled(&nested), Err(CompileError::Refused(_))));
+        let long = format!("self.text == '{}'", "a".repeat(BYTES_MAX));
+        assert!(matches!(compiled(&long), Err(CompileError::Refused(_))));
+        let sum = |count: usize| format!("{} > 0", vec!["1"; count].join("+"));
+        compiled(&sum(300)).expect("it is long");
+        assert!(matches!(compiled(&sum(5_000)), Err(CompileError::Refused(_))));
+        let holds = verdict(json!({"rule": sum(300)}), json!({}), None);
+        assert_eq!(holds, Some(Verdict::Holds));
+    }
+}

@@ -1,0 +1,173 @@
+//! The values that expressions read, and the bound of what an evaluation costs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cel::Value as CelValue;
+use cel::common::types::CelOptional as Optional;
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use cel::objects::{Key, Map};
+use serde_json::Value;
+
+use crate::custom::schema::{Additional, Schema, TypeName};
+
+/// What all rules about an object may cost. A unit is a value that an expression can reach by one
+/// use of a variable.
+#[derive(Debug)]
+pub(crate) struct Budget(u64);
+
+/// What one evaluation may cost.
+const PER_CALL: u64 = 500_000;
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(4 * PER_CALL)
+    }
+}
+
+/// A value and the one that it replaces, for expressions.
+pub(crate) struct Values {
+    own: Variable,
+    old: Option<Variable>,
+    old_optional: Variable,
+}
+
+struct Variable {
+    value: Box<dyn Val>,
+    /// The number of values in it.
+    size: u64,
+}
+
+impl Values {
+    pub(crate) fn new(schema: &Schema, value: &Value, old: Option<&Value>) -> Self {
+        let optional = match old {
+            Some(old) => Optional::of(val(converted(Some(schema), old))),
+            None => Optional::none(),
+        };
+        Self {
+            own: Variable::new(schema, value),
+            old: old.map(|old| Variable::new(schema, old)),
+            old_optional: Variable { value: Box::new(optional), size: old.map_or(1, size) },
+        }
+    }
+
+    pub(crate) fn has_old(&self) -> bool {
+        self.old.is_some()
+    }
+
+    /// Evaluates an expression; `None` if it costs too much.
+    pub(crate) fn evaluate<T>(
+        &self,
+        old_is_optional: bool,
+        budget: &mut Budget,
+        evaluate: impl FnOnce(&Variables<'_>) -> T,
+    ) -> Option<T> {
+        let limit = budget.0.min(PER_CALL);
+        let old = if old_is_optional { Some(&self.old_optional) } else { self.old.as_ref() };
+        let variables = Variables { own: &self.own, old, spent: AtomicU64::new(0), limit };
+        let result = evaluate(&variables);
+        let spent = variables.spent.into_inner();
+        budget.0 = budget.0.saturating_sub(spent);
+        (spent <= limit).then_some(result)
+    }
+}
+
+impl Variable {
+    fn new(schema: &Schema, value: &Value) -> Self {
+        Self { value: val(converted(Some(schema), value)), size: size(value) }
+    }
+}
+
+/// The variables of one evaluation.
+pub(crate) struct Variables<'a> {
+    own: &'a Variable,
+    old: Option<&'a Variable>,
+    spent: AtomicU64,
+    limit: u64,
+}
+
+impl VariableResolver for Variables<'_> {
+    /// A variable; none, which ends the evaluation, once it costs too much.
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let found = match variable {
+            "self" => self.own,
+            "oldSelf" => self.old?,
+            _ => return None,
+        };
+        let spent = self.spent.fetch_add(found.size, Ordering::Relaxed) + found.size;
+        (spent <= self.limit).then(|| CowVal::Borrowed(&*found.value))
+    }
+}
+
+fn val(value: CelValue) -> Box<dyn Val> {
+    Box::<dyn Val>::try_from(value).unwrap_or_else(|_| Box::new(cel::common::types::CelNull))
+}
+
+fn size(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(items) => items.iter().map(size).sum::<u64>(),
+        Value::Object(fields) => fields.values().map(size).sum::<u64>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// A value in the form that expressions read. Without a schema it is read by its own form.
+fn converted(schema: Option<&Schema>, value: &Value) -> CelValue {
+    let is_number = schema.is_some_and(|schema| schema.type_name == Some(TypeName::Number));
+    match value {
+        Value::Null => CelValue::Null,
+        Value::Bool(value) => CelValue::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) if !is_number => CelValue::Int(integer),
+            _ => CelValue::Float(number.as_f64().unwrap_or_default()),
+        },
+        Value::String(text) => CelValue::String(Arc::new(text.clone())),
+        Value::Array(items) => {
+            let of_items = schema.and_then(|schema| schema.items.as_deref());
+            CelValue::List(Arc::new(items.iter().map(|item| converted(of_items, item)).collect()))
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| {
+                let of_field = schema.and_then(|schema| schema.field(name));
+                let is_property =
+                    schema.is_some_and(|schema| !matches!(schema.additional, Additional::Of(_)));
+                let name = if is_property { escaped(name) } else { name.clone() };
+                (Key::String(Arc::new(name)), converted(of_field, value))
+            });
+            CelValue::Map(Map { map: Arc::new(fields.collect::<HashMap<_, _>>()) })
+        }
+    }
+}
+
+/// The name of a property in expressions.
+pub(super) fn escaped(name: &str) -> String {
+    const KEYWORDS: &[&str] = &[
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+    ];
+    if KEYWORDS.contains(&name) {
+        return format!("__{name}__");
+    }
+    name.replace("__", "__underscores__")
+        .replace('.', "__dot__")
+        .replace('-', "__dash__")
+        .replace('/', "__slash__")
+}

@@ -1,0 +1,230 @@
+//! CustomResourceDefinitions: their names and conditions, and the kinds that they define (S15).
+//!
+//! On a real cluster controllers do this soon after a write. Here it is part of the write, so that
+//! a kind is served once its definition was answered.
+
+use std::sync::Arc;
+
+use everynode_core::api::Timestamp;
+use serde_json::{Value, json};
+
+use super::Registry;
+use crate::clock::rfc3339;
+use crate::kind::DEFINITION;
+use crate::object::Object;
+use crate::store::Action;
+use crate::value::{array, string};
+
+/// The finalizer of a definition whose objects are being deleted.
+pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Marks a definition as being deleted, with the finalizer that its objects keep.
+pub(super) fn mark(object: &mut Value, now: Timestamp) {
+    let finalizers = &mut object["metadata"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(finalizers) if finalizers.iter().any(|known| *known == CLEANUP) => {}
+        Some(finalizers) => finalizers.push(CLEANUP.into()),
+        None => *finalizers = json!([CLEANUP]),
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will \
+                   begin soon";
+    let condition = Condition::new("Terminating", true, "InstanceDeletionPending", message);
+    condition.set(&mut object["status"], now);
+}
+
+impl Registry {
+    /// Accepts the names of a definition after a write, and serves its kinds. A deletion frees
+    /// names, which others of its group may get.
+    pub(super) fn sync_definitions(&mut self, written: &Arc<Object>, now: Timestamp) {
+        let (group, plural) = {
+            let spec = &written.value()["spec"];
+            (string(spec, "/group").to_owned(), string(spec, "/names/plural").to_owned())
+        };
+        let others: Vec<Arc<Object>> = self
+            .store
+            .iter(&DEFINITION, None)
+            .filter(|other| other.name() != written.name())
+            .filter(|other| string(&other.read(), "/spec/group") == group)
+            .cloned()
+            .collect();
+        match self.store.find_with_tree(&DEFINITION, "", written.name()) {
+            Some(definition) => self.sync_definition(&definition, &others, now),
+            None => self.serve(&group, &plural, None),
+        }
+        for waiting in others.iter().filter(|other| has_other_names(&other.read())) {
+            let Some(definition) = self.store.find_with_tree(&DEFINITION, "", waiting.name())
+            else {
+                continue;
+            };
+            let others: Vec<Arc<Object>> = self
+                .store
+                .iter(&DEFINITION, None)
+                .filter(|other| other.name() != waiting.name())
+                .filter(|other| string(&other.read(), "/spec/group") == group)
+                .cloned()
+                .collect();
+            self.sync_definition(&definition, &others, now);
+        }
+    }
+
+    fn sync_definition(&mut self, stored: &Arc<Object>, others: &[Arc<Object>], now: Timestamp) {
+        let mut definition = stored.value().clone();
+        approve(&mut definition, now);
+        if has_other_names(&definition) {
+            accept_names(&mut definition, others, now);
+        }
+        let spec = &definition["spec"];
+        let (group, plural) = (string(spec, "/group"), string(spec, "/names/plural"));
+        let (group, plural) = (group.to_owned(), plural.to_owned());
+        let is_served = is_true(&definition["status"], "Established");
+        self.serve(&group, &plural, is_served.then_some(&definition));
+        if &definition != stored.value() {
+            let managed_fields = stored.managed_fields().clone();
+            self.store.commit(&DEFINITION, Action::Modified, definition, managed_fields);
+        }
+    }
+
+    fn serve(&mut self, group: &str, plural: &str, definition: Option<&Value>) {
+        if let Err(error) = self.store.define(group, plural, definition) {
+            tracing::warn!(group, plural, %error, "a custom kind is not served");
+        }
+    }
+}
+
+/// Says whether a kind in a group of Kubernetes' own was approved.
+fn approve(definition: &mut Value, now: Timestamp) {
+    let group = string(definition, "/spec/group");
+    let is_protected = |name: &str| group == name || group.ends_with(&format!(".{name}"));
+    if !is_protected("k8s.io") && !is_protected("kubernetes.io") {
+        return;
+    }
+    let approval = &definition["metadata"]["annotations"]["api-approved.kubernetes.io"];
+    let approval = approval.as_str().unwrap_or_default().to_owned();
+    let (is_approved, reason, message) = if approval.starts_with("http") {
+        (true, "ApprovedAnnotation", format!("approved in {approval}"))
+    } else {
+        (false, "UnapprovedAnnotation", format!("not approved: {approval:?}"))
+    };
+    let name = "KubernetesAPIApprovalPolicyConformant";
+    Condition::new(name, is_approved, reason, &message).set(&mut definition["status"], now);
+}
+
+/// Whether a definition has names that were not accepted yet.
+fn has_other_names(definition: &Value) -> bool {
+    definition["spec"]["names"] != definition["status"]["acceptedNames"]
+}
+
+/// Accepts the names of a definition that no other one of its group has.
+fn accept_names(definition: &mut Value, others: &[Arc<Object>], now: Timestamp) {
+    let (mut resources, mut kinds) = (Vec::new(), Vec::new());
+    for other in others {
+        let names = other.read()["status"]["acceptedNames"].clone();
+        for field in ["plural", "singular"] {
+            resources.push(string(&names, &format!("/{field}")).to_owned());
+        }
+        let short_names = array(&names, "/shortNames").iter().filter_map(Value::as_str);
+        resources.extend(short_names.map(str::to_owned));
+        for field in ["kind", "listKind"] {
+            kinds.push(string(&names, &format!("/{field}")).to_owned());
+        }
+    }
+    let requested = definition["spec"]["names"].clone();
+    let mut accepted = definition["status"]["acceptedNames"].clone();
+    let in_use = |name: &str| format!("{name:?} is already in use");
+    let mut refused = None;
+    for (field, used, reason) in [
+        ("plural", &resources, "PluralConflict"),
+        ("singular", &resources, "SingularConflict"),
+        ("shortNames", &resources, "ShortNamesConflict"),
+        ("kind", &kinds, "KindConflict"),
+        ("listKind", &kinds, "ListKindConflict"),
+    ] {
+        let names = |value: &Value| -> Vec<String> {
+            let of_list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            of_list.chain(value.as_str()).map(str::to_owned).collect()
+        };
+        let known = names(&accepted[field]);
+        let taken: Vec<String> = names(&requested[field])
+            .iter()
+            .filter(|name| !known.contains(name) && used.contains(name))
+            .map(|name| in_use(name))
+            .collect();
+        if !taken.is_empty() {
+            refused = Some((reason, list_of_errors(&taken)));
+        } else if requested[field].is_null() {
+            accepted.as_object_mut().map(|accepted| accepted.remove(field));
+        } else {
+            accepted[field] = requested[field].clone();
+        }
+    }
+    match requested.get("categories") {
+        Some(categories) => accepted["categories"] = categories.clone(),
+        None => drop(accepted.as_object_mut().map(|accepted| accepted.remove("categories"))),
+    }
+    let status = &mut definition["status"];
+    status["acceptedNames"] = accepted;
+    let accepted = match &refused {
+        None => Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+        Some((reason, message)) => Condition::new("NamesAccepted", false, reason, message),
+    };
+    accepted.set(status, now);
+    if is_true(status, "Established") {
+        return;
+    }
+    let established = if refused.is_none() {
+        let message = "the initial names have been accepted";
+        Condition::new("Established", true, "InitialNamesAccepted", message)
+    } else {
+        Condition::new("Established", false, "NotAccepted", "not all names are accepted")
+    };
+    established.set(status, now);
+}
+
+/// Several errors as Go prints an aggregate of them.
+fn list_of_errors(errors: &[String]) -> String {
+    match errors {
+        [only] => only.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+fn is_true(status: &Value, name: &str) -> bool {
+    array(status, "/conditions")
+        .iter()
+        .any(|condition| condition["type"] == name && condition["status"] == "True")
+}
+
+struct Condition<'a> {
+    name: &'a str,
+    status: &'a str,
+    reason: &'a str,
+    message: &'a str,
+}
+
+impl<'a> Condition<'a> {
+    fn new(name: &'a str, status: bool, reason: &'a str, message: &'a str) -> Self {
+        Self { name, status: if status { "True" } else { "False" }, reason, message }
+    }
+
+    /// Sets the condition. Its time changes with its status.
+    fn set(&self, status: &mut Value, now: Timestamp) {
+        let Self { name, status: value, reason, message } = self;
+        if !status["conditions"].is_array() {
+            status["conditions"] = json!([]);
+        }
+        let Some(conditions) = status["conditions"].as_array_mut() else { return };
+        let known = conditions.iter_mut().find(|condition| condition["type"] == *name);
+        let time = match &known {
+            Some(known) if known["status"] == *value => known["lastTransitionTime"].clone(),
+            Some(_) | None => rfc3339(now).into(),
+        };
+        let new = json!({
+            "type": name, "status": value, "reason": reason, "message": message,
+            "lastTransitionTime": time,
+        });
+        match known {
+            Some(known) => *known = new,
+            None => conditions.push(new),
+        }
+    }
+}

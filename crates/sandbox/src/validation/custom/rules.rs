@@ -1,0 +1,155 @@
+//! Checks the rules of schemas (`x-kubernetes-validations`) about an object and the one that it
+//! replaces (S15).
+
+use serde_json::Value;
+
+use crate::custom::{Additional, Budget, ListType, Rule, Schema, TypeName, Values, Verdict};
+use crate::validation::cause::Reason;
+use crate::validation::field::{Causes, go_value};
+
+/// Checks all rules, unless the object has errors that may mislead them.
+pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes: &mut Causes) {
+    if !schema.has_rules() {
+        return;
+    }
+    if causes.has_any(|reason| {
+        matches!(
+            reason,
+            Reason::NotSupported
+                | Reason::Required
+                | Reason::TooLong
+                | Reason::TooMany
+                | Reason::TypeInvalid
+        )
+    }) {
+        let message = "null: some validation rules were not checked because the object was \
+                       invalid; correct the existing errors to complete validation";
+        causes.found_at(Reason::Invalid, "<nil>", message.to_owned());
+        return;
+    }
+    let mut walk = Walk { budget: Budget::default(), is_over: false, causes };
+    walk.value(schema, true, "", object, old);
+}
+
+struct Walk<'a> {
+    budget: Budget,
+    /// Whether a rule took too long, so that no other one is checked.
+    is_over: bool,
+    causes: &'a mut Causes,
+}
+
+impl Walk<'_> {
+    fn value(
+        &mut self,
+        schema: &Schema,
+        is_root: bool,
+        path: &str,
+        value: &Value,
+        old: Option<&Value>,
+    ) {
+        let old = old.filter(|old| !old.is_null());
+        if value.is_null() || self.is_over || !schema.has_rules() {
+            return;
+        }
+        if !schema.rules.is_empty() {
+            let values = Values::new(schema, value, old);
+            for rule in &schema.rules {
+                let verdict = rule.check(schema, is_root, &values, &mut self.budget);
+                self.report(schema, rule, path, value, verdict);
+                if self.is_over {
+                    return;
+                }
+            }
+        }
+        for nested in &schema.checks.all_of {
+            self.value(nested, false, path, value, old);
+        }
+        match value {
+            Value::Object(fields) => self.fields(schema, path, fields, old),
+            Value::Array(items) => self.items(schema, path, items, old),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn fields(
+        &mut self,
+        schema: &Schema,
+        path: &str,
+        fields: &serde_json::Map<String, Value>,
+        old: Option<&Value>,
+    ) {
+        for (name, value) in fields {
+            let Some(of_field) = schema.field(name) else { continue };
+            let old = old.and_then(|old| old.get(name));
+            let path = match (path, &schema.additional) {
+                (path, Additional::Of(_)) => format!("{path}[{name}]"),
+                ("", _) => name.clone(),
+                (path, _) => format!("{path}.{name}"),
+            };
+            self.value(of_field, false, &path, value, old);
+        }
+    }
+
+    fn items(&mut self, schema: &Schema, path: &str, items: &[Value], old: Option<&Value>) {
+        let Some(of_items) = &schema.items else { return };
+        let old = old.and_then(Value::as_array);
+        for (index, item) in items.iter().enumerate() {
+            // Only the elements of lists with keys can be found in the old list.
+            let before = match schema.list_type {
+                ListType::Map => {
+                    let key = super::key_of(schema, item);
+                    old.and_then(|old| old.iter().find(|old| super::key_of(schema, old) == key))
+                }
+                ListType::Atomic | ListType::Set => None,
+            };
+            self.value(of_items, false, &format!("{path}[{index}]"), item, before);
+        }
+    }
+
+    fn report(
+        &mut self,
+        schema: &Schema,
+        rule: &Rule,
+        path: &str,
+        value: &Value,
+        verdict: Option<Verdict>,
+    ) {
+        let type_name = schema.type_name.map(TypeName::name).unwrap_or_default();
+        let path = if path.is_empty() { "<nil>" } else { path };
+        let (path, reason, message) = match verdict {
+            None | Some(Verdict::Holds) => return,
+            Some(Verdict::Failed(error)) => {
+                (path.to_owned(), Reason::Invalid, format!("{type_name:?}: {error}"))
+            }
+            Some(Verdict::TooExpensive(error)) => {
+                self.is_over = true;
+                (path.to_owned(), Reason::Invalid, format!("{type_name:?}: {error}"))
+            }
+            Some(Verdict::Violated(detail)) => {
+                let field = rule.field_path.trim_start_matches('.');
+                let path = match (path, field) {
+                    (path, "") => path.to_owned(),
+                    ("<nil>", field) => field.to_owned(),
+                    (path, field) => format!("{path}.{field}"),
+                };
+                let is_scalar = !value.is_object() && !value.is_array();
+                let with_value = if is_scalar {
+                    format!("{}: {detail}", go_value(value))
+                } else {
+                    detail.clone()
+                };
+                match &*rule.reason {
+                    "FieldValueRequired" => (path, Reason::Required, detail),
+                    "FieldValueForbidden" => (path, Reason::Forbidden, detail),
+                    // As upstream: the message is left out.
+                    "FieldValueDuplicate" if is_scalar => {
+                        (path, Reason::Duplicate, go_value(value))
+                    }
+                    "FieldValueDuplicate" => (path, Reason::Duplicate, String::new()),
+                    _ => (path, Reason::Invalid, with_value),
+                }
+            }
+        };
+        self.causes.found_at(reason, &path, message);
+    }
+}
