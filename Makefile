@@ -4,6 +4,8 @@ CARGO ?= cargo
 KUBECTL ?= kubectl
 PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
+# Tests at a time: those that need a sandbox mostly wait.
+TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
 
 .PHONY: demo test e2e-real lint bench instructions manifest tools clean
 
@@ -11,7 +13,8 @@ demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays 
 	$(CARGO) run --quiet --package everynode-cli -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
 
 test: tools ## every test, through real clients too, and the list of rules with their tests
-	KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --workspace --exclude everynode-sim --no-fail-fast
+	KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python RUST_TEST_THREADS=$(TEST_THREADS) \
+		$(CARGO) test --workspace --exclude everynode-sim --no-fail-fast
 	$(CARGO) test --package everynode-sim --profile sim --no-fail-fast
 	$(CARGO) xtask rules
 

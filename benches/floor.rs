@@ -89,6 +89,7 @@ fn pod() -> String {
     let uid = Uid::new("0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f");
     let owner = Owner { namespace: "default", name: "agent", uid: &uid };
     let new = NewPod {
+        template: None,
         name: None,
         node: NODE.into(),
         hash: "5d8f6c9b7c".into(),

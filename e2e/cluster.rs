@@ -8,6 +8,7 @@ mod delete;
 pub(crate) mod kubectl;
 pub(crate) mod nodes;
 mod ownership;
+mod pause;
 pub(crate) mod placement;
 mod python;
 pub(crate) mod revisions;

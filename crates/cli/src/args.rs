@@ -4,6 +4,7 @@ mod daemon_set_name;
 #[cfg(test)]
 mod help;
 mod insight;
+mod revision;
 mod rollout;
 mod run;
 mod sandbox;
@@ -17,7 +18,8 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use daemon_set_name::DaemonSetName;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
-pub(crate) use rollout::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
+pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
+pub(crate) use rollout::{RolloutArguments, RolloutCommand, RolloutTarget};
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{
@@ -77,6 +79,8 @@ pub(crate) enum Command {
     Undo(UndoArguments),
     /// Replace all pods of a DaemonSet
     Restart(RestartArguments),
+    /// Pause or resume the rollout of a DaemonSet
+    Rollout(RolloutArguments),
     /// Print the completion script of a shell
     Completion {
         /// The shell

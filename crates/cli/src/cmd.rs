@@ -6,6 +6,7 @@ pub(crate) mod explain;
 pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod restart;
+pub(crate) mod rollout;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod status;

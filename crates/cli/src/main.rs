@@ -80,6 +80,9 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
         Command::History(arguments) => run_single_threaded(cmd::history::execute(arguments)),
         Command::Diff(arguments) => run_single_threaded(cmd::diff::execute(arguments)),
         Command::Undo(arguments) => run_single_threaded(cmd::undo::execute(arguments)),
+        Command::Rollout(arguments) => {
+            return run_single_threaded(cmd::rollout::execute(arguments));
+        }
         Command::Restart(arguments) => run_single_threaded(cmd::restart::execute(arguments)),
         Command::Completion { shell } => cmd::completion::execute(shell, invocation),
         Command::Version => cmd::version::execute(),

@@ -71,6 +71,7 @@ mod tests {
             node: "a".into(),
             hash: "h".into(),
             template_generation: None,
+            template: None,
             schedule_by: ScheduleBy::Scheduler,
         };
         let labels = |labels: &[(&'static str, &'static str)]| {

@@ -11,7 +11,9 @@ mod revision;
 mod scheduling;
 mod time;
 
-pub use daemon_set::{Budget, DaemonSet, IntOrPercent, Status, Template, UpdateStrategy};
+pub use daemon_set::{
+    Budget, DaemonSet, IntOrPercent, PAUSED_ANNOTATION, Status, Template, UpdateStrategy,
+};
 pub use labels::{
     HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
     NAMESPACE_NODE_SELECTOR_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL,

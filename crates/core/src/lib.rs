@@ -37,6 +37,7 @@
 //!     selector: Some(LabelSelector { requirements: vec![app] }),
 //!     template: Template::new(r#"{"spec":{}}"#, Placement::default()),
 //!     template_generation: None,
+//!     paused: false,
 //!     update_strategy: UpdateStrategy::OnDelete,
 //!     min_ready_seconds: 0,
 //!     revision_history_limit: 10,

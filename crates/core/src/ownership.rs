@@ -86,6 +86,7 @@ mod tests {
             selector,
             template: Template::new("{}", Placement::default()),
             template_generation: None,
+            paused: false,
             update_strategy: UpdateStrategy::OnDelete,
             min_ready_seconds: 0,
             revision_history_limit: 10,

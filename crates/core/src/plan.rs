@@ -6,6 +6,7 @@
 mod display;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::api::{
     AdmissionChange, NodeName, PodName, Problem, ResourceVersion, Revision, RevisionHash,
@@ -72,7 +73,7 @@ pub enum Write {
     },
     /// Delete a duplicate, or a revision beyond the history limit (C42, C44).
     DeleteRevision(RevisionReference),
-    /// Create a pod from the current template (C30).
+    /// Create a pod (C30).
     CreatePod(NewPod),
     /// Delete a pod, with its UID as precondition (C61).
     DeletePod(PodReference),
@@ -82,6 +83,8 @@ pub enum Write {
         resource_version: ResourceVersion,
         /// The new status.
         status: Status,
+        /// Whether the condition that the rollout is paused is removed (G21).
+        ends_pause: bool,
     },
 }
 
@@ -120,7 +123,7 @@ pub struct NewRevision {
     pub collision_count: Option<i32>,
 }
 
-/// A pod to create from the current template.
+/// A pod to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPod {
     /// The name of an earlier creation for this node that may still take effect: with the same
@@ -129,10 +132,13 @@ pub struct NewPod {
     pub name: Option<PodName>,
     /// The node on which the pod is to run.
     pub node: NodeName,
-    /// The hash of the current revision, for the pod's label.
+    /// The hash of the pod's revision, for its label.
     pub hash: RevisionHash,
-    /// The template generation, for the pod's label (C45).
+    /// The template generation, for the pod's label (C45). `None` for an older revision (G16).
     pub template_generation: Option<i64>,
+    /// The template of an older revision, in the form of
+    /// [`Template::canonical`](crate::api::Template::canonical); `None` for the current one (G16).
+    pub template: Option<Arc<str>>,
     /// Which component binds the pod to its node (C31).
     pub schedule_by: ScheduleBy,
 }
@@ -233,6 +239,10 @@ pub enum Notice {
         /// Number of kinds whose watch has not reached the last write.
         writes: usize,
     },
+    /// The status states for the first time that the rollout is paused (G6, G21).
+    RolloutPaused,
+    /// The status states no longer that the rollout is paused (G6, G21).
+    RolloutResumed,
     /// A malformed part of an object (C4).
     Problem(Problem),
 }
@@ -245,6 +255,8 @@ impl Notice {
             Self::SucceededDaemonPod { .. } => "SucceededDaemonPod",
             Self::SelectingAll => "SelectingAll",
             Self::ExpectationLapsed { .. } => "ExpectationLapsed",
+            Self::RolloutPaused => "RolloutPaused",
+            Self::RolloutResumed => "RolloutResumed",
             Self::Problem(problem) => problem.reason(),
         }
     }
@@ -252,7 +264,7 @@ impl Notice {
     /// Whether the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::SucceededDaemonPod { .. } => false,
+            Self::SucceededDaemonPod { .. } | Self::RolloutPaused | Self::RolloutResumed => false,
             Self::FailedDaemonPod { .. }
             | Self::SelectingAll
             | Self::ExpectationLapsed { .. }

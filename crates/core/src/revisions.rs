@@ -11,7 +11,9 @@ use std::time::Duration;
 pub use hash::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
-use crate::api::{DaemonSet, Problem, Revision, RevisionHash, RevisionName, Timestamp, Uid};
+use crate::api::{
+    DaemonSet, Problem, Revision, RevisionHash, RevisionName, Template, Timestamp, Uid,
+};
 use crate::backoff::Delay;
 use crate::ownership::Ownership;
 use crate::plan::{NewRevision, RevisionReference};
@@ -106,12 +108,15 @@ impl RevisionSet<'_> {
 
 impl RevisionHistory {
     /// Applies a revision's newest version; returns whether anything changed.
-    pub(crate) fn apply(&mut self, revision: Revision, daemon_set: &DaemonSet) -> bool {
+    pub(crate) fn apply(&mut self, mut revision: Revision, daemon_set: &DaemonSet) -> bool {
         if revision.ownership(daemon_set) == Ownership::Foreign {
             return self.remove(&revision.name);
         }
         if self.revisions.get(&revision.name) == Some(&revision) {
             return false;
+        }
+        if let Ok(template) = &mut revision.template {
+            self.share_placement(template, daemon_set);
         }
         self.revisions.insert(revision.name.clone(), revision);
         true
@@ -150,6 +155,15 @@ impl RevisionHistory {
             last.is_gone |= last.name == *name;
         }
         self.revisions.remove(name).is_some()
+    }
+
+    /// Most revisions of a DaemonSet have the same placement: it is stored once.
+    fn share_placement(&self, template: &mut Template, daemon_set: &DaemonSet) {
+        let stored = self.revisions.values().filter_map(|revision| revision.template.as_ref().ok());
+        let mut known = std::iter::once(&daemon_set.template).chain(stored);
+        if let Some(same) = known.find(|known| known.placement == template.placement) {
+            template.placement = same.placement.clone();
+        }
     }
 
     /// The revisions whose UID is not among these.

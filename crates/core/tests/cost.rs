@@ -89,7 +89,7 @@ fn a_wall_clock_that_is_set_changes_which_pods_are_available() {
 fn a_rollout_costs_in_proportion_to_the_nodes() {
     let mut world = settled_world();
     let cost = cost_of(&mut world, |world| {
-        world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+        world.change(|ds| ds.template = Template::new("B", (*ds.template.placement).clone()));
     });
     assert_eq!(world.state.counts().updated, 2_000);
     // Four events for each node (terminating, deleted, created, ready), and the pass.
@@ -106,13 +106,13 @@ fn a_template_change_costs_one_pass() {
     });
     assert_eq!(cost, NODES, "the strategy");
     let cost = cost_of(&mut world, |world| {
-        world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+        world.change(|ds| ds.template = Template::new("B", (*ds.template.placement).clone()));
     });
     assert_eq!(cost, NODES, "the template");
     assert_eq!(world.state.counts().updated, 0);
     let cost = cost_of(&mut world, |world| {
         world.change(|ds| {
-            let mut placement = ds.template.placement.clone();
+            let mut placement = (*ds.template.placement).clone();
             placement.host_network = !placement.host_network;
             ds.template = Template::new("B", placement);
         });
@@ -145,7 +145,7 @@ fn changing_counts_are_written_once_per_interval() {
     world.settle_all_deadlines();
     assert_eq!(world.server.daemon_set.status.number_available, 50);
     world.advance(status_interval);
-    world.change(|ds| ds.template = Template::new("B", ds.template.placement.clone()));
+    world.change(|ds| ds.template = Template::new("B", (*ds.template.placement).clone()));
     let plans = world.settle();
     let statuses = plans.iter().filter_map(|plan| plan.summary().get("update status").copied());
     // One for the new generation and one for the first change; all pods are replaced within the
@@ -175,7 +175,7 @@ fn a_plan_costs_what_it_writes() {
 fn a_rollout_by_percentage_keeps_its_budget() {
     let mut world = settled_world();
     world.change(|ds| {
-        ds.template = Template::new("B", ds.template.placement.clone());
+        ds.template = Template::new("B", (*ds.template.placement).clone());
         ds.update_strategy = UpdateStrategy::RollingUpdate {
             max_unavailable: IntOrPercent::Percent(1),
             max_surge: IntOrPercent::Int(0),

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use everynode_core::api::{
-    HASH_LABEL, IntOrPercent, Pod, PodPhase, Readiness, Taint, TaintEffect, Template,
-    UpdateStrategy,
+    HASH_LABEL, IntOrPercent, Labels, Node, Placement, Pod, PodPhase, Readiness, Revision, Taint,
+    TaintEffect, Template, UpdateStrategy,
 };
 use everynode_core::plan::{Outcome, Write};
 use proptest::prelude::*;
@@ -23,6 +23,7 @@ enum Step {
     DeleteNode(u8),
     Template(u8),
     Strategy(Update),
+    Pause(bool),
     MinReadySeconds(u8),
     Pod(Index, PodChange),
     Stray {
@@ -128,6 +129,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..NODES).prop_map(Step::DeleteNode),
         2 => (0u8..4).prop_map(Step::Template),
         1 => strategy().prop_map(Step::Strategy),
+        1 => any::<bool>().prop_map(Step::Pause),
         1 => (0u8..20).prop_map(Step::MinReadySeconds),
         3 => (any::<Index>(), pod_change()).prop_map(|(pod, change)| Step::Pod(pod, change)),
         1 => ((0..NODES), 0u8..3, any::<bool>(), 0u8..4)
@@ -151,10 +153,10 @@ fn node_name(number: u8) -> String {
 
 fn apply(world: &mut World, step: Step) {
     match step {
-        Step::AddNode(number) => world.apply_node(node(&node_name(number))),
+        Step::AddNode(number) => world.apply_node(labelled_node(number)),
         Step::TaintNode(number, effect) => {
             let taint = Taint { key: "t".into(), value: "".into(), effect };
-            let mut tainted = node(&node_name(number));
+            let mut tainted = labelled_node(number);
             tainted.taints.push(taint);
             world.apply_node(tainted);
         }
@@ -163,6 +165,7 @@ fn apply(world: &mut World, step: Step) {
         Step::Strategy(strategy) => {
             world.change(|ds| ds.update_strategy = update_strategy(strategy))
         }
+        Step::Pause(paused) => world.change(|ds| ds.paused = paused),
         Step::MinReadySeconds(seconds) => {
             world.change(|ds| ds.min_ready_seconds = seconds.into());
         }
@@ -176,7 +179,8 @@ fn apply(world: &mut World, step: Step) {
         }
         Step::DuplicateRevision(letter) => {
             let name = format!("dup-{letter}");
-            world.put_revision(revision(&name, &letter.to_string(), letter.into()));
+            let duplicate = revision(&name, "", letter.into());
+            world.put_revision(Revision { template: Ok(template(letter)), ..duplicate });
         }
         Step::Fault(verb) => {
             let outcome = Outcome::Failed { message: "refused".to_owned() };
@@ -202,9 +206,22 @@ fn apply(world: &mut World, step: Step) {
 }
 
 fn set_template(world: &mut World, letter: u8) {
-    world.change(|ds| {
-        ds.template = Template::new(letter.to_string(), ds.template.placement.clone());
-    });
+    world.change(|ds| ds.template = template(letter));
+}
+
+/// The template with this letter. The fourth may run on half of the nodes.
+fn template(letter: u8) -> Template {
+    let mut placement = Placement::default();
+    if letter == 3 {
+        placement.node_selector = Labels::from_iter([("half", "yes")]);
+    }
+    Template::new(letter.to_string(), placement)
+}
+
+fn labelled_node(number: u8) -> Node {
+    let mut node = node(&node_name(number));
+    node.labels = Labels::from_iter([("half", if number % 2 == 0 { "yes" } else { "no" })]);
+    node
 }
 
 const fn update_strategy(strategy: Update) -> UpdateStrategy {
@@ -265,9 +282,11 @@ fn add_stray(world: &mut World, node: u8, number: u8, orphan: bool, hash: u8) {
     }
 }
 
-/// Ends all faults and delays, makes all running pods ready, and waits until nothing changes.
+/// Ends all faults, delays and a pause, makes all running pods ready, and waits until nothing
+/// changes.
 fn converge(world: &mut World) {
     world.faults.clear();
+    world.change(|ds| ds.paused = false);
     world.deliver_delayed();
     for _ in 0..50 {
         world.settle_all_deadlines();
@@ -402,6 +421,68 @@ proptest! {
             } else {
                 assert!(unavailable(&world) <= budget);
                 assert!(pods.values().all(|pods| pods.len() <= 1));
+            }
+        }
+        converge(&mut world);
+        assert_converged(&world);
+    }
+
+    /// G1, G6: while a rollout is paused, no pod is replaced whatever the templates say, and a node
+    /// without a pod gets no template that came after the pause.
+    #[test]
+    fn a_paused_rollout_replaces_nothing(
+        before in prop::collection::vec(
+            prop_oneof![
+                2 => (0u8..4).prop_map(Step::Template),
+                2 => (0..NODES).prop_map(Step::AddNode),
+                1 => strategy().prop_map(Step::Strategy),
+                4 => Just(Step::Kubelets),
+                8 => Just(Step::Sync),
+            ],
+            1..60,
+        ),
+        while_paused in prop::collection::vec(
+            prop_oneof![
+                2 => (4u8..6).prop_map(Step::Template),
+                1 => (0..NODES).prop_map(Step::AddNode),
+                1 => strategy().prop_map(Step::Strategy),
+                1 => any::<Index>().prop_map(|pod| Step::Pod(pod, PodChange::IsDeleted)),
+                1 => any::<Index>().prop_map(|pod| Step::Pod(pod, PodChange::Unready)),
+                1 => Just(Step::Restart),
+                4 => Just(Step::Kubelets),
+                8 => Just(Step::Sync),
+            ],
+            1..60,
+        ),
+    ) {
+        let mut world = World::new(daemon_set());
+        for step in before {
+            apply(&mut world, step);
+        }
+        world.settle();
+        // Only a rollout with one pod on each node: a second one is surplus, paused or not.
+        converge(&mut world);
+        world.change(|ds| ds.paused = true);
+        world.sync();
+        let known: BTreeSet<_> = world.server.pods.values().map(Pod::revision_hash).collect();
+        for step in while_paused {
+            let is_deletion = matches!(step, Step::Pod(_, PodChange::IsDeleted));
+            // Nothing states what nodes without pods had: a restarted controller takes the target.
+            if matches!(step, Step::Restart) && world.server.pods.is_empty() {
+                break;
+            }
+            let is_restart = matches!(step, Step::Restart);
+            let pods: BTreeSet<_> = world.server.pods.keys().cloned().collect();
+            apply(&mut world, step);
+            if is_restart {
+                world.sync();
+            }
+            let lost = pods.iter().filter(|name| !world.server.pods.contains_key(*name)).count();
+            prop_assert!(lost <= usize::from(is_deletion), "{lost} pods were replaced");
+            prop_assert!(world.server.pods.values().all(|pod| !pod.terminating));
+            let hashes = world.server.pods.values().map(Pod::revision_hash);
+            for hash in hashes {
+                prop_assert!(known.is_empty() || known.contains(&hash), "{hash:?} is new");
             }
         }
         converge(&mut world);

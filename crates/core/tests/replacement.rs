@@ -14,7 +14,7 @@ fn a_successor_needs_a_new_state() {
     world.apply_node(node("a"));
     world.settle();
     let known = world.server.daemon_set.clone();
-    let template = Template::new("B", known.template.placement.clone());
+    let template = Template::new("B", (*known.template.placement).clone());
     let changed = DaemonSet { generation: 2, template, ..known.clone() };
     let successor = DaemonSet { uid: "another-uid".into(), ..known.clone() };
     let selector = Some(LabelSelector::default());

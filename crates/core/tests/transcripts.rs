@@ -46,6 +46,8 @@ transcripts! {
     nothing_desired: "nothing-desired",
     ownership: "ownership",
     refusals: "refusals",
+    paused: "paused",
+    paused_surge: "paused-surge",
     restart: "restart",
     rollback: "rollback",
     rolling_update: "rolling-update",

@@ -10,7 +10,7 @@ use support::{Kind, World, daemon_set, node};
 const NODES: [&str; 3] = ["a", "b", "c"];
 
 fn set_template(world: &mut World, text: &str) {
-    world.change(|ds| ds.template = Template::new(text, ds.template.placement.clone()));
+    world.change(|ds| ds.template = Template::new(text, (*ds.template.placement).clone()));
 }
 
 /// Syncs until the plan waits for a watch.

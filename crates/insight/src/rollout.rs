@@ -43,6 +43,8 @@ pub struct Rollout {
     pub available: u32,
     /// The number of nodes that should have a pod and have none.
     pub missing: u32,
+    /// Whether the rollout is paused, so that no pod is replaced (G6).
+    pub pause: Pause,
     /// The update strategy; its text form in JSON.
     #[serde(serialize_with = "strategy::serialize")]
     pub update_strategy: UpdateStrategy,
@@ -60,10 +62,36 @@ pub enum Phase {
     Unobserved,
     /// The rollout is under way.
     Progressing,
+    /// The rollout is paused, and pods of older revisions are left (G6).
+    Paused,
     /// With `OnDelete`: only pods that somebody has to delete are left.
     AwaitsDeletion,
     /// Every pod is available and of the current revision.
     Done,
+}
+
+/// Whether a rollout is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pause {
+    /// It is not.
+    No,
+    /// The annotation says so, but no controller has stated in the status that it acts on it. The
+    /// built-in controller ignores the annotation.
+    Requested,
+    /// It is, and the controller has stated so.
+    Yes,
+}
+
+impl Pause {
+    /// Whether the rollout of this DaemonSet is paused.
+    pub fn of(daemon_set: &DaemonSet) -> Self {
+        match (daemon_set.paused, daemon_set.status.paused_since) {
+            (false, _) => Self::No,
+            (true, None) => Self::Requested,
+            (true, Some(_)) => Self::Yes,
+        }
+    }
 }
 
 impl Rollout {
@@ -82,6 +110,7 @@ impl Rollout {
             ready: status.number_ready,
             available: status.number_available,
             missing: desired.saturating_sub(status.current_number_scheduled),
+            pause: Pause::of(daemon_set),
             update_strategy: daemon_set.update_strategy,
             held_up,
         })
@@ -118,13 +147,20 @@ impl Rollout {
             Phase::Done => {
                 format!("rolled out: {available} of {desired} pods updated and available")
             }
-            Phase::Failing | Phase::Progressing | Phase::AwaitsDeletion => {
+            Phase::Failing | Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion => {
+                let paused = match self.pause {
+                    Pause::No => "",
+                    Pause::Requested => "pause not acknowledged by a controller: ",
+                    Pause::Yes => "paused: ",
+                };
                 let missing = match self.missing {
                     0 => String::new(),
                     1 => ", 1 not created".to_owned(),
                     missing => format!(", {missing} not created"),
                 };
-                format!("{updated} of {desired} pods updated, {available} available{missing}")
+                format!(
+                    "{paused}{updated} of {desired} pods updated, {available} available{missing}"
+                )
             }
         }
     }
@@ -140,7 +176,7 @@ impl Rollout {
                 let old = self.desired.saturating_sub(self.updated);
                 format!("{}: {old} pods", Cause::AwaitsDeletion)
             }
-            (Phase::Failing | Phase::Progressing, None) => self.headline(),
+            (Phase::Failing | Phase::Progressing | Phase::Paused, None) => self.headline(),
         }
     }
 }
@@ -179,6 +215,7 @@ fn phase(daemon_set: &DaemonSet, held_up: &[HeldUpPod]) -> Phase {
         {
             Phase::Failing
         }
+        Completion::Outdated if Pause::of(daemon_set) == Pause::Yes => Phase::Paused,
         Completion::Outdated if is_on_delete && all_there && only_deletions() => {
             Phase::AwaitsDeletion
         }
@@ -315,6 +352,30 @@ mod tests {
             AwaitsDeletion: 1 of 2 pods updated, 2 available
               older revision, to be deleted manually (OnDelete): node-2
         "#]],
+        );
+    }
+
+    /// G21, G22: a pause counts once the controller has stated in the status that it acts on it.
+    #[test]
+    fn a_pause_counts_once_the_controller_has_acknowledged_it() {
+        let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+        let mut paused = daemon_set(json!({}), [2, 1, 2, 2]);
+        paused["metadata"]["annotations"] = json!({ "everynode.dev/paused": "true" });
+        check(
+            &rollout(paused.clone(), &pods),
+            expect![[r#"
+                Progressing: pause not acknowledged by a controller: 1 of 2 pods updated, 2 available
+                  older revision, waiting to be replaced: node-2
+            "#]],
+        );
+        paused["status"]["conditions"] = json!([{ "type": "Progressing", "status": "Unknown",
+            "reason": "Paused", "lastTransitionTime": LONG_AGO }]);
+        check(
+            &rollout(paused, &pods),
+            expect![[r#"
+                Paused: paused: 1 of 2 pods updated, 2 available
+                  older revision, kept while the rollout is paused: node-2
+            "#]],
         );
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{HASH_LABEL, Status, Uid};
+use everynode_core::api::{HASH_LABEL, PAUSED_ANNOTATION, Status, Uid};
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -119,11 +119,18 @@ struct Revision {
     revision: i64,
 }
 
-/// The merge patch of the status subresource that sets all counts. It contains no conditions, which
-/// other controllers write, and no `collisionCount`: repeating the patch after a conflict could
-/// undo an increase (C43, C70).
-pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
-    let body = json!({
+/// The type of the condition that states that a rollout is paused (G21).
+pub(crate) const PROGRESSING: &str = "Progressing";
+/// The reason of that condition.
+pub(crate) const PAUSED: &str = "Paused";
+
+/// The patch of the status subresource that sets all counts, and the condition of a paused rollout.
+///
+/// It contains no other conditions, which other controllers write, and no `collisionCount`:
+/// repeating the patch after a conflict could undo an increase (C43, C70, G21). It is a merge patch
+/// unless it has conditions; see [`has_conditions`].
+pub fn status(uid: &Uid, resource_version: &str, status: &Status, ends_pause: bool) -> Value {
+    let mut body = json!({
         "observedGeneration": status.observed_generation,
         "desiredNumberScheduled": status.desired_number_scheduled,
         "currentNumberScheduled": status.current_number_scheduled,
@@ -133,7 +140,32 @@ pub fn status(uid: &Uid, resource_version: &str, status: &Status) -> Value {
         "numberUnavailable": status.number_unavailable,
         "updatedNumberScheduled": status.updated_number_scheduled,
     });
+    if let Some(condition) = pause_condition(status, ends_pause) {
+        body["conditions"] = json!([condition]);
+    }
     json!({ "metadata": of(uid, resource_version), "status": body })
+}
+
+/// Whether a patch of the status is a strategic merge patch: its list of conditions leaves those of
+/// other types alone.
+pub fn has_conditions(patch: &Value) -> bool {
+    patch.pointer("/status/conditions").is_some()
+}
+
+fn pause_condition(status: &Status, ends_pause: bool) -> Option<Value> {
+    match status.paused_since {
+        Some(since) => Some(json!({
+            "type": PROGRESSING,
+            "status": "Unknown",
+            "reason": PAUSED,
+            "message": format!("the annotation {PAUSED_ANNOTATION} pauses the rollout"),
+            "lastTransitionTime": jiff::Timestamp::from_millisecond(since.as_millis())
+                .unwrap_or_default()
+                .to_string(),
+        })),
+        None if ends_pause => Some(json!({ "$patch": "delete", "type": PROGRESSING })),
+        None => None,
+    }
 }
 
 /// The merge patch of the status subresource that sets `collisionCount` (C43).
@@ -158,6 +190,7 @@ pub fn delete_options(uid: &Uid) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everynode_core::api::Timestamp;
 
     const OWNER_UID: &str = "11111111-2222-3333-4444-555555555555";
 
@@ -213,17 +246,36 @@ mod tests {
         assert_eq!(value["metadata"]["annotations"], json!({ "note": "<x>" }));
     }
 
-    /// C43, C70: a status patch contains all counts, even zero, but no conditions and no collision
-    /// count.
+    /// C43, C70, G2: a status patch contains all counts, even zero, but no conditions and no
+    /// collision count.
     #[test]
     fn a_status_patch_contains_no_conditions_and_no_collision_count() {
         let counts = Status { number_ready: 3, collision_count: Some(1), ..Status::default() };
-        let patch = status(&Uid::new("u"), "42", &counts);
+        let patch = status(&Uid::new("u"), "42", &counts, false);
         assert_eq!(patch["metadata"], json!({ "uid": "u", "resourceVersion": "42" }));
         assert_eq!(patch["status"]["numberReady"], 3);
         assert_eq!(patch["status"]["numberUnavailable"], 0);
         assert_eq!(patch["status"].get("conditions"), None);
         assert_eq!(patch["status"].get("collisionCount"), None);
+    }
+
+    /// G21: the condition of a paused rollout is set, and removed, by its type, so that conditions
+    /// of other types stay.
+    #[test]
+    fn the_condition_of_a_pause_is_patched_by_its_type() {
+        let paused =
+            Status { paused_since: Some(Timestamp::from_seconds(60)), ..Status::default() };
+        let condition = |status: &Status, ends_pause| {
+            let patch = super::status(&Uid::new("u"), "42", status, ends_pause);
+            assert!(has_conditions(&patch));
+            patch["status"]["conditions"][0].clone()
+        };
+        let set = condition(&paused, false);
+        assert_eq!(set["type"], "Progressing");
+        assert_eq!([&set["status"], &set["reason"]], ["Unknown", "Paused"]);
+        assert_eq!(set["lastTransitionTime"], "1970-01-01T00:01:00Z");
+        let removed = condition(&Status::default(), true);
+        assert_eq!(removed, json!({ "$patch": "delete", "type": "Progressing" }));
     }
 
     /// C61: deletions contain the UID as precondition.

@@ -145,7 +145,7 @@ mod tests {
 
     fn new_pod(schedule_by: ScheduleBy, template_generation: Option<i64>) -> NewPod {
         let (name, node, hash) = (None, "n1".into(), "h4sh".into());
-        NewPod { name, node, hash, template_generation, schedule_by }
+        NewPod { name, node, hash, template_generation, template: None, schedule_by }
     }
 
     fn pod_of(template: &Value, new: &NewPod) -> Value {

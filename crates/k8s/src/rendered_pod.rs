@@ -111,6 +111,7 @@ mod tests {
             node: node.into(),
             hash: hash.into(),
             template_generation: Some(1),
+            template: None,
             schedule_by: ScheduleBy::Scheduler,
         }
     }

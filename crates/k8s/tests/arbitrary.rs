@@ -135,6 +135,7 @@ proptest! {
             node: "n1".into(),
             hash: "h".into(),
             template_generation: None,
+            template: None,
             schedule_by: ScheduleBy::Scheduler,
         };
         let pod = pod_template::pod(&owner, &template, &new);

@@ -33,7 +33,6 @@ pub use self::kubelet::DOWN_ANNOTATION;
 pub use self::settings::Settings;
 
 use self::component_context::ComponentContext;
-use self::disruption::Disruption;
 use self::event::Recorder;
 use self::event_expiry::EventExpiry;
 use self::garbage_collector::GarbageCollector;
@@ -77,7 +76,6 @@ pub struct Cluster {
 struct Components {
     nodes: BTreeSet<Arc<str>>,
     scheduler: Scheduler,
-    disruption: Disruption,
     kubelets: Kubelets,
     node_lifecycle: NodeLifecycle,
     taint_eviction: TaintEviction,
@@ -104,7 +102,6 @@ impl Cluster {
             components: Components {
                 nodes: BTreeSet::new(),
                 scheduler: Scheduler::default(),
-                disruption: Disruption::default(),
                 kubelets: Kubelets::new(lifecycles),
                 node_lifecycle: NodeLifecycle::default(),
                 taint_eviction: TaintEviction::default(),
@@ -153,7 +150,7 @@ impl Cluster {
         let pods = self.follow_pods(now);
         let (components, mut context) = self.split(now);
         let bindings = components.scheduler.step(&mut context, STEP_MAX);
-        let budgets = components.disruption.step(&mut context, STEP_MAX);
+        let budgets = disruption::step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
         let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
         // The next step reads what this step wrote.
@@ -223,7 +220,7 @@ impl Cluster {
             let is_last = is_last(self.store(), &POD, change);
             let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => components.delete_pod(&context, &change.object),
+                Action::Deleted => components.delete_pod(&change.object),
                 Action::Added | Action::Modified if is_last => {
                     components.apply_pod(&mut context, &change.object.with_tree());
                 }
@@ -271,7 +268,9 @@ impl Cluster {
                 Timer::Lease { node } => components.node_lifecycle.fire(&mut context, at, &node),
                 Timer::Evict { pod } => components.taint_eviction.fire(&mut context, &pod),
                 Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
-                Timer::Budget { namespace, name } => components.disruption.fire(&namespace, &name),
+                Timer::Budget { namespace, name } => {
+                    context.registry.check_budget_again(&namespace, &name);
+                }
                 Timer::ExpireEvents => {
                     self.event_expiry.expire(&mut self.registry, now, self.settings.event_age_ms);
                     let next = Timestamp(now.0 + EXPIRE_EVENTS_MS);
@@ -321,14 +320,12 @@ impl Components {
 
     fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
         self.scheduler.apply_pod(pod);
-        self.disruption.apply_pod(context, pod);
         self.taint_eviction.apply_pod(context, pod);
         self.kubelets.apply_pod(context, pod);
         self.pod_collector.apply_pod(context, pod);
     }
 
-    fn delete_pod(&mut self, context: &ComponentContext<'_>, pod: &Object) {
-        self.disruption.apply_pod(context, pod);
+    fn delete_pod(&mut self, pod: &Object) {
         self.scheduler.delete_pod(pod.uid());
         self.taint_eviction.delete_pod(pod);
         self.kubelets.delete_pod(pod.uid());

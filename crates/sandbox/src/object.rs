@@ -16,6 +16,27 @@ use crate::value::{Size, size, text};
 /// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
 const PARSED_DEPTH_MAX: usize = 127;
 
+/// How often the trees of objects are read, for tests that compare the work of requests.
+#[cfg(test)]
+pub(crate) mod reads {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// The number of reads in `work`, on this thread.
+    pub(crate) fn of(work: impl FnOnce()) -> usize {
+        let before = COUNT.get();
+        work();
+        COUNT.get() - before
+    }
+}
+
 /// A JSON tree with apiVersion and kind, and the fields that are read often.
 #[derive(Debug)]
 pub struct Object {
@@ -90,6 +111,8 @@ impl Object {
     /// The JSON tree without `metadata.managedFields`. If it was dropped, it is parsed and kept;
     /// prefer [`read`](Self::read) for a single use.
     pub fn value(&self) -> &Value {
+        #[cfg(test)]
+        reads::note();
         self.value.get_or_init(|| {
             let json = self.json.get().expect("an object without a tree has its bytes");
             parse(&json.text)
@@ -98,6 +121,8 @@ impl Object {
 
     /// The JSON tree for a single use: if it was dropped, it is parsed and not kept.
     pub fn read(&self) -> Cow<'_, Value> {
+        #[cfg(test)]
+        reads::note();
         match (self.value.get(), self.json.get()) {
             (None, Some(json)) => Cow::Owned(parse(&json.text)),
             (Some(_), _) | (None, None) => Cow::Borrowed(self.value()),
@@ -202,6 +227,11 @@ impl Object {
         let labels = &self.metadata.labels;
         let index = labels.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
         Some(&labels[index].1)
+    }
+
+    /// Whether another object has the same labels.
+    pub(crate) fn has_labels_of(&self, other: &Self) -> bool {
+        self.metadata.labels == other.metadata.labels
     }
 
     /// All labels.

@@ -3,7 +3,8 @@
 //! Each write takes the same steps: the server sets its part of the metadata, defaults and
 //! admission complete the object, the kind's strategy restores the fields that the endpoint may
 //! not change, validation accepts or refuses the result, and the store commits it under the next
-//! resourceVersion. The registry owns the [`Store`] and has no other state.
+//! resourceVersion. The registry owns the [`Store`], and derives all its other state from the
+//! store's log of changes.
 
 mod admission;
 mod check;
@@ -11,6 +12,7 @@ mod create;
 mod definition;
 mod delete;
 mod disruption;
+mod index;
 mod job;
 mod metadata;
 mod namespace;
@@ -28,14 +30,17 @@ mod write;
 
 use everynode_core::api::Timestamp;
 
-use crate::kind::NAMESPACE;
+use crate::kind::{NAMESPACE, PRIORITY_CLASS, SERVICE};
 use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
+
+use disruption::Budgets;
+use index::Index;
 
 pub(crate) use create::Draft;
 pub use definition::CLEANUP;
 pub use delete::{FOREGROUND, ORPHAN};
-pub(crate) use disruption::budgets_of;
+pub(crate) use disruption::DueBudget;
 pub(crate) use ownership::{Apply, Writer};
 pub use strategy::Endpoint;
 pub use update::Patch;
@@ -49,12 +54,20 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 #[derive(Debug)]
 pub struct Registry {
     store: Store,
+    services: Index<service::Taken>,
+    default_classes: Index<priority::Defaults>,
+    budgets: Budgets,
 }
 
 impl Registry {
     /// Makes a store with the namespaces that every cluster has.
     pub fn new(options: &Options, now: Timestamp) -> Self {
-        let mut registry = Self { store: Store::new(options) };
+        let mut registry = Self {
+            store: Store::new(options),
+            services: Index::new(&SERVICE),
+            default_classes: Index::new(&PRIORITY_CLASS),
+            budgets: Budgets::default(),
+        };
         for name in NAMESPACES {
             let namespace = serde_json::json!({"metadata": {"name": name}});
             registry

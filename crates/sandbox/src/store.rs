@@ -5,6 +5,7 @@
 //! and names and UIDs come from a seeded generator (S24). The store decides nothing about writes:
 //! the [registry](crate::registry) has the rules.
 
+mod follower;
 mod form;
 mod list;
 mod log;
@@ -26,6 +27,7 @@ use crate::object::Object;
 use crate::status::Status;
 use table::Table;
 
+pub(crate) use follower::Follower;
 pub(crate) use form::{served_form, stored_form};
 pub use list::{List, ListOptions, ResourceVersionMatch};
 #[cfg(test)]
@@ -165,6 +167,17 @@ impl Store {
         namespace: Option<&str>,
     ) -> impl Iterator<Item = &Arc<Object>> {
         self.table(kind).range(namespace, None).map(|(_, object)| object)
+    }
+
+    /// The objects of a kind in a namespace whose names are after `name`, in their stored form.
+    pub(crate) fn iter_after(
+        &self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = &Arc<Object>> {
+        let after = table::key(namespace, name);
+        self.table(kind).range(Some(namespace), Some(&after)).map(|(_, object)| object)
     }
 
     /// The number of objects of a kind.

@@ -15,6 +15,8 @@
 mod body;
 #[path = "hostile/client.rs"]
 mod client;
+#[path = "hostile/crowd.rs"]
+mod crowd;
 #[path = "hostile/http1.rs"]
 mod http1;
 #[path = "hostile/http2.rs"]

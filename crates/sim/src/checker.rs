@@ -10,6 +10,7 @@ mod duplicate;
 mod foreign;
 mod history;
 mod model;
+mod pause;
 mod plan;
 mod quiescence;
 mod reason;

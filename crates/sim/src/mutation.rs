@@ -8,7 +8,9 @@ use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change as WatchChange;
-use everynode_core::api::{AdmissionChange, Now, ResourceVersion, RevisionHash, Timestamp};
+use everynode_core::api::{
+    AdmissionChange, Now, PAUSED_ANNOTATION, ResourceVersion, RevisionHash, Timestamp,
+};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
@@ -109,6 +111,10 @@ pub enum Mutation {
     DistrustAdmission,
     /// Three revisions more than `revisionHistoryLimit` are kept (C44).
     LongHistory,
+    /// A paused rollout goes on (G6).
+    IgnorePause,
+    /// A pod of the base is made from the current template (G16).
+    BaseOfTarget,
 }
 
 /// How a watch reports a change.
@@ -124,7 +130,7 @@ pub enum ReportedChange {
 
 impl Mutation {
     /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 41] = [
+    pub const ALL: [(Self, Property); 43] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -164,6 +170,8 @@ impl Mutation {
         (Self::UnlimitedSurge, Property::Budget),
         (Self::SlowRollout, Property::Budget),
         (Self::LongHistory, Property::Revision),
+        (Self::IgnorePause, Property::Budget),
+        (Self::BaseOfTarget, Property::Template),
         (Self::TrustAdmission, Property::Backoff),
         (Self::DistrustAdmission, Property::Placement),
     ];
@@ -206,6 +214,10 @@ impl Mutation {
                 value["status"]["numberReady"] = json!(ready + 1);
             }
             (Self::RevisionNeverRight, "ControllerRevision") => value["revision"] = json!(0),
+            (Self::IgnorePause, "DaemonSet") => {
+                let annotations = value["metadata"]["annotations"].as_object_mut();
+                annotations.into_iter().for_each(|all| drop(all.remove(PAUSED_ANNOTATION)));
+            }
             _ if is_changed => {}
             _ => return object.json(),
         }
@@ -325,6 +337,7 @@ impl Mutation {
             match (self, &mut *write) {
                 (Self::AnotherName, Write::CreatePod(new)) => new.name = None,
                 (Self::WrongHash, Write::CreatePod(new)) => new.hash = RevisionHash::new("none"),
+                (Self::BaseOfTarget, Write::CreatePod(new)) => new.template = None,
                 (Self::LeaveUnbound, Write::CreatePod(new)) => {
                     new.schedule_by = ScheduleBy::Scheduler;
                 }

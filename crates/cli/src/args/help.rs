@@ -57,10 +57,13 @@ fn with_help(page: &str) -> (String, Vec<String>) {
     (text, shown)
 }
 
-fn help(name: &str) -> String {
-    let mut command = Arguments::command().term_width(WIDTH);
-    command.build();
-    let command = command.find_subcommand_mut(name).expect("the page shows existing commands");
+/// The help of a command, such as `top` or `rollout pause`.
+fn help(words: &str) -> String {
+    let mut root = Arguments::command().term_width(WIDTH);
+    root.build();
+    let command = words.split(' ').fold(&mut root, |command, name| {
+        command.find_subcommand_mut(name).expect("the page shows existing commands")
+    });
     let help = command.render_help().to_string();
     let lines = help.lines().map(|line| format!("{}\n", line.trim_end()));
     lines.collect::<String>().trim_end().to_owned() + "\n"

@@ -1,87 +1,32 @@
-//! The arguments of the commands on revisions: `history`, `diff`, `undo`, `restart`.
+//! The arguments of `everynode rollout`.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use super::{ColorArguments, ConnectionArguments, DaemonSetName, OutputArguments};
+use super::{ConnectionArguments, DaemonSetName};
 
-/// The arguments of `everynode history`.
+/// The arguments of `everynode rollout`.
 #[derive(Debug, Args)]
-#[command(after_help = HISTORY_EXAMPLES)]
-pub(crate) struct HistoryArguments {
-    /// The DaemonSet: ds/NAME, or just NAME
-    #[arg(value_name = "DAEMONSET")]
-    pub daemon_set: DaemonSetName,
-    /// Show the pod template of this revision
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub revision: Option<i64>,
-    #[command(flatten)]
-    pub connection: ConnectionArguments,
-    #[command(flatten)]
-    pub output: OutputArguments,
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct RolloutArguments {
+    /// What to do with the rollout.
+    #[command(subcommand)]
+    pub command: RolloutCommand,
 }
 
-const HISTORY_EXAMPLES: &str = "\
-Examples:
-  everynode history ds/fluentd -n logging                all revisions with their numbers of pods
-  everynode history ds/fluentd -n logging --revision 3   the pod template of revision 3";
-
-/// The arguments of `everynode diff`.
-#[derive(Debug, Args)]
-#[command(after_help = DIFF_EXAMPLES)]
-pub(crate) struct DiffArguments {
-    /// The DaemonSet: ds/NAME, or just NAME
-    #[arg(value_name = "DAEMONSET")]
-    pub daemon_set: DaemonSetName,
-    /// The old revision [default: the one before the current one]
-    #[arg(value_name = "REVISION", value_parser = clap::value_parser!(i64).range(1..))]
-    pub from: Option<i64>,
-    /// The new revision [default: the current template]
-    #[arg(value_name = "REVISION2", value_parser = clap::value_parser!(i64).range(1..))]
-    pub to: Option<i64>,
-    #[command(flatten)]
-    pub connection: ConnectionArguments,
-    #[command(flatten)]
-    pub color: ColorArguments,
+/// The commands on a rollout.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RolloutCommand {
+    /// Replace no more pods until the rollout is resumed
+    #[command(after_help = PAUSE_EXAMPLES)]
+    Pause(RolloutTarget),
+    /// Replace pods of older revisions again
+    #[command(after_help = RESUME_EXAMPLES)]
+    Resume(RolloutTarget),
 }
 
-const DIFF_EXAMPLES: &str = "\
-Examples:
-  everynode diff ds/fluentd        the last change of the template
-  everynode diff ds/fluentd 3      from revision 3 to the current template
-  everynode diff ds/fluentd 3 5    from revision 3 to revision 5
-
-Templates are compared by meaning: defaults that only some server versions write are no difference.
-On a terminal with at least 120 columns the templates appear side by side, else as a unified diff.";
-
-/// The arguments of `everynode undo`.
+/// The DaemonSet of a rollout.
 #[derive(Debug, Args)]
-#[command(after_help = UNDO_EXAMPLES)]
-pub(crate) struct UndoArguments {
-    /// The DaemonSet: ds/NAME, or just NAME
-    #[arg(value_name = "DAEMONSET")]
-    pub daemon_set: DaemonSetName,
-    /// The revision to roll back to [default: the one before the current one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
-    pub to_revision: Option<i64>,
-    /// Show the change and let the server validate it, but don't apply it
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub connection: ConnectionArguments,
-    #[command(flatten)]
-    pub color: ColorArguments,
-}
-
-const UNDO_EXAMPLES: &str = "\
-Examples:
-  everynode undo ds/fluentd --dry-run   show what rolling back would change
-  everynode undo ds/fluentd             roll back to the previous revision
-  everynode undo ds/fluentd --to-revision 3 && everynode status ds/fluentd";
-
-/// The arguments of `everynode restart`.
-#[derive(Debug, Args)]
-#[command(after_help = RESTART_EXAMPLES)]
-pub(crate) struct RestartArguments {
+pub(crate) struct RolloutTarget {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
@@ -89,9 +34,28 @@ pub(crate) struct RestartArguments {
     pub connection: ConnectionArguments,
 }
 
-const RESTART_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
-  everynode restart ds/fluentd && everynode status ds/fluentd
+  everynode rollout pause ds/fluentd -n logging    stop a rollout half-way
+  everynode rollout resume ds/fluentd -n logging   go on";
 
-The controller replaces the pods under the DaemonSet's update strategy, as after any change of the
-template.";
+const PAUSE_EXAMPLES: &str = "\
+Examples:
+  everynode rollout pause ds/fluentd -n logging
+  kubectl annotate ds/fluentd everynode.dev/paused=true   the same, in a manifest or by kubectl
+
+While a rollout is paused, nodes keep their pods whatever the template says. A node without a pod
+gets one of the revision that most nodes are to keep: the newest older one that is still in use.
+
+Exit codes:
+  0  paused, and the controller has acknowledged it
+  1  an error
+  2  invalid arguments
+  3  paused, but no controller has acknowledged it within 10 s: only everynode's knows the
+     annotation";
+
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  everynode rollout resume ds/fluentd -n logging && everynode status ds/fluentd -n logging
+
+Exit codes are those of `everynode rollout pause`.";

@@ -17,7 +17,7 @@ pub(crate) struct StatusArguments {
     /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Stop waiting as soon as a pod of the current revision fails
+    /// Stop waiting as soon as a pod of the current revision fails, or the rollout is paused
     #[arg(long)]
     pub fail_fast: bool,
     /// Print the current state without waiting
@@ -41,6 +41,7 @@ Exit codes:
   2  invalid arguments
   3  timeout (with --no-wait: not rolled out), and no pod fails
   4  timeout (with --fail-fast: immediately), and pods of the current revision fail
+  5  timeout (with --fail-fast: immediately), and the rollout is paused: a person has to resume it
 
 With the update strategy OnDelete the command waits until somebody has deleted the old pods, and
 lists them. With -o it prints only the result.";

@@ -20,6 +20,7 @@ use display::RolloutDisplay;
 
 const EXIT_TIMEOUT: u8 = 3;
 const EXIT_PODS_FAIL: u8 = 4;
+const EXIT_PAUSED: u8 = 5;
 
 /// The minimum time between two evaluations of the snapshot, so that many changes cause one.
 const EVALUATION_INTERVAL: Duration = Duration::from_millis(200);
@@ -33,6 +34,8 @@ pub(crate) enum WaitResult {
     Timeout,
     /// The DaemonSet is not rolled out, and pods of the current revision fail.
     PodsFail,
+    /// The DaemonSet is not rolled out, and will not be before a person resumes the rollout.
+    Paused,
 }
 
 impl From<WaitResult> for ExitCode {
@@ -41,6 +44,7 @@ impl From<WaitResult> for ExitCode {
             WaitResult::RolledOut => ExitCode::SUCCESS,
             WaitResult::Timeout => ExitCode::from(EXIT_TIMEOUT),
             WaitResult::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
+            WaitResult::Paused => ExitCode::from(EXIT_PAUSED),
         }
     }
 }
@@ -79,6 +83,13 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
             output::note(format_args!("gave up: not rolled out within {timeout:?}"))
         }
         (WaitResult::PodsFail, _) => output::note("gave up: pods of the current revision fail"),
+        (WaitResult::Paused, _) => {
+            let namespace = cluster.namespace();
+            output::note(format_args!(
+                "gave up: the rollout is paused; to resume it: everynode rollout resume ds/{name} \
+                 -n {namespace}"
+            ));
+        }
         (WaitResult::Timeout, None) => {}
     }
     Ok(result.into())
@@ -128,7 +139,8 @@ pub(crate) async fn watch<const N: usize>(
 enum WaitPolicy {
     /// At once.
     NoWait,
-    /// When the DaemonSet is rolled out, or pods of the current revision fail.
+    /// When the DaemonSet is rolled out, its rollout is paused, or pods of the current revision
+    /// fail.
     UntilPodsFail,
     /// When the DaemonSet is rolled out.
     UntilRolledOut,
@@ -216,6 +228,7 @@ fn result(rollout: &Rollout, policy: WaitPolicy) -> Option<WaitResult> {
         // Failing pods may be of the previous template.
         (Phase::Unobserved, WaitPolicy::UntilPodsFail) => None,
         (_, WaitPolicy::NoWait) => Some(timeout_result(rollout)),
+        (Phase::Paused, WaitPolicy::UntilPodsFail) => Some(timeout_result(rollout)),
         (_, WaitPolicy::UntilPodsFail) => {
             rollout.has_failing_pods().then_some(WaitResult::PodsFail)
         }
@@ -229,7 +242,15 @@ pub(crate) fn current_result(rollout: &Rollout) -> WaitResult {
 }
 
 fn timeout_result(rollout: &Rollout) -> WaitResult {
-    if rollout.has_failing_pods() { WaitResult::PodsFail } else { WaitResult::Timeout }
+    match rollout.phase {
+        _ if rollout.has_failing_pods() => WaitResult::PodsFail,
+        Phase::Paused => WaitResult::Paused,
+        Phase::Failing
+        | Phase::Unobserved
+        | Phase::Progressing
+        | Phase::AwaitsDeletion
+        | Phase::Done => WaitResult::Timeout,
+    }
 }
 
 async fn until(deadline: Option<Instant>) {

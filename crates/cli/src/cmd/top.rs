@@ -149,6 +149,7 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
         Phase::Failing => "stuck",
         Phase::Unobserved => "unobserved",
         Phase::Progressing => "rolling",
+        Phase::Paused => "paused",
         Phase::AwaitsDeletion => "on delete",
         Phase::Done => "done",
     };
@@ -159,7 +160,7 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
 const fn tone(phase: Phase) -> Tone {
     match phase {
         Phase::Failing | Phase::Unobserved => Tone::Bad,
-        Phase::Progressing | Phase::AwaitsDeletion => Tone::Waiting,
+        Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion => Tone::Waiting,
         Phase::Done => Tone::Good,
     }
 }

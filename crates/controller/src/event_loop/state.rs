@@ -314,6 +314,8 @@ impl LoopState {
                 }
                 Notice::FailedDaemonPod { .. }
                 | Notice::SucceededDaemonPod { .. }
+                | Notice::RolloutPaused
+                | Notice::RolloutResumed
                 | Notice::SelectingAll => {}
             }
             self.record_notice(key, uid, notice);

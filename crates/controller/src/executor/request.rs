@@ -39,7 +39,11 @@ impl Request {
             let object =
                 format!("{}/{}", collection_text(owner.namespace, "daemonsets"), owner.name);
             let path = format!("{object}/status");
-            let content = Content::MergePatch;
+            let content = if patch::has_conditions(&body) {
+                Content::StrategicMergePatch
+            } else {
+                Content::MergePatch
+            };
             let (method, uid) = (Method::PATCH, owner.uid.clone());
             Self { method, path, content, body, object, uid, repeats }
         };
@@ -71,8 +75,9 @@ impl Request {
             Write::DeleteRevision(r) => {
                 revision(r, Content::Json, delete_revision(r)).with_method(Method::DELETE)
             }
-            Write::UpdateStatus { resource_version, status: counts } => {
-                status(patch::status(owner.uid, &resource_version.to_string(), counts), true)
+            Write::UpdateStatus { resource_version, status: new, ends_pause } => {
+                let version = resource_version.to_string();
+                status(patch::status(owner.uid, &version, new, *ends_pause), true)
             }
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 let version = resource_version.to_string();
@@ -233,7 +238,11 @@ mod tests {
     #[test]
     fn only_independent_writes_are_repeated_after_a_conflict() {
         let resource_version = ResourceVersion(7);
-        let status = of(&Write::UpdateStatus { resource_version, status: Status::default() });
+        let status = of(&Write::UpdateStatus {
+            resource_version,
+            status: Status::default(),
+            ends_pause: false,
+        });
         assert_eq!(status.path, "/apis/apps/v1/namespaces/ns/daemonsets/d/status");
         assert_eq!(status.object, "/apis/apps/v1/namespaces/ns/daemonsets/d");
         assert_eq!(status.body["metadata"]["resourceVersion"], "7");
@@ -241,7 +250,8 @@ mod tests {
         assert_eq!(again.body["metadata"]["resourceVersion"], "9");
         assert_eq!(again.body["status"]["observedGeneration"], 4, "that of the live object");
         let behind = Status { observed_generation: 5, ..Status::default() };
-        let status = of(&Write::UpdateStatus { resource_version, status: behind });
+        let status =
+            of(&Write::UpdateStatus { resource_version, status: behind, ends_pause: false });
         let again = status.repeated_on("9", LIVE).unwrap();
         assert_eq!(again.body["status"], status.body["status"]);
         let count = Write::RaiseCollisionCount { resource_version, collision_count: 1 };

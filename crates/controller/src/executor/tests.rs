@@ -141,6 +141,7 @@ fn create(node: &str) -> Write {
         node: node.into(),
         hash: "h".into(),
         template_generation: None,
+        template: None,
         schedule_by: ScheduleBy::Scheduler,
     })
 }
@@ -363,6 +364,7 @@ async fn a_status_conflict_is_retried_once() {
         vec![Write::UpdateStatus {
             resource_version: everynode_core::api::ResourceVersion(5),
             status: everynode_core::api::Status::default(),
+            ends_pause: false,
         }]
     };
     let mut once = Server::new(|line, before| match (line, before) {

@@ -1,6 +1,6 @@
 //! The index without a server: which DaemonSets an observation affects.
 
-use everynode_core::api::{Labels, NamespaceNodeSelector, ResourceVersion};
+use everynode_core::api::{Labels, NamespaceNodeSelector, Placement, ResourceVersion, Template};
 use everynode_core::plan::{Notice, Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
 use serde_json::{Value, json};
@@ -329,7 +329,7 @@ fn a_list_of_older_state_replaces_the_known_state() {
             controller: Some("uid-a".into()),
             terminating: false,
             number: 1,
-            template: Ok(template.into()),
+            template: Ok(Template::new(template, Placement::default())),
         },
     };
     let key = DaemonSetKey::new("ns", "a");

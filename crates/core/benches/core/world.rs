@@ -51,6 +51,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
         }),
         template: Template::new("0", Placement::default()),
         template_generation: None,
+        paused: false,
         update_strategy: UpdateStrategy::OnDelete,
         min_ready_seconds: 0,
         revision_history_limit: 10,
@@ -201,7 +202,7 @@ impl World {
             controller: Some(DS_UID.into()),
             terminating: false,
             number: new.number,
-            template: Ok(self.daemon_set.template.canonical.clone()),
+            template: Ok(self.daemon_set.template.clone()),
         }
     }
 

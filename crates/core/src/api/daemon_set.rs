@@ -7,6 +7,10 @@ use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
 use super::problem::Problem;
 use super::scheduling::Placement;
+use super::time::Timestamp;
+
+/// The annotation of a DaemonSet that pauses its rollout with the value `true` (G6).
+pub const PAUSED_ANNOTATION: &str = "everynode.dev/paused";
 
 /// A DaemonSet of apps/v1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub struct DaemonSet {
     pub template: Template,
     /// The annotation `deprecated.daemonset.template.generation` (C30, C45).
     pub template_generation: Option<i64>,
+    /// Whether [`PAUSED_ANNOTATION`] pauses the rollout (G6).
+    pub paused: bool,
     /// `spec.updateStrategy`.
     pub update_strategy: UpdateStrategy,
     /// `spec.minReadySeconds`: how long a pod must be ready to be available (C54).
@@ -47,14 +53,15 @@ pub struct Template {
     /// meaningless empty objects are left out. Equal texts mean equal templates (C41).
     pub canonical: Arc<str>,
     /// The nodes that the template allows, with the default tolerations (C14).
-    pub placement: Placement,
+    pub placement: Arc<Placement>,
 }
 
 impl Template {
     /// A template of this canonical text. `placement` is what the template itself contains; this
     /// function adds the default tolerations (C14).
     pub fn new(canonical: impl Into<Arc<str>>, placement: Placement) -> Self {
-        Self { canonical: canonical.into(), placement: placement.with_default_tolerations() }
+        let placement = Arc::new(placement.with_default_tolerations());
+        Self { canonical: canonical.into(), placement }
     }
 }
 
@@ -147,7 +154,8 @@ impl fmt::Display for IntOrPercent {
     }
 }
 
-/// `status` of a DaemonSet, without its conditions, which other controllers write (C70).
+/// `status` of a DaemonSet. Of its conditions, which other controllers may write, it has only the
+/// one of this controller (C70, G21).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The newest generation that the controller has acted on (C56).
@@ -168,6 +176,9 @@ pub struct Status {
     pub number_unavailable: u32,
     /// Number of nodes that should run a pod and have one of the current revision.
     pub updated_number_scheduled: u32,
+    /// Since when the condition `Progressing` states that the rollout is paused, in whole seconds
+    /// of the wall clock; `None` if it does not (G21).
+    pub paused_since: Option<Timestamp>,
 }
 
 #[cfg(test)]

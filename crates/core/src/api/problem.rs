@@ -40,6 +40,12 @@ pub enum Problem {
         /// Why the field is malformed.
         message: Arc<str>,
     },
+    /// The annotation that pauses the rollout is neither `true` nor `false`: the rollout is paused
+    /// (G6, G7).
+    Paused {
+        /// The value of the annotation.
+        value: Arc<str>,
+    },
     /// `data` of a ControllerRevision: the revision matches no template.
     Revision {
         /// `metadata.name` of the revision.
@@ -91,6 +97,7 @@ impl Problem {
             Self::NodeAffinity { .. } => "InvalidNodeAffinity",
             Self::Toleration { .. } => "InvalidToleration",
             Self::UpdateStrategy { .. } => "InvalidUpdateStrategy",
+            Self::Paused { .. } => "InvalidPausedAnnotation",
             Self::Revision { .. } => "InvalidRevision",
             Self::PodWithoutNode { .. } => "PodWithoutNode",
             Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",

@@ -23,9 +23,9 @@ pub struct Revision {
     pub terminating: bool,
     /// `revision`: the current revision has the highest number.
     pub number: i64,
-    /// The template in `data`, in the form of [`Template::canonical`]. `Err` states why `data`
-    /// contains no template; such a revision matches none (C4, C40).
-    pub template: Result<Arc<str>, Arc<str>>,
+    /// The template in `data`. `Err` states why `data` contains none; such a revision matches no
+    /// template (C4, C40).
+    pub template: Result<Template, Arc<str>>,
 }
 
 impl Revision {
@@ -36,6 +36,6 @@ impl Revision {
 
     /// Whether the revision stores this template (C41).
     pub fn stores(&self, template: &Template) -> bool {
-        self.template.as_ref().is_ok_and(|stored| *stored == template.canonical)
+        self.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
     }
 }

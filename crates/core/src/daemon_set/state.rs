@@ -24,6 +24,7 @@ use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
 use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
+use super::gate::Gate;
 use super::index::{NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
 use super::node::{PodView, RolloutParameters, Slot};
 use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
@@ -63,6 +64,8 @@ pub struct DaemonSetState {
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
     history: RevisionHistory,
+    /// Which revision governs a node, as of the last plan.
+    gate: Gate,
     backoff: Backoff,
     expectations: Expectations,
     /// Reported by the next plan.
@@ -96,6 +99,7 @@ impl DaemonSetState {
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
+            gate: Gate::default(),
             backoff: Backoff::default(),
             expectations: Expectations::default(),
             problems: daemon_set.problems.clone(),
@@ -332,9 +336,12 @@ impl DaemonSetState {
         &self.counts
     }
 
-    /// The reasons against a pod on this node (C10). Without any, the node gets a pod.
+    /// The reasons against a pod on this node (C10), by the revision that governs it (G1). Without
+    /// any, the node gets a pod.
     pub fn reasons_against<'a>(&'a self, id: NodeId, nodes: &'a NodeTable) -> Vec<Reason<'a>> {
-        let placement = &self.daemon_set.template.placement;
+        let pods = self.slots.get(id.index()).map_or(&[][..], |slot| slot.pods.as_slice());
+        let governing = self.gate.governing(pods, &self.labels);
+        let placement = &*governing.template(&self.daemon_set.template).placement;
         let reasons = nodes.node(id).map(|node| {
             placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
         });
@@ -429,6 +436,7 @@ impl DaemonSetState {
             unplaced: &self.unplaced,
             releases: &self.releases,
             history: &self.history,
+            gate: &self.gate,
             labels: &self.labels,
             counts: &self.counts,
             work_sets: &self.work_sets,

@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 
 use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, Uid};
 use crate::backoff::Backoff;
+use crate::node_table::NodeId;
 use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
+use super::gate::{Gate, Governing};
 use super::index::{NodeCounts, PendingNames, RetryOrder, WorkSets};
 use super::node::{Assessor, PodView, Slot};
 
@@ -38,6 +40,7 @@ pub(super) struct SyncInput<'a> {
     pub releases: &'a BTreeMap<PodName, Uid>,
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
+    pub gate: &'a Gate,
     pub counts: &'a NodeCounts,
     pub work_sets: &'a WorkSets,
     pub retry_order: &'a RetryOrder,
@@ -52,14 +55,34 @@ impl<'a> SyncInput<'a> {
         Assessor::new(self.daemon_set, self.labels, self.now)
     }
 
-    /// The pod to create on a node from the current template.
+    /// The pod to create on a node from the target.
     pub(super) fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
         NewPod {
             name: self.pending_names.name_for(&node).cloned(),
             node,
             hash: hash.clone(),
             template_generation: self.daemon_set.template_generation,
+            template: None,
             schedule_by: self.config.schedule_by,
+        }
+    }
+
+    /// The pod to create on a node from the revision that governs it. One of an older revision does
+    /// not have the current template generation, which would make it count as updated (G16).
+    pub(super) fn governing_pod(
+        &self,
+        node: NodeName,
+        id: NodeId,
+        target: &RevisionHash,
+    ) -> NewPod {
+        let pods = self.slots[id.index()].pods.as_slice();
+        match self.gate.governing(pods, self.labels) {
+            Governing::Target => self.new_pod(node, target),
+            Governing::Old { hash, template } => NewPod {
+                template_generation: None,
+                template: Some(template.canonical.clone()),
+                ..self.new_pod(node, hash)
+            },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api::{AdmissionChange, HASH_LABEL, Problem};
+use crate::api::{AdmissionChange, HASH_LABEL, PAUSED_ANNOTATION, Problem};
 use crate::plan::{Notice, Plan, PodReference, Waiting, Write};
 
 impl fmt::Display for Plan {
@@ -40,10 +40,10 @@ impl fmt::Display for Write {
                 write!(f, "on {} of {}", new.node, new.hash)?;
                 new.name.as_ref().map_or(Ok(()), |name| write!(f, " as {name}"))
             }
-            Self::UpdateStatus { status, .. } => write!(
+            Self::UpdateStatus { status, ends_pause, .. } => write!(
                 f,
                 "desired {} current {} misscheduled {} ready {} available {} unavailable {} \
-                 updated {} observed {}",
+                 updated {} observed {}{}",
                 status.desired_number_scheduled,
                 status.current_number_scheduled,
                 status.number_misscheduled,
@@ -52,6 +52,11 @@ impl fmt::Display for Write {
                 status.number_unavailable,
                 status.updated_number_scheduled,
                 status.observed_generation,
+                match status.paused_since {
+                    Some(_) => " paused",
+                    None if *ends_pause => " resumed",
+                    None => "",
+                },
             ),
         }
     }
@@ -83,6 +88,8 @@ impl fmt::Display for Notice {
                 "the watches did not show {creations} creations, {deletions} deletions and writes \
                  of {writes} kinds in time; no longer waiting for them",
             ),
+            Self::RolloutPaused => f.write_str("no pod is replaced until the rollout is resumed"),
+            Self::RolloutResumed => f.write_str("pods of older revisions are replaced again"),
             Self::Problem(problem) => problem.fmt(f),
         }
     }
@@ -93,6 +100,13 @@ impl fmt::Display for Problem {
         match self {
             Self::Selector { message } => {
                 write!(f, "spec.selector: {message}; the DaemonSet is not synced")
+            }
+            Self::Paused { value } => {
+                write!(
+                    f,
+                    "metadata.annotations[{PAUSED_ANNOTATION}]: \"{value}\" is neither \"true\" \
+                     nor \"false\"; the rollout is paused"
+                )
             }
             Self::Template { message } => {
                 write!(f, "spec.template: {message}; the DaemonSet is not synced")

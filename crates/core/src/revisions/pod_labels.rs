@@ -77,6 +77,11 @@ impl RevisionLabels {
         self.pairs[id.0 as usize].updated
     }
 
+    /// The hashes of the current revision and of its duplicates.
+    pub(crate) fn current_hashes(&self) -> impl Iterator<Item = &RevisionHash> {
+        self.current.hashes.iter()
+    }
+
     /// The hash of the pair.
     pub(crate) fn hash(&self, id: RevisionLabelsId) -> Option<&RevisionHash> {
         self.pairs[id.0 as usize].hash.as_ref()

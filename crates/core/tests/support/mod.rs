@@ -19,6 +19,7 @@ use everynode_core::plan::{
     WriteResult,
 };
 
+use object::assert_made_from_its_revision;
 pub(crate) use object::{daemon_set, node, pod, revision, with_label};
 
 pub(crate) const DS_UID: &str = "ds-uid";
@@ -432,7 +433,7 @@ impl World {
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 self.edit_status(*resource_version, |s| s.collision_count = Some(*collision_count))
             }
-            Write::UpdateStatus { resource_version, status } => {
+            Write::UpdateStatus { resource_version, status, .. } => {
                 self.edit_status(*resource_version, |s| *s = status.clone())
             }
         }
@@ -459,6 +460,7 @@ impl World {
             }
             new.name = Some(self.new_name(&new.node));
         }
+        assert_made_from_its_revision(new, self.server.revisions.values());
         let name = new.name.clone().expect("the name was chosen above");
         let hash = (HASH_LABEL.to_owned(), new.hash.to_string());
         let generation =
@@ -509,11 +511,12 @@ impl World {
         let number = self.server.created.entry(new.name.to_string()).or_default();
         *number += 1;
         let uid = format!("{}-{number}", new.name);
-        let template = self.server.daemon_set.template.canonical.clone();
         let revision = Revision {
             labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, new.hash.as_str())]),
             uid: uid.as_str().into(),
-            ..revision(new.name.as_str(), &template, new.number)
+            // The plan's: the controller may not have seen a newer one.
+            template: Ok(self.state.daemon_set().template.clone()),
+            ..revision(new.name.as_str(), "", new.number)
         };
         let uid = revision.uid.clone();
         self.put_revision(revision);

@@ -6,6 +6,8 @@ use everynode_core::api::{
     Status, Template, Timestamp, UpdateStrategy,
 };
 
+use everynode_core::plan::NewPod;
+
 use super::DS_UID;
 
 pub(crate) fn node(name: &str) -> Node {
@@ -38,7 +40,7 @@ pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
         controller: Some(DS_UID.into()),
         terminating: false,
         number,
-        template: Ok(template.into()),
+        template: Ok(Template::new(template, Placement::default())),
     }
 }
 
@@ -52,6 +54,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
         selector: Some(selector("ds")),
         template: Template::new("A", Placement::default()),
         template_generation: None,
+        paused: false,
         update_strategy: UpdateStrategy::RollingUpdate {
             max_unavailable: IntOrPercent::Int(1),
             max_surge: IntOrPercent::Int(0),
@@ -71,4 +74,17 @@ pub(super) fn selector(app: &str) -> LabelSelector {
 pub(crate) fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
     let labels = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
     labels.chain([(key.into(), value.into())]).collect()
+}
+
+/// A pod of an older revision is made from the template of the revision whose hash it gets.
+pub(super) fn assert_made_from_its_revision<'a>(
+    new: &NewPod,
+    mut stored: impl Iterator<Item = &'a Revision>,
+) {
+    let Some(template) = &new.template else { return };
+    assert_eq!(new.template_generation, None, "it would count as updated (G16)");
+    // The watch may show too late that somebody has deleted the revision.
+    let stored = stored.find(|revision| revision.hash().as_ref() == Some(&new.hash));
+    let stored = stored.map(|revision| revision.template.as_ref().map(|t| &t.canonical));
+    assert!(stored.is_none_or(|stored| stored == Ok(template)), "{new:?}");
 }

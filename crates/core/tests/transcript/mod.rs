@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Pod, PodPhase, Problem,
-    Readiness, Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Timestamp,
-    UpdateStrategy,
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Placement, Pod, PodPhase,
+    Problem, Readiness, Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template,
+    Timestamp, UpdateStrategy,
 };
 use everynode_core::daemon_set::Config;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -142,7 +142,7 @@ fn describe_revisions(world: &World) -> String {
     let mut text = String::new();
     for revision in world.server.revisions.values() {
         let hash = revision.hash().map_or_else(|| "-".to_owned(), |hash| hash.to_string());
-        let template = revision.template.as_deref().unwrap_or("malformed");
+        let template = revision.template.as_ref().map_or("malformed", |t| &*t.canonical);
         let orphan = if revision.controller.is_none() { " orphan" } else { "" };
         let (name, number) = (&revision.name, revision.number);
         writeln!(text, "{name} number {number} template {template} hash {hash}{orphan}")
@@ -186,7 +186,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
     match key {
         "template" => ds.template.canonical = value.into(),
         "node-selector" => {
-            let mut placement = ds.template.placement.clone();
+            let mut placement = (*ds.template.placement).clone();
             placement.node_selector = Labels::from_iter([pair(value, '=')]);
             ds.template = Template::new(ds.template.canonical.clone(), placement);
         }
@@ -203,6 +203,8 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
                 max_surge: int_or_percent(value),
             };
         }
+        "paused" => ds.paused = true,
+        "resumed" => ds.paused = false,
         "on-delete" => ds.update_strategy = UpdateStrategy::OnDelete,
         "min-ready-seconds" => ds.min_ready_seconds = value.parse().expect("a number"),
         "revision-history-limit" => ds.revision_history_limit = value.parse().expect("a number"),
@@ -250,7 +252,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
 fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
     let (key, value) = pair(word, '=');
     match key {
-        "template" => revision.template = Ok(value.into()),
+        "template" => revision.template = Ok(Template::new(value, Placement::default())),
         "malformed" => revision.template = Err("not JSON".into()),
         "number" => revision.number = value.parse().expect("a number"),
         "hash" => revision.labels = with_label(&revision.labels, HASH_LABEL, value),

@@ -196,6 +196,9 @@ fn outdated(view: &ControllerView<'_>, node: &NodeName, inspection: &Inspection)
         _ => false,
     });
     let next = match (view.daemon_set().update_strategy, inspection.step) {
+        _ if view.daemon_set().paused && !is_planned => {
+            "the rollout is paused: it stays until someone resumes it"
+        }
         (UpdateStrategy::OnDelete, _) => {
             "updateStrategy is OnDelete: it stays until someone deletes it"
         }

@@ -47,6 +47,8 @@ const fn is_problem(notice: &Notice) -> bool {
         Notice::SelectingAll | Notice::Problem(_) => true,
         Notice::FailedDaemonPod { .. }
         | Notice::SucceededDaemonPod { .. }
+        | Notice::RolloutPaused
+        | Notice::RolloutResumed
         | Notice::ExpectationLapsed { .. } => false,
     }
 }

@@ -39,6 +39,8 @@ pub enum RiskKind {
     NodeNotReady,
     /// Pods fail before the change already.
     AlreadyFailing,
+    /// The rollout is paused: no pod is replaced.
+    Paused,
     /// With `OnDelete`, pods are not replaced automatically.
     OnDelete,
     /// Neither `readinessProbe` nor `minReadySeconds` is set.
@@ -176,6 +178,10 @@ fn strategy_and_template(snapshot: &Snapshot, proposal: &Proposal) -> Option<Ris
         (true, _) if is_changed => Some(everywhere(
             RiskKind::SameTemplate,
             "the pod template has the same meaning as before: no pod is replaced",
+        )),
+        (false, _) if daemon_set.paused => Some(everywhere(
+            RiskKind::Paused,
+            "the rollout is paused: pods keep the old template until someone resumes it",
         )),
         (false, UpdateStrategy::OnDelete) => Some(everywhere(
             RiskKind::OnDelete,

@@ -205,7 +205,8 @@ impl Simulation {
         }
         let nodes = self.nodes.keys().filter_map(|node| {
             let inspection = self.inspect(node);
-            let replaces_pods = self.daemon_set.update_strategy != UpdateStrategy::OnDelete;
+            let replaces_pods = self.daemon_set.update_strategy != UpdateStrategy::OnDelete
+                && !self.daemon_set.paused;
             let is_done =
                 inspection.pods.iter().any(|pod| (pod.updated || !replaces_pods) && pod.available);
             if !inspection.eligibility.should_run() || is_done {

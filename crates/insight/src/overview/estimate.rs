@@ -15,6 +15,8 @@ use crate::snapshot::Snapshot;
 pub enum Estimate {
     /// The rollout has ended.
     Done,
+    /// The rollout ends some time after somebody has resumed it.
+    Paused,
     /// With `OnDelete`: the rollout ends when somebody has deleted the old pods.
     AwaitsDeletion,
     /// The rollout makes no progress until the failing nodes are repaired.
@@ -64,6 +66,7 @@ pub(super) fn estimate(
 ) -> Estimate {
     match phase {
         Phase::Done => return Estimate::Done,
+        Phase::Paused => return Estimate::Paused,
         Phase::AwaitsDeletion => return Estimate::AwaitsDeletion,
         Phase::Failing | Phase::Unobserved | Phase::Progressing => {}
     }

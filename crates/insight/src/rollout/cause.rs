@@ -5,6 +5,7 @@ use std::fmt;
 use everynode_core::api::{DaemonSet, Timestamp, UpdateStrategy};
 use serde::{Serialize, Serializer};
 
+use super::Pause;
 use crate::situation::Situation;
 use crate::snapshot::{NodeHealth, PodDetail, PodState, Snapshot};
 
@@ -26,6 +27,8 @@ pub enum Cause {
     Terminating,
     /// The pod is of an older revision, and the update strategy will replace it.
     AwaitsReplacement,
+    /// The pod is of an older revision, and the rollout is paused (G6).
+    Paused,
     /// The pod is of an older revision, and somebody has to delete it.
     AwaitsDeletion,
 }
@@ -48,6 +51,7 @@ impl Cause {
             PodState::Terminating => Some(Self::Terminating),
             _ if node_is_down => Some(Self::NodeNotReady),
             _ if state.is_failing() => Some(Self::Failing(state.clone())),
+            _ if outdated && Pause::of(daemon_set) == Pause::Yes => Some(Self::Paused),
             _ if outdated => Some(match daemon_set.update_strategy {
                 UpdateStrategy::OnDelete => Self::AwaitsDeletion,
                 UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
@@ -75,6 +79,7 @@ impl Cause {
             | Self::NotYetAvailable { .. }
             | Self::Terminating
             | Self::AwaitsReplacement
+            | Self::Paused
             | Self::AwaitsDeletion => false,
         }
     }
@@ -88,7 +93,7 @@ impl Cause {
             Self::Starting(_) => Situation::NotReady,
             Self::NotYetAvailable { .. } => Situation::NotYetAvailable,
             Self::Terminating => Situation::Terminating,
-            Self::AwaitsReplacement | Self::AwaitsDeletion => Situation::Outdated,
+            Self::AwaitsReplacement | Self::Paused | Self::AwaitsDeletion => Situation::Outdated,
         }
     }
 }
@@ -108,6 +113,7 @@ impl fmt::Display for Cause {
             }
             Self::Terminating => f.write_str("terminating"),
             Self::AwaitsReplacement => f.write_str("older revision, waiting to be replaced"),
+            Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
             Self::AwaitsDeletion => {
                 f.write_str("older revision, to be deleted manually (OnDelete)")
             }

@@ -36,6 +36,9 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     }
     let progress =
         format!("{} of {} nodes have the current revision", tally.updated, tally.desired);
+    if view.daemon_set().paused {
+        return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
+    }
     let strategy = view.daemon_set().update_strategy;
     let (option, budget) = match (strategy, strategy.budget(tally.desired)) {
         (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),

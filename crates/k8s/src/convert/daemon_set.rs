@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, Placement, Problem, Status,
-    TEMPLATE_GENERATION_ANNOTATION, Template, Uid, UpdateStrategy,
+    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, PAUSED_ANNOTATION, Placement, Problem,
+    Status, TEMPLATE_GENERATION_ANNOTATION, Template, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::plan::NewPod;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::wire::{Metadata, TextMap, text};
+use super::wire::{Metadata, TextMap, text, timestamp};
 use super::{Error, label_selector, placement, resource_version};
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::json_path::read_first;
-use crate::patch::Owner;
+use crate::patch::{Owner, PAUSED, PROGRESSING};
+use crate::pod_template;
 use crate::rendered_pod::RenderedPodCache;
 
 /// A decoded DaemonSet.
@@ -69,7 +70,13 @@ impl RawDaemonSet {
 
     /// The body of the request that creates this pod, as JSON text.
     pub fn pod(&self, new: &NewPod) -> String {
-        self.template.pods.pod(&self.owner(), || self.template(), new)
+        match &new.template {
+            None => self.template.pods.pod(&self.owner(), || self.template(), new),
+            Some(older) => {
+                let template = go_json::parse(older.as_bytes()).unwrap_or(Value::Null);
+                pod_template::pod(&self.owner(), &template, new).to_string()
+            }
+        }
     }
 }
 
@@ -114,6 +121,15 @@ struct WireStatus {
     number_available: u32,
     number_unavailable: u32,
     updated_number_scheduled: u32,
+    conditions: Option<Vec<WireCondition>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireCondition {
+    r#type: String,
+    reason: Option<String>,
+    last_transition_time: Option<String>,
 }
 
 const KIND: &str = "DaemonSet";
@@ -153,6 +169,7 @@ pub fn daemon_set(
         template_generation: annotations
             .get(TEMPLATE_GENERATION_ANNOTATION)
             .and_then(|generation| generation.parse().ok()),
+        paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
         min_ready_seconds: clamped(spec.min_ready_seconds, 0),
         revision_history_limit: clamped(
@@ -211,10 +228,24 @@ fn is_of_template(problem: &Problem) -> bool {
         }
         Problem::Selector { .. }
         | Problem::UpdateStrategy { .. }
+        | Problem::Paused { .. }
         | Problem::Revision { .. }
         | Problem::PodWithoutNode { .. }
         | Problem::ChangedPod { .. }
         | Problem::NamespaceNodeSelector { .. } => false,
+    }
+}
+
+/// Whether the annotation pauses the rollout. A malformed value does: who wrote it wanted something
+/// other than the rollout that runs without it (G7).
+fn paused(value: Option<&String>, problems: &mut Vec<Problem>) -> bool {
+    match value.map(String::as_str) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(value) => {
+            problems.push(Problem::Paused { value: value.into() });
+            true
+        }
     }
 }
 
@@ -276,7 +307,17 @@ impl WireStatus {
             number_available: self.number_available,
             number_unavailable: self.number_unavailable,
             updated_number_scheduled: self.updated_number_scheduled,
+            paused_since: self.conditions.iter().flatten().find_map(WireCondition::paused_since),
         }
+    }
+}
+
+impl WireCondition {
+    /// Since when the condition states that the rollout is paused. Without a valid time the pause
+    /// is stated again.
+    fn paused_since(&self) -> Option<Timestamp> {
+        let is_pause = self.r#type == PROGRESSING && self.reason.as_deref() == Some(PAUSED);
+        timestamp(self.last_transition_time.as_ref().filter(|_| is_pause)?)
     }
 }
 
@@ -343,6 +384,66 @@ mod tests {
             max_surge: IntOrPercent::Percent(33),
         };
         assert_eq!(surge.update_strategy, expected);
+    }
+
+    /// G6, G7: the annotation pauses the rollout, also with a value that is none of its own.
+    #[test]
+    fn the_annotation_pauses_the_rollout() {
+        for (value, paused, problems) in
+            [("true", true, 0), ("false", false, 0), ("True", true, 1), ("", true, 1)]
+        {
+            let ds = of(|ds| ds["metadata"]["annotations"][PAUSED_ANNOTATION] = value.into());
+            let found = (ds.daemon_set.paused, ds.daemon_set.problems.len());
+            assert_eq!(found, (paused, problems), "{value:?}");
+        }
+        assert!(!of(|_| ()).daemon_set.paused);
+    }
+
+    /// G21: the status states since when the rollout is paused, beside other conditions.
+    #[test]
+    fn the_condition_of_a_pause_is_read() {
+        let since = |conditions: Value| {
+            of(|ds| ds["status"]["conditions"] = conditions).daemon_set.status.paused_since
+        };
+        let at = "2026-01-01T00:00:00Z";
+        let pause = json!({ "type": "Progressing", "status": "Unknown", "reason": "Paused",
+            "lastTransitionTime": at });
+        let other = json!({ "type": "Sane", "status": "True" });
+        assert_eq!(since(json!([other, pause])), timestamp(at));
+        for none in [
+            json!(null),
+            json!([other]),
+            json!([{ "type": "Progressing", "reason": "Other", "lastTransitionTime": at }]),
+            json!([{ "type": "Progressing", "reason": "Paused", "lastTransitionTime": "soon" }]),
+        ] {
+            assert_eq!(since(none.clone()), None, "{none}");
+        }
+    }
+
+    /// G16: a pod of an older revision is made from that revision's template alone.
+    #[test]
+    fn a_pod_of_an_older_revision_is_made_from_its_template() {
+        let raw = of(|_| ()).raw;
+        let older = json!({ "metadata": { "labels": { "app": "d", "old": "yes" } },
+            "spec": { "containers": [{ "name": "c" }], "volumes": [{ "emptyDir": {} }] } });
+        let new = NewPod {
+            name: Some("d-1".into()),
+            node: "n".into(),
+            hash: "older".into(),
+            template_generation: None,
+            template: Some(canonical(&older).into()),
+            schedule_by: everynode_core::plan::ScheduleBy::Scheduler,
+        };
+        let pod: Value = serde_json::from_str(&raw.pod(&new)).unwrap();
+        let labels = json!({ "app": "d", "old": "yes", "controller-revision-hash": "older" });
+        assert_eq!(pod["metadata"]["labels"], labels);
+        assert_eq!(pod["metadata"]["name"], "d-1");
+        assert_eq!(pod["spec"]["containers"], older["spec"]["containers"]);
+        assert_eq!(pod["spec"]["volumes"], older["spec"]["volumes"]);
+        assert_eq!(pod["spec"]["hostNetwork"], Value::Null, "that of the target");
+        let next = NewPod { template: None, hash: "new".into(), ..new };
+        let pod: Value = serde_json::from_str(&raw.pod(&next)).unwrap();
+        assert_eq!(pod["spec"]["hostNetwork"], true);
     }
 
     /// C4: a malformed percentage, selector or strategy is a problem, and the DaemonSet is kept.

@@ -1,11 +1,12 @@
 //! ControllerRevisions: their controller, and the template that they store.
 
-use everynode_core::api::{Namespace, Revision, Uid};
+use everynode_core::api::{Namespace, Revision, Template, Uid};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::wire::{Metadata, text};
-use super::{Controller, Error, Interner, resource_version};
+use super::{Controller, Error, Interner, placement, resource_version};
 use crate::go_json;
 use crate::revision_data::template_of_data;
 
@@ -63,24 +64,26 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         controller,
         terminating: wire.metadata.deletion_timestamp.is_some(),
         number: wire.revision.unwrap_or(0),
-        template: canonical_template(wire.data)
-            .map(|text| interner.text(&text))
-            .map_err(|message| interner.text(&message)),
+        template: template(wire.data, interner).map_err(|message| interner.text(&message)),
     };
     Ok(RevisionObject::Revision { namespace, revision })
 }
 
-/// The template in `data`, in canonical form. The core reports an error as a problem (C4).
-fn canonical_template(data: Option<&RawValue>) -> Result<String, String> {
+/// The template in `data`. The core reports an error as a problem (C4). Malformed parts of its
+/// placement were reported when the DaemonSet had this template.
+fn template(data: Option<&RawValue>, interner: &mut Interner) -> Result<Template, String> {
     let data = data.ok_or("it has no data")?;
     let data = go_json::parse(data.get().as_bytes()).map_err(|error| error.to_string())?;
-    template_of_data(&data).map_err(str::to_owned)
+    let template = template_of_data(&data)?;
+    let spec = data.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    let (placement, _) = placement(spec, "data.spec.template.spec");
+    Ok(Template::new(interner.text(&template), placement))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn of(value: &Value) -> RevisionObject {
         revision(value.to_string().as_bytes(), &mut Interner::default()).unwrap()
@@ -93,7 +96,7 @@ mod tests {
             "ownerReferences": [owner] } })
     }
 
-    fn with_data(data: Value) -> Result<std::sync::Arc<str>, std::sync::Arc<str>> {
+    fn with_data(data: Value) -> Result<Template, std::sync::Arc<str>> {
         let value =
             json!({ "metadata": { "name": "r", "namespace": "ns" }, "data": data, "revision": 4 });
         match of(&value) {
@@ -148,8 +151,8 @@ mod tests {
         assert_eq!((revision.name.as_str(), revision.number), ("r", 4));
         let template = revision.template.unwrap();
         assert!(
-            template.contains("a\u{fffd}\u{fffd}\u{fffd}z"),
-            "one for each byte, as Go reads: {template}"
+            template.canonical.contains("a\u{fffd}\u{fffd}\u{fffd}z"),
+            "one for each byte, as Go reads: {template:?}"
         );
     }
 

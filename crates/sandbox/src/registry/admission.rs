@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::priority;
 use super::refusal::{name_so_far, refuse_pod as refuse};
+use super::{Registry, priority};
 use crate::kind::{Kind, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Strategy};
 use crate::status::Status;
 use crate::store::Store;
@@ -27,15 +27,19 @@ pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Re
     }
 }
 
-pub(super) fn on_create(store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
+pub(super) fn on_create(
+    registry: &Registry,
+    kind: &Kind,
+    object: &mut Value,
+) -> Result<(), Status> {
     match kind.strategy {
         Strategy::Pod => {
-            service_account(store, object)?;
-            priority::admit_pod(store, object)?;
+            service_account(&registry.store, object)?;
+            priority::admit_pod(registry, object)?;
             default_tolerations(object);
             Ok(())
         }
-        Strategy::Plain if kind == &PRIORITY_CLASS => priority::admit_class(store, object),
+        Strategy::Plain if kind == &PRIORITY_CLASS => priority::admit_class(registry, object),
         Strategy::Plain
         | Strategy::Namespace
         | Strategy::Node

@@ -95,10 +95,9 @@ impl Draft {
 
     /// Lets admission complete or refuse the object, and chooses its name.
     pub(crate) fn admit(&mut self, registry: &mut Registry) -> Result<(), Status> {
-        let store = &mut registry.store;
-        admission::namespace_exists(store, self.kind, &self.object)?;
-        admission::on_create(store, self.kind, &mut self.object)?;
-        let name = chosen_name(store, self.kind, &self.namespace, &self.object);
+        admission::namespace_exists(&registry.store, self.kind, &self.object)?;
+        admission::on_create(registry, self.kind, &mut self.object)?;
+        let name = chosen_name(&mut registry.store, self.kind, &self.namespace, &self.object);
         self.object["metadata"]["name"] = Value::from(name);
         Ok(())
     }
@@ -152,7 +151,7 @@ impl Registry {
             return Err(Status::already_exists(kind, &name));
         }
         if kind.strategy == Strategy::Service {
-            service::allocate(&self.store, &mut object, None)?;
+            service::allocate(&mut self.services.summary, &mut object, None)?;
         }
         object["metadata"]["uid"] = Value::String(self.store.uid());
         job::set_selector(kind, &mut object);
@@ -161,7 +160,7 @@ impl Registry {
         }
         check::refuse_without_room(&self.store, &object)?;
         let object = stored_form(kind, object);
-        let stored = self.store.commit(kind, Action::Added, object, managed_fields);
+        let stored = self.commit(kind, Action::Added, object, managed_fields);
         if kind.strategy == Strategy::Namespace {
             self.create_default_service_account(&name, options);
         }

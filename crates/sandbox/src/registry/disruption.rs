@@ -1,21 +1,25 @@
 //! PodDisruptionBudgets: whether they allow an eviction, and what their status is (S13). As in
 //! upstream's eviction endpoint and disruption controller.
 
-use std::collections::BTreeMap;
+mod budgets;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
 use serde_json::{Map, Value, json};
 
+use self::budgets::{Budget, PodCount};
 use super::Registry;
 use crate::clock::{self, rfc3339};
 use crate::kind::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
-use crate::selector::LabelSelector;
 use crate::status::{Details, Reason, Status, StatusCause};
 use crate::store::{Store, WriteOptions};
 use crate::value::{array, integer, is_set, string};
+
+pub(super) use self::budgets::Budgets;
+pub(crate) use self::budgets::DueBudget;
 
 /// Time after which an eviction that was allowed, but deleted no pod, is forgotten.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
@@ -40,13 +44,16 @@ impl Registry {
         {
             return Ok(());
         }
-        let mut budgets = budgets_of(&self.store, pod);
-        let Some(budget) = budgets.pop() else { return Ok(()) };
-        if !budgets.is_empty() {
+        let names: Vec<&Arc<str>> = self.budgets.selecting(pod).take(2).collect();
+        let Some(name) = names.first() else { return Ok(()) };
+        if names.len() > 1 {
             let message = "This pod has more than one PodDisruptionBudget, which the eviction \
                            subresource does not support.";
             return Err(Status::new(Reason::InternalError, message));
         }
+        let namespace = pod.namespace();
+        let found = self.store.find_with_tree(&POD_DISRUPTION_BUDGET, namespace, name);
+        let budget = found.expect("the budgets are those of the store");
         let object = budget.value();
         if !is_ready(pod.value()) && may_evict_unready(object) {
             return Ok(());
@@ -59,27 +66,32 @@ impl Registry {
             set_condition(&mut object, options.now);
         }
         object["status"]["disruptedPods"][pod.name()] = rfc3339(options.now).into();
-        let (namespace, name) = (budget.namespace(), budget.name());
-        self.update_status(&POD_DISRUPTION_BUDGET, namespace, name, object, options).map(drop)
+        self.update_status(&POD_DISRUPTION_BUDGET, namespace, budget.name(), object, options)
+            .map(drop)
     }
 
-    /// Brings the status of a budget up to date. Returns the time at which it has to be looked at
-    /// again, if there is one.
-    pub(crate) fn refresh_budget(
-        &mut self,
-        budget: &Arc<Object>,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let pods: Vec<Arc<Object>> = pods_of(&self.store, budget);
+    /// A budget whose status may be out of date, found with a limited amount of work.
+    pub(crate) fn next_budget(&mut self, work: &mut usize) -> DueBudget {
+        self.budgets.next(&self.store, work)
+    }
+
+    /// Looks at a budget again.
+    pub(crate) fn check_budget_again(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
+        self.budgets.enqueue(namespace, name);
+    }
+
+    /// Brings the status of a budget up to date, whose pods are counted. Returns the time at which
+    /// it has to be looked at again, if there is one.
+    pub(crate) fn refresh_budget(&mut self, budget: &Object, now: Timestamp) -> Option<Timestamp> {
+        let counted = self.budgets.counted(budget.namespace(), budget.name())?;
         let before = budget.value();
-        let (disrupted, recheck) = disrupted_pods(before, &pods, now);
-        let healthy =
-            pods.iter().filter(|pod| is_healthy(pod) && !disrupted.contains_key(pod.name()));
-        let healthy = i64::try_from(healthy.count()).unwrap_or(i64::MAX);
+        let pods = &counted.count;
+        let disrupted = Disrupted::of(&self.store, budget, counted, now);
+        let healthy = pods.healthy - disrupted.healthy;
         let mut object = before.clone();
         let generation = object["metadata"]["generation"].clone();
         let status = &mut object["status"];
-        match expected(before, &pods) {
+        match expected(before, pods) {
             Some((expected, desired)) => {
                 let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
                 status["currentHealthy"] = healthy.into();
@@ -89,13 +101,13 @@ impl Registry {
                 status["observedGeneration"] = generation;
                 if let Some(status) = status.as_object_mut() {
                     status.remove("disruptedPods");
-                    if !disrupted.is_empty() {
-                        status.insert("disruptedPods".to_owned(), Value::Object(disrupted));
+                    if !disrupted.times.is_empty() {
+                        status.insert("disruptedPods".to_owned(), disrupted.times.into());
                     }
                 }
                 set_condition(&mut object, now);
             }
-            None => fail_safe(&mut object, &pods, now),
+            None => fail_safe(&mut object, pods, now),
         }
         if object != *before {
             let (namespace, name) = (budget.namespace(), budget.name());
@@ -106,25 +118,8 @@ impl Registry {
                 tracing::warn!(name, %status, "the status of a disruption budget was refused");
             }
         }
-        recheck
+        disrupted.recheck
     }
-}
-
-/// The budgets whose selector matches a pod.
-pub(crate) fn budgets_of(store: &Store, pod: &Object) -> Vec<Arc<Object>> {
-    let budgets = store.iter(&POD_DISRUPTION_BUDGET, Some(pod.namespace()));
-    budgets.filter(|budget| selects(&budget.read(), pod)).map(Object::with_tree).collect()
-}
-
-fn pods_of(store: &Store, budget: &Object) -> Vec<Arc<Object>> {
-    let pods = store.iter(&POD, Some(budget.namespace()));
-    pods.filter(|pod| selects(budget.value(), pod)).map(Object::with_tree).collect()
-}
-
-/// An empty selector matches all pods of the namespace, an absent one none.
-fn selects(budget: &Value, pod: &Object) -> bool {
-    LabelSelector::of_object(&budget["spec"]["selector"])
-        .is_some_and(|selector| selector.matches(|key| pod.label(key)))
 }
 
 fn check_budget(budget: &Value) -> Result<(), Status> {
@@ -170,36 +165,37 @@ fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-fn is_healthy(pod: &Object) -> bool {
-    !pod.is_terminating() && is_ready(pod.value())
+/// The pods that were evicted and are not deleted yet.
+struct Disrupted {
+    times: Map<String, Value>,
+    /// How many of them are counted as healthy.
+    healthy: i64,
+    /// The time at which the first one is forgotten.
+    recheck: Option<Timestamp>,
 }
 
-/// The pods that were evicted and are not deleted yet, and when the first one is forgotten.
-fn disrupted_pods(
-    budget: &Value,
-    pods: &[Arc<Object>],
-    now: Timestamp,
-) -> (Map<String, Value>, Option<Timestamp>) {
-    let known: BTreeMap<&str, &Arc<Object>> = pods.iter().map(|pod| (pod.name(), pod)).collect();
-    let mut disrupted = Map::new();
-    let mut recheck: Option<Timestamp> = None;
-    for (name, time) in budget["status"]["disruptedPods"].as_object().into_iter().flatten() {
-        let Some(pod) = known.get(name.as_str()) else { continue };
-        let Some(at) = time.as_str().and_then(clock::parse) else { continue };
-        let until = at + DELETION_TIMEOUT;
-        if pod.is_terminating() || until <= now {
-            continue;
+impl Disrupted {
+    fn of(store: &Store, object: &Object, budget: &Budget, now: Timestamp) -> Self {
+        let mut disrupted = Self { times: Map::new(), healthy: 0, recheck: None };
+        let known = object.value()["status"]["disruptedPods"].as_object();
+        for (name, time) in known.into_iter().flatten() {
+            let Some(pod) = store.find(&POD, object.namespace(), name) else { continue };
+            let Some(at) = time.as_str().and_then(clock::parse) else { continue };
+            let until = at + DELETION_TIMEOUT;
+            if !budget.selects(pod) || pod.is_terminating() || until <= now {
+                continue;
+            }
+            disrupted.times.insert(name.clone(), time.clone());
+            disrupted.healthy += i64::from(is_ready(&pod.read()));
+            disrupted.recheck = Some(disrupted.recheck.map_or(until, |earlier| earlier.min(until)));
         }
-        disrupted.insert(name.clone(), time.clone());
-        recheck = Some(recheck.map_or(until, |earlier| earlier.min(until)));
+        disrupted
     }
-    (disrupted, recheck)
 }
 
 /// The number of pods that should exist, and of those that must be healthy. `None` if the number
 /// can't be known: the owners of the pods have no scale, as DaemonSets.
-fn expected(budget: &Value, pods: &[Arc<Object>]) -> Option<(i64, i64)> {
-    let count = i64::try_from(pods.len()).unwrap_or(i64::MAX);
+fn expected(budget: &Value, pods: &PodCount) -> Option<(i64, i64)> {
     let spec = &budget["spec"];
     if is_set(spec, "/maxUnavailable") {
         let expected = scale_of_owners(pods)?;
@@ -207,7 +203,7 @@ fn expected(budget: &Value, pods: &[Arc<Object>]) -> Option<(i64, i64)> {
         return Some((expected, (expected - unavailable).max(0)));
     }
     match &spec["minAvailable"] {
-        Value::Number(number) => Some((count, number.as_i64().unwrap_or(0))),
+        Value::Number(number) => Some((pods.pods, number.as_i64().unwrap_or(0))),
         percentage @ Value::String(_) => {
             let expected = scale_of_owners(pods)?;
             Some((expected, scaled(percentage, expected)))
@@ -217,9 +213,8 @@ fn expected(budget: &Value, pods: &[Arc<Object>]) -> Option<(i64, i64)> {
 }
 
 /// No pod with a controller in the sandbox has a scale: only pods without one are counted, as 0.
-fn scale_of_owners(pods: &[Arc<Object>]) -> Option<i64> {
-    let has_controller = |pod: &Arc<Object>| pod.owner_references().any(|owner| owner.controller);
-    if pods.iter().any(has_controller) { None } else { Some(0) }
+fn scale_of_owners(pods: &PodCount) -> Option<i64> {
+    if pods.controller().is_some() { None } else { Some(0) }
 }
 
 /// A number, or a percentage of `total`, rounded up.
@@ -231,14 +226,11 @@ fn scaled(value: &Value, total: i64) -> i64 {
 }
 
 /// Allows nothing, and says why.
-fn fail_safe(object: &mut Value, pods: &[Arc<Object>], now: Timestamp) {
-    let owner = pods.iter().flat_map(|pod| pod.owner_references()).find(|owner| owner.controller);
-    let message = owner.map_or_else(String::new, |owner| {
-        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-        let resource = format!("{}s", owner.kind.to_lowercase());
-        let resource = if group.is_empty() { resource } else { format!("{resource}.{group}") };
-        format!("{resource} does not implement the scale subresource")
-    });
+fn fail_safe(object: &mut Value, pods: &PodCount, now: Timestamp) {
+    let controller = pods.controller();
+    let message = controller
+        .map(|resource| format!("{resource} does not implement the scale subresource"))
+        .unwrap_or_default();
     object["status"]["disruptionsAllowed"] = 0.into();
     let generation = object["status"]["observedGeneration"].clone();
     write_condition(object, "SyncFailed", "False", &message, &generation, now);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::write::write;
 use super::{Registry, metadata};
 use crate::kind::NAMESPACE;
 use crate::object::Object;
@@ -48,6 +47,6 @@ impl Registry {
             Some(_) | None => object["spec"] = json!({}),
         }
         let managed_fields = current.managed_fields().clone();
-        write(&mut self.store, &NAMESPACE, &current, object, managed_fields, options)
+        self.write(&NAMESPACE, &current, object, managed_fields, options)
     }
 }

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::delete::check_preconditions;
-use super::write::write;
 use super::{Registry, check};
 use crate::clock::rfc3339;
 use crate::condition;
@@ -47,7 +46,7 @@ impl Registry {
         condition::set(&mut object["status"], condition);
         check::refuse_too_large(&object)?;
         let managed_fields = current.managed_fields().clone();
-        write(&mut self.store, &POD, &current, object, managed_fields, options)?;
+        self.write(&POD, &current, object, managed_fields, options)?;
         Ok(())
     }
 
@@ -82,7 +81,7 @@ impl Registry {
             object["status"] =
                 condition::disrupted(&pod, "EvictionByEvictionAPI", message, options.now);
             let managed_fields = pod.managed_fields().clone();
-            write(&mut self.store, &POD, &pod, object, managed_fields, options)?;
+            self.write(&POD, &pod, object, managed_fields, options)?;
             // The status write above changed the resourceVersion, so that precondition is dropped.
             deletion.preconditions.resource_version = None;
         }

@@ -1,14 +1,18 @@
 //! Priority admission: the classes of pods, and which class is the default (S10, S13). As in
 //! upstream's plugin of that name.
 
+use std::collections::BTreeSet;
+
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
 use super::Registry;
+use super::index::Summary;
 use super::refusal::refuse_pod as refuse;
 use crate::kind::PRIORITY_CLASS;
+use crate::object::Object;
 use crate::status::Status;
-use crate::store::{Store, WriteOptions};
+use crate::store::WriteOptions;
 use crate::value::{integer, string, text};
 
 const PREEMPT: &str = "PreemptLowerPriority";
@@ -43,15 +47,43 @@ struct Class {
     preemption_policy: String,
 }
 
+/// The values and the names of the classes that are marked as the default.
+#[derive(Debug, Default)]
+pub(super) struct Defaults(BTreeSet<(i64, String)>);
+
+impl Summary for Defaults {
+    fn add(&mut self, class: &Object) {
+        self.0.extend(Self::entry(&class.read()));
+    }
+
+    fn remove(&mut self, class: &Object) {
+        if let Some(entry) = Self::entry(&class.read()) {
+            self.0.remove(&entry);
+        }
+    }
+}
+
+impl Defaults {
+    fn entry(class: &Value) -> Option<(i64, String)> {
+        let is_default = class["globalDefault"] == Value::Bool(true);
+        is_default.then(|| (integer(class, "/value"), string(class, "/metadata/name").to_owned()))
+    }
+
+    /// The name of the lowest one.
+    fn first(&self) -> Option<&str> {
+        self.0.first().map(|(_, name)| &**name)
+    }
+}
+
 /// The value of a class of every cluster.
 pub(super) fn system_value(name: &str) -> Option<i64> {
     SYSTEM_CLASSES.iter().find(|class| class.name == name).map(|class| class.value)
 }
 
 /// Sets the pod's priority and preemption policy to those of its class, or of the default class.
-pub(super) fn admit_pod(store: &Store, object: &mut Value) -> Result<(), Status> {
+pub(super) fn admit_pod(registry: &Registry, object: &mut Value) -> Result<(), Status> {
     let name = text(object, &["spec", "priorityClassName"]).to_owned();
-    let class = match class_of_pod(store, &name) {
+    let class = match class_of_pod(registry, &name) {
         Some(class) => class,
         None if name.is_empty() => Class { name, value: 0, preemption_policy: PREEMPT.to_owned() },
         None => {
@@ -91,11 +123,9 @@ fn refuse_given(
     )
 }
 
-fn class_of_pod(store: &Store, name: &str) -> Option<Class> {
-    if name.is_empty() {
-        return default_class(store);
-    }
-    match store.find(&PRIORITY_CLASS, "", name) {
+fn class_of_pod(registry: &Registry, name: &str) -> Option<Class> {
+    let name = if name.is_empty() { registry.default_classes.summary.first()? } else { name };
+    match registry.store.find(&PRIORITY_CLASS, "", name) {
         Some(found) => Some(Class::of(&found.read())),
         // The store of a simulation has no objects for them.
         None => system_value(name).map(|value| Class {
@@ -104,13 +134,6 @@ fn class_of_pod(store: &Store, name: &str) -> Option<Class> {
             preemption_policy: PREEMPT.to_owned(),
         }),
     }
-}
-
-/// The lowest of the classes that are marked as the default.
-fn default_class(store: &Store) -> Option<Class> {
-    let classes = store.iter(&PRIORITY_CLASS, None).map(|class| class.read().into_owned());
-    let defaults = classes.filter(|class| class["globalDefault"] == Value::Bool(true));
-    defaults.map(|class| Class::of(&class)).min_by_key(|class| class.value)
 }
 
 impl Class {
@@ -125,16 +148,15 @@ impl Class {
 }
 
 /// Refuses a second default class.
-pub(super) fn admit_class(store: &Store, object: &Value) -> Result<(), Status> {
+pub(super) fn admit_class(registry: &Registry, object: &Value) -> Result<(), Status> {
     if object["globalDefault"] != Value::Bool(true) {
         return Ok(());
     }
     let name = text(object, &["metadata", "name"]);
-    match default_class(store) {
-        Some(other) if other.name != name => {
+    match registry.default_classes.summary.first() {
+        Some(other) if other != name => {
             let cause = format!(
-                "PriorityClass {} is already marked as default. Only one default can exist",
-                other.name
+                "PriorityClass {other} is already marked as default. Only one default can exist"
             );
             Err(Status::forbidden(&PRIORITY_CLASS, name, &cause))
         }

@@ -1,7 +1,9 @@
 //! Addresses and node ports of Services (S13): allocated as upstream does, except that the lowest
 //! free ones are taken, so that two runs agree.
 
-use std::collections::BTreeSet;
+mod taken;
+
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use everynode_core::api::Timestamp;
@@ -9,62 +11,49 @@ use serde_json::{Value, json};
 
 use super::Registry;
 use crate::kind::SERVICE;
-use crate::status::{Status, StatusCause};
-use crate::store::{Store, WriteOptions};
+use crate::status::{Reason, Status, StatusCause};
+use crate::store::WriteOptions;
 use crate::value::{array, integer, string};
 
-/// The first and the last address for Services: 10.96.0.0/16 without its network and broadcast
-/// addresses.
-const ADDRESSES: (u32, u32) = (0x0a60_0001, 0x0a60_fffe);
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+pub(super) use self::taken::Taken;
 
 /// Completes a Service on its way to the store. `current` is the object that it replaces.
 ///
 /// # Errors
-/// 422 for an address or a node port that is taken or out of range.
+/// 422 for an address or a node port that is taken or out of range, 500 if none is free.
 pub(super) fn allocate(
-    store: &Store,
+    taken: &mut Taken,
     object: &mut Value,
     current: Option<&Value>,
 ) -> Result<(), Status> {
     if string(object, "/spec/type") == "ExternalName" {
         return Ok(());
     }
-    if let Some(current) = current {
-        carry_over(object, current);
-    }
-    let others = Others::of(store, object);
-    allocate_address(&others, object)?;
-    if matches!(string(object, "/spec/type"), "NodePort" | "LoadBalancer") {
-        allocate_node_ports(&others, object)?;
-    }
-    Ok(())
+    let Some(current) = current else { return allocate_free(taken, object) };
+    carry_over(object, current);
+    // What the Service has itself, it may keep.
+    taken.remove(current);
+    let allocated = allocate_free(taken, object);
+    taken.add(current);
+    allocated
 }
 
-/// What other Services have.
-#[derive(Default)]
-struct Others {
-    addresses: BTreeSet<String>,
-    node_ports: BTreeSet<i64>,
-}
-
-impl Others {
-    fn of(store: &Store, object: &Value) -> Self {
-        let (namespace, name) =
-            (string(object, "/metadata/namespace"), string(object, "/metadata/name"));
-        let mut others = Self::default();
-        for other in store.iter(&SERVICE, None) {
-            if (other.namespace(), other.name()) == (namespace, name) {
-                continue;
-            }
-            let other = other.read();
-            others.addresses.insert(string(&other, "/spec/clusterIP").to_owned());
-            let ports = array(&other, "/spec/ports").iter();
-            others.node_ports.extend(ports.map(|port| integer(port, "/nodePort")));
-            others.node_ports.insert(integer(&other, "/spec/healthCheckNodePort"));
-        }
-        others
+fn allocate_free(taken: &mut Taken, object: &mut Value) -> Result<(), Status> {
+    allocate_address(taken, object)?;
+    let has_node_ports = matches!(string(object, "/spec/type"), "NodePort" | "LoadBalancer")
+        && object["spec"]["allocateLoadBalancerNodePorts"] != Value::Bool(false);
+    if !has_node_ports {
+        return Ok(());
     }
+    check_node_ports(taken, object)?;
+    // The ports that it names itself are not free for its others.
+    let named = object.clone();
+    taken.add(&named);
+    let mut allocated = Vec::new();
+    let result = allocate_node_ports(taken, object, &mut allocated);
+    allocated.into_iter().for_each(|port| taken.node_ports.release(port));
+    taken.remove(&named);
+    result
 }
 
 /// An update that names no address and no node ports keeps those that the Service has.
@@ -76,30 +65,31 @@ fn carry_over(object: &mut Value, current: &Value) {
             object["spec"][field] = value.clone();
         }
     }
-    let before = array(current, "/spec/ports");
+    let before: HashMap<_, _> = array(current, "/spec/ports")
+        .iter()
+        .rev()
+        .map(|port| ((integer(port, "/port"), string(port, "/protocol")), &port["nodePort"]))
+        .collect();
     for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        let is_same =
-            |other: &&Value| other["port"] == port["port"] && other["protocol"] == port["protocol"];
-        let known = before.iter().find(is_same).and_then(|other| other.get("nodePort"));
-        if let (Some(known), true) = (known, integer(port, "/nodePort") == 0) {
-            port["nodePort"] = known.clone();
+        let known = before.get(&(integer(port, "/port"), string(port, "/protocol")));
+        if let (Some(known), 0) = (known, integer(port, "/nodePort"))
+            && !known.is_null()
+        {
+            port["nodePort"] = (*known).clone();
         }
     }
 }
 
-fn allocate_address(others: &Others, object: &mut Value) -> Result<(), Status> {
+fn allocate_address(taken: &mut Taken, object: &mut Value) -> Result<(), Status> {
     let given = string(object, "/spec/clusterIP").to_owned();
     let address = match given.as_str() {
         "None" => given,
-        "" => {
-            let free = |address: &String| !others.addresses.contains(address);
-            let mut all = (ADDRESSES.0..=ADDRESSES.1).map(|bits| Ipv4Addr::from(bits).to_string());
-            all.find(free).ok_or_else(|| {
-                invalid(object, "spec.clusterIP", "", "failed to allocate IP: range is full")
-            })?
-        }
+        "" => match taken.addresses.lowest_free() {
+            Some(free) => Ipv4Addr::from(free).to_string(),
+            None => return Err(internal("failed to allocate a serviceIP: range is full")),
+        },
         _ => {
-            check_address(others, object, &given)?;
+            check_address(taken, object, &given)?;
             given
         }
     };
@@ -122,45 +112,58 @@ fn allocate_address(others: &Others, object: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn check_address(others: &Others, object: &Value, given: &str) -> Result<(), Status> {
-    let in_range = given
-        .parse::<Ipv4Addr>()
-        .is_ok_and(|address| (ADDRESSES.0..=ADDRESSES.1).contains(&u32::from(address)));
-    let detail = if !in_range {
-        "failed to allocate IP GIVEN: the provided network does not match the current range"
-    } else if others.addresses.contains(given) {
-        "failed to allocate IP GIVEN: provided IP is already allocated"
-    } else {
-        return Ok(());
+fn check_address(taken: &Taken, object: &Value, given: &str) -> Result<(), Status> {
+    let address = taken::address(given).filter(|address| taken.addresses.contains(*address));
+    let detail = match address {
+        None => {
+            "failed to allocate IP GIVEN: the provided network does not match the current range"
+        }
+        Some(address) if taken.addresses.is_taken(address) => {
+            "failed to allocate IP GIVEN: provided IP is already allocated"
+        }
+        Some(_) => return Ok(()),
     };
     let list = format!("[{given:?}]");
     Err(invalid_rendered(object, "spec.clusterIPs", &list, &detail.replace("GIVEN", given)))
 }
 
-fn allocate_node_ports(others: &Others, object: &mut Value) -> Result<(), Status> {
-    if object["spec"]["allocateLoadBalancerNodePorts"] == Value::Bool(false) {
-        return Ok(());
-    }
-    let ports = array(object, "/spec/ports");
-    let mut taken: BTreeSet<i64> = ports.iter().map(|port| integer(port, "/nodePort")).collect();
-    for (index, port) in ports.iter().enumerate() {
+fn check_node_ports(taken: &Taken, object: &Value) -> Result<(), Status> {
+    for (index, port) in array(object, "/spec/ports").iter().enumerate() {
         let given = integer(port, "/nodePort");
-        let detail = match given {
-            0 => continue,
-            _ if !NODE_PORTS.contains(&given) => {
+        let number = u32::try_from(given).ok().filter(|port| taken.node_ports.contains(*port));
+        let detail = match number {
+            _ if given == 0 => continue,
+            None => {
                 "provided port is not in the valid range. The range of valid ports is 30000-32767"
             }
-            _ if others.node_ports.contains(&given) => "provided port is already allocated",
-            _ => continue,
+            Some(number) if taken.node_ports.is_taken(number) => {
+                "provided port is already allocated"
+            }
+            Some(_) => continue,
         };
         let field = format!("spec.ports[{index}].nodePort");
         return Err(invalid_rendered(object, &field, &given.to_string(), detail));
     }
-    taken.extend(&others.node_ports);
-    let mut free = NODE_PORTS.filter(|number| !taken.contains(number));
+    Ok(())
+}
+
+/// Gives a node port to each port that names none. `allocated` are those that it took.
+fn allocate_node_ports(
+    taken: &mut Taken,
+    object: &mut Value,
+    allocated: &mut Vec<u32>,
+) -> Result<(), Status> {
+    let mut allocate = |what: &str| -> Result<Value, Status> {
+        let free = taken.node_ports.lowest_free();
+        let free =
+            free.ok_or_else(|| internal(&format!("failed to allocate {what}: range is full")))?;
+        taken.node_ports.take(free);
+        allocated.push(free);
+        Ok(Value::from(free))
+    };
     for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
         if integer(port, "/nodePort") == 0 {
-            port["nodePort"] = free.next().into();
+            port["nodePort"] = allocate("a nodePort")?;
         }
     }
     let is_local = string(object, "/spec/externalTrafficPolicy") == "Local";
@@ -168,13 +171,13 @@ fn allocate_node_ports(others: &Others, object: &mut Value) -> Result<(), Status
         && string(object, "/spec/type") == "LoadBalancer"
         && integer(object, "/spec/healthCheckNodePort") == 0
     {
-        object["spec"]["healthCheckNodePort"] = free.next().into();
+        object["spec"]["healthCheckNodePort"] = allocate("a HealthCheck NodePort 0")?;
     }
     Ok(())
 }
 
-fn invalid(object: &Value, field: &str, given: &str, detail: &str) -> Status {
-    invalid_rendered(object, field, &format!("{given:?}"), detail)
+fn internal(cause: &str) -> Status {
+    Status::new(Reason::InternalError, format!("Internal error occurred: {cause}"))
 }
 
 fn invalid_rendered(object: &Value, field: &str, given: &str, detail: &str) -> Status {

@@ -1,6 +1,7 @@
 //! The registry and its store as their callers see them.
 
 mod crowd;
+mod derived;
 mod hostile;
 mod kept;
 mod model;

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::ownership::{self, Apply, Writer};
 use super::strategy::Endpoint;
-use super::write::write;
 use super::{Registry, check, metadata, priority, service, strategy};
 use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::managed_fields::ManagedFields;
@@ -233,13 +232,13 @@ impl Registry {
         }
         if change.kind.strategy == Strategy::Service && change.endpoint == Endpoint::Main {
             let current = change.current.value();
-            service::allocate(&self.store, &mut change.object, Some(current))?;
+            service::allocate(&mut self.services.summary, &mut change.object, Some(current))?;
         }
         if change.kind == &PRIORITY_CLASS {
-            priority::admit_class(&self.store, &change.object)?;
+            priority::admit_class(self, &change.object)?;
         }
         let Replacement { kind, stored, object, managed_fields, .. } = change;
-        let written = write(&mut self.store, kind, &stored, object, managed_fields, options)?;
+        let written = self.write(kind, &stored, object, managed_fields, options)?;
         if kind.strategy == Strategy::Definition && !options.dry_run {
             self.sync_definitions(&written, options.now);
         }

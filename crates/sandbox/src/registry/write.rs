@@ -4,36 +4,58 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kind::{Kind, Strategy};
+use super::Registry;
+use crate::kind::{Kind, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE, Strategy};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::status::Status;
-use crate::store::{Action, Store, WriteOptions, served_form, stored_form};
+use crate::store::{Action, WriteOptions, served_form, stored_form};
 use crate::value::text;
 
-/// Stores a replacement of `stored` and returns it as it is served. Writes nothing if nothing
-/// changed but for the times of managers, and deletes the object if the replacement completes its
-/// deletion.
-pub(super) fn write(
-    store: &mut Store,
-    kind: &'static Kind,
-    stored: &Arc<Object>,
-    object: Value,
-    managed_fields: ManagedFields,
-    options: &WriteOptions,
-) -> Result<Arc<Object>, Status> {
-    let object = stored_form(kind, object);
-    let is_unchanged = &object == stored.value();
-    if is_unchanged && managed_fields.is_same_but_for_times(stored.managed_fields()) {
-        return Ok(served_form(kind, stored));
+impl Registry {
+    /// Stores a replacement of `stored` and returns it as it is served. Writes nothing if nothing
+    /// changed but for the times of managers, and deletes the object if the replacement completes
+    /// its deletion.
+    pub(super) fn write(
+        &mut self,
+        kind: &'static Kind,
+        stored: &Arc<Object>,
+        object: Value,
+        managed_fields: ManagedFields,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        let object = stored_form(kind, object);
+        let is_unchanged = &object == stored.value();
+        if is_unchanged && managed_fields.is_same_but_for_times(stored.managed_fields()) {
+            return Ok(served_form(kind, stored));
+        }
+        if options.dry_run {
+            return Ok(served_form(kind, &Arc::new(Object::new(object, managed_fields))));
+        }
+        let is_complete = is_deletion_complete(kind, &object);
+        let action = if is_complete { Action::Deleted } else { Action::Modified };
+        let written = self.commit(kind, action, object, managed_fields);
+        Ok(served_form(kind, &written))
     }
-    if options.dry_run {
-        return Ok(served_form(kind, &Arc::new(Object::new(object, managed_fields))));
+
+    /// Stores an object, and brings up to date what is derived from the objects of its kind.
+    pub(super) fn commit(
+        &mut self,
+        kind: &'static Kind,
+        action: Action,
+        object: Value,
+        managed_fields: ManagedFields,
+    ) -> Arc<Object> {
+        let committed = self.store.commit(kind, action, object, managed_fields);
+        if kind == &SERVICE {
+            self.services.follow(&self.store);
+        } else if kind == &PRIORITY_CLASS {
+            self.default_classes.follow(&self.store);
+        } else if kind == &POD_DISRUPTION_BUDGET {
+            self.budgets.follow_budgets(&self.store);
+        }
+        committed
     }
-    let is_complete = is_deletion_complete(kind, &object);
-    let action = if is_complete { Action::Deleted } else { Action::Modified };
-    let written = store.commit(kind, action, object, managed_fields);
-    Ok(served_form(kind, &written))
 }
 
 /// Whether an object is being deleted, and neither a grace period nor a finalizer keeps it.

@@ -176,6 +176,11 @@ impl ChangeLog {
 }
 
 impl Change {
+    /// The state after the write; `None` if the object is gone.
+    pub(crate) fn after(&self) -> Option<&Object> {
+        (self.action != Action::Deleted).then_some(&*self.object)
+    }
+
     fn bytes(&self) -> usize {
         self.object.bytes() + self.previous.as_ref().map_or(0, |previous| previous.bytes())
     }

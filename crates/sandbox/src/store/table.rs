@@ -62,11 +62,11 @@ impl Table {
     }
 
     /// The objects of a namespace, or of all for `None`, after the key `after`.
-    pub(super) fn range(
-        &self,
+    pub(super) fn range<'a>(
+        &'a self,
         namespace: Option<&str>,
         after: Option<&str>,
-    ) -> impl Iterator<Item = (&String, &Arc<Object>)> {
+    ) -> impl Iterator<Item = (&'a String, &'a Arc<Object>)> + use<'a> {
         let prefix = namespace.map(|namespace| format!("{namespace}/"));
         let start = match (after, &prefix) {
             (Some(after), _) => Bound::Excluded(after.to_string()),

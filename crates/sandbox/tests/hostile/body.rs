@@ -6,6 +6,7 @@ use rand_pcg::Pcg64;
 use serde_json::{Map, Value, json};
 
 use super::client::Target;
+use super::crowd;
 
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -123,7 +124,8 @@ const TYPES: &[&str] = &[
 /// Any request.
 pub(crate) fn request(target: &Target, rng: &mut Pcg64) -> Request {
     match rng.random_range(0..1_000) {
-        0..550 => write(target, rng),
+        0..500 => write(target, rng),
+        500..550 => crowd::request(target, rng),
         550..990 => read(target, rng),
         990..995 => many_errors(target, rng),
         _ => large(target, rng),
@@ -407,7 +409,7 @@ fn tree(rng: &mut Pcg64, depth: u32) -> Value {
     }
 }
 
-fn credentials(target: &Target, rng: &mut Pcg64) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn credentials(target: &Target, rng: &mut Pcg64) -> Vec<(String, Vec<u8>)> {
     let mut headers = match rng.random_range(0..20) {
         0 => Vec::new(),
         1 => vec![authorization(&word(rng).replace(|letter: char| letter < ' ', ""))],
@@ -427,7 +429,7 @@ fn authorization(token: &str) -> (String, Vec<u8>) {
     ("Authorization".to_owned(), format!("Bearer {token}").into_bytes())
 }
 
-fn content_type(text: &str) -> (String, Vec<u8>) {
+pub(crate) fn content_type(text: &str) -> (String, Vec<u8>) {
     ("Content-Type".to_owned(), text.into())
 }
 
@@ -435,7 +437,7 @@ fn word(rng: &mut Pcg64) -> String {
     pick(rng, WORDS).to_owned()
 }
 
-fn pick<'a>(rng: &mut Pcg64, from: &[&'a str]) -> &'a str {
+pub(crate) fn pick<'a>(rng: &mut Pcg64, from: &[&'a str]) -> &'a str {
     from.choose(rng).expect("not empty")
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use everynode_sandbox::{NodeSource, Options, start};
 
 use super::client::Target;
+use super::crowd;
 
 /// Set in the process that serves.
 const CHILD: &str = "EVERYNODE_HOSTILE_SERVER";
@@ -79,7 +80,7 @@ impl Process {
     pub(crate) fn clean(&self) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            for resource in ["configmaps", "pods", "events", "secrets"] {
+            for resource in ["configmaps", "pods", "events", "secrets", "services"] {
                 let path = format!("/api/v1/namespaces/default/{resource}?gracePeriodSeconds=0");
                 self.target.ask("DELETE", &path, b"").await;
             }
@@ -87,9 +88,13 @@ impl Process {
                 "/apis/apps/v1/namespaces/default/daemonsets",
                 "/apis/apps/v1/namespaces/default/controllerrevisions",
                 "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+                crowd::BUDGETS,
             ] {
                 self.target.ask("DELETE", path, b"").await;
             }
+            // The classes of the system cannot be deleted.
+            let classes = format!("{}?labelSelector={}", crowd::CLASSES, crowd::LABEL);
+            self.target.ask("DELETE", &classes, b"").await;
         });
     }
 

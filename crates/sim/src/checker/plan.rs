@@ -248,6 +248,7 @@ impl Judge<'_> {
         if situation.revisions.current.last().filter(has_hash).is_none()
             || situation.ds.metadata.is_terminating
             || situation.ds.selector.is_empty()
+            || situation.is_base_unknown()
         {
             // The revision comes first (C40).
             return Ok(());

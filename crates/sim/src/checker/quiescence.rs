@@ -50,6 +50,9 @@ fn ownership(situation: &Situation) -> Problem {
 }
 
 fn placement(situation: &Situation) -> Problem {
+    if situation.is_base_unknown() {
+        return None;
+    }
     for (name, on_node) in &situation.nodes {
         let here: Vec<&Pod> = on_node.deletable().collect();
         let is_right = match on_node.eligibility {
@@ -89,6 +92,9 @@ fn status(situation: &Situation) -> Problem {
 /// pod may use it up. If a taint appears between the creation of a new pod and its start, the pod
 /// stays (C13), is not available, and counts as unavailable (C52, C53), as in upstream.
 fn rollout(situation: &Situation) -> Problem {
+    if situation.is_base_unknown() {
+        return None;
+    }
     let demands = Demands::of(situation, |_| true);
     if let Some((uid, reason)) = demands.deletions.first_key_value() {
         let name = &situation.pods[uid].metadata.name;

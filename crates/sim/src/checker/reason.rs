@@ -136,7 +136,9 @@ impl<'a> Situation<'a> {
         let budget = self.budget()?;
         let active = self.active(on_node);
         let [old] = &active.old[..] else { return None };
-        if old.metadata.uid != pod.metadata.uid {
+        // A paused rollout replaces no pod, but finishes where the new one is there (G6).
+        let is_kept = self.ds.paused && active.new.is_empty();
+        if old.metadata.uid != pod.metadata.uid || is_kept {
             return None;
         }
         match (&active.new[..], budget) {
@@ -171,7 +173,10 @@ impl<'a> Situation<'a> {
         let has_orphan = on_node.pods.iter().any(|our| our.is_orphan);
         match (&active.old[..], &active.new[..], self.budget()) {
             ([old], [], Some(Budget::Surge(_)))
-                if on_node.eligibility == Eligibility::ShouldRun && surges && !has_orphan =>
+                if on_node.eligibility == Eligibility::ShouldRun
+                    && surges
+                    && !has_orphan
+                    && !self.ds.paused =>
             {
                 Some(if self.is_old_available(old, doubt) {
                     Creation::SurgeWithinBudget

@@ -141,6 +141,7 @@ impl<'a> Situation<'a> {
         for pod in pods {
             situation.add(pod);
         }
+        situation.apply_pause(namespace);
         Some(situation)
     }
 

@@ -33,6 +33,9 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
 
 /// Which count of a status is wrong (C70).
 pub(super) fn counts_problem(situation: &Situation, status: &Value) -> Option<String> {
+    if situation.is_base_unknown() {
+        return None;
+    }
     let desired = situation.desired();
     let on_desired = |counts: &dyn Fn(&Pod) -> bool| number(desired_nodes(situation, counts));
     let surely_available = on_desired(&|pod| situation.is_surely_available(pod));

@@ -1,7 +1,9 @@
 //! A created pod is the one that its template and its node demand, and has the hash of the revision
-//! that stores the template (C14, C30, C31, C40, C45).
+//! that stores the template: the target's, or in a paused rollout the one that governs the node
+//! (C14, C30, C31, C40, C45, G1, G16).
 
 use super::model::{BoundBy, HASH_LABEL, expected_pod, is_same, reduced};
+use super::pause::Governing;
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, violation};
 
@@ -15,17 +17,27 @@ pub(super) fn check(
     let mut pod = reduced(write.body);
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default().to_owned();
     let name = &ds.metadata.name;
-    if !situation.current_hashes.contains(hash.as_str()) {
+    let governing = situation.governing(node);
+    let is_governing = match governing {
+        Governing::Target => situation.current_hashes.contains(hash.as_str()),
+        Governing::Old(revision) => revision.metadata.hash() == Some(hash.as_str()),
+        Governing::Unknown => true,
+    };
+    if !is_governing {
         let message = format!(
-            "{name}: a pod is created with hash {hash}, the current ones are {:?}",
+            "{name}: a pod of {hash} is created on {node}, which {governing:?} governs; the \
+             current hashes are {:?}",
             situation.current_hashes
         );
         return violation(Property::Template, message);
     }
+    let old = situation.revisions.old.iter();
+    let older = old.copied().find(|old| old.metadata.hash() == Some(hash.as_str()));
+    let older = older.filter(|_| !matches!(governing, Governing::Target));
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         metadata.remove("name");
     }
-    let expected = expected_pod(ds, node, &hash, bound_by);
+    let expected = expected_pod(ds, older, node, &hash, bound_by);
     if is_same(&pod, &expected) {
         return None;
     }

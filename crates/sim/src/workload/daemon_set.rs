@@ -44,7 +44,7 @@ pub(super) fn change_in(world: &mut World, namespace: &str, name: &str, rng: &mu
         change_spec(rng, &mut made);
         return world.create(&DAEMON_SET, made);
     };
-    match rng.random_range(0..20) {
+    match rng.random_range(0..22) {
         0 => {
             let policies = [
                 PropagationPolicy::Background,
@@ -56,6 +56,12 @@ pub(super) fn change_in(world: &mut World, namespace: &str, name: &str, rng: &mu
             world.delete(&DAEMON_SET, &ds, &delete);
         }
         1 => change_revision(world, rng),
+        2 | 3 => {
+            // The malformed value pauses, too (G7).
+            let value = pick(rng, &["false", "false", "true", "true", "yes"]);
+            ds["metadata"]["annotations"]["everynode.dev/paused"] = json!(value);
+            world.update(&DAEMON_SET, ds);
+        }
         _ => {
             change_spec(rng, &mut ds);
             world.update(&DAEMON_SET, ds);

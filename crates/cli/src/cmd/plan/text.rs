@@ -177,7 +177,8 @@ impl Formatter {
                 | RiskKind::AllAtOnce
                 | RiskKind::NodeNotReady
                 | RiskKind::AlreadyFailing => (Tone::Bad, "!"),
-                RiskKind::OnDelete
+                RiskKind::Paused
+                | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe
                 | RiskKind::NoPriorityClass
                 | RiskKind::TolerationMatchesNothing

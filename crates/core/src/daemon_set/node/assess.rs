@@ -21,6 +21,7 @@ pub(in crate::daemon_set) struct TimedAssessment {
 pub(in crate::daemon_set) struct RolloutParameters {
     pub strategy: UpdateStrategy,
     pub min_ready_seconds: u32,
+    pub paused: bool,
 }
 
 impl RolloutParameters {
@@ -28,6 +29,7 @@ impl RolloutParameters {
         Self {
             strategy: daemon_set.update_strategy,
             min_ready_seconds: daemon_set.min_ready_seconds,
+            paused: daemon_set.paused,
         }
     }
 }
@@ -124,7 +126,8 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Sets the next step, and which budgets the node uses (C52, C53).
+    /// Sets the next step, and which budgets the node uses (C52, C53). While the rollout is paused,
+    /// a node that has only an old pod keeps it (G6).
     fn assess_rolling_update(&self, slot: &Slot, assessment: &mut NodeAssessment) {
         match (self.parameters.strategy, slot.eligibility) {
             (UpdateStrategy::OnDelete | UpdateStrategy::Malformed, _)
@@ -143,6 +146,9 @@ impl<'a> Assessor<'a> {
                     }
                 } else {
                     assessment.step = self.step_without_surge(&pods);
+                }
+                if self.parameters.paused && matches!(pods, ActivePods::Old(_)) {
+                    assessment.step = Step::None;
                 }
             }
         }

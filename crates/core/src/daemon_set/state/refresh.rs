@@ -1,10 +1,11 @@
 //! Which slots a plan assesses, and what an assessment changes (C80, C81).
 
 use crate::api::{Now, Timestamp};
+use crate::daemon_set::gate::Gate;
 use crate::daemon_set::index::{NodeCounts, WorkSets};
 use crate::daemon_set::node::{Assessor, NodeAssessment, Slot};
 use crate::node_table::{NodeId, NodeTable};
-use crate::placement::{self, Eligibility};
+use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
 
 use super::DaemonSetState;
@@ -65,9 +66,10 @@ impl DaemonSetState {
     }
 
     pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Eligibility {
-        let placement = &self.daemon_set.template.placement;
         nodes.node(id).map_or(Eligibility::NoNode, |node| {
-            placement::eligibility(placement, &self.namespace_node_selector.labels, node)
+            let selector = &self.namespace_node_selector.labels;
+            let pods = self.slots[id.index()].pods.as_slice();
+            self.gate.eligibility(&self.daemon_set.template, selector, node, pods, &self.labels)
         })
     }
 
@@ -75,7 +77,11 @@ impl DaemonSetState {
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
-        if self.refresh_current_revision(now.steady) || is_wall_clock_set {
+        let current = self.current_revision(now.steady);
+        self.refresh_gate(current.is_some(), nodes);
+        // While no revision of the current template is stored, the previous one counts.
+        let is_changed = current.is_some_and(|current| self.labels.set_current(current));
+        if is_changed || is_wall_clock_set {
             self.mark_all();
         }
         while let Some(&(at, id)) = self.timers.first()
@@ -93,9 +99,8 @@ impl DaemonSetState {
         );
     }
 
-    /// Determines which pods are up to date; returns whether that changed for any pod. While no
-    /// revision of the current template is stored, the previous one counts.
-    fn refresh_current_revision(&mut self, now: Timestamp) -> bool {
+    /// What makes a pod up to date; `None` while no revision of the current template is stored.
+    fn current_revision(&mut self, now: Timestamp) -> Option<CurrentRevision> {
         let set = self.history.classify(&self.daemon_set);
         let mut hashes = set.current_hashes();
         if set.current.is_none() {
@@ -106,12 +111,29 @@ impl DaemonSetState {
             }
         }
         let template_generation = self.daemon_set.template_generation;
-        !hashes.is_empty()
-            && self.labels.set_current(CurrentRevision { hashes, template_generation })
+        (!hashes.is_empty()).then_some(CurrentRevision { hashes, template_generation })
+    }
+
+    /// Determines which revisions govern nodes, which costs nothing unless the rollout is paused.
+    fn refresh_gate(&mut self, is_target_stored: bool, nodes: &NodeTable) {
+        let gate = if self.daemon_set.paused {
+            let revisions = self.history.classify(&self.daemon_set);
+            self.gate.closed(&revisions, &self.labels, is_target_stored)
+        } else {
+            Gate::Open
+        };
+        if gate != self.gate {
+            self.gate = gate;
+            self.evaluate_all(nodes);
+        }
     }
 
     fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
         self.slots_assessed += 1;
+        if !self.gate.is_open() {
+            // A pod that came or went may have changed which revision governs the node.
+            self.slots[id.index()].eligibility = self.evaluate(id, nodes);
+        }
         let backed_off_until = self.backoff.until(id, now.steady);
         let slot = &mut self.slots[id.index()];
         slot.marked = false;

@@ -7,7 +7,8 @@ use crate::plan::Notice;
 use super::SyncInput;
 use super::draft::Draft;
 
-/// Deletes ended and surplus pods, then creates missing ones with the current revision's `hash`.
+/// Deletes ended and surplus pods, then creates missing ones of the revision that governs their
+/// node. `hash` is that of the current revision.
 pub(in crate::daemon_set) fn manage(input: &SyncInput<'_>, hash: &RevisionHash, draft: &mut Draft) {
     delete_ended(input, draft);
     let assessor = input.assessor();
@@ -20,8 +21,8 @@ pub(in crate::daemon_set) fn manage(input: &SyncInput<'_>, hash: &RevisionHash, 
         }
     }
     let without_pod = input.retry_order.sorted(&input.work_sets.needs_pod);
-    for (name, _) in without_pod.take(draft.creations_left()) {
-        draft.create(input.new_pod(name.clone(), hash));
+    for (name, id) in without_pod.take(draft.creations_left()) {
+        draft.create(input.governing_pod(name.clone(), id, hash));
     }
 }
 

@@ -40,7 +40,8 @@ pub(in crate::daemon_set) fn plan_revisions(
     PodRevision::Stored { hash, has_duplicates: !set.duplicates.is_empty() }
 }
 
-/// Deletes the oldest revisions beyond `revisionHistoryLimit` whose hash no pod has (C44).
+/// Deletes the oldest revisions beyond `revisionHistoryLimit` that no pod has, except the base
+/// (C44, G16).
 pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut Draft) {
     let limit = input.daemon_set.revision_history_limit as usize;
     if input.history.len() <= limit {
@@ -48,7 +49,8 @@ pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut
     }
     let set = input.history.classify(input.daemon_set);
     let excess = set.old.len().saturating_sub(limit);
-    let is_live = |hash: RevisionHash| input.labels.is_live(&hash);
+    let is_live =
+        |hash: RevisionHash| input.labels.is_live(&hash) || input.gate.base() == Some(&hash);
     let unused = set.old.iter().filter(|old| !old.hash().is_some_and(is_live));
     for revision in unused.take(excess).filter(|revision| !revision.terminating) {
         draft.write(Write::DeleteRevision(revision.reference()));

@@ -1,7 +1,7 @@
 //! The status (C70). Upstream: `updateDaemonSetStatus`.
 
-use crate::api::{Status, Timestamp};
-use crate::plan::Write;
+use crate::api::{Now, Status, Timestamp};
+use crate::plan::{Notice, Write};
 
 use super::SyncInput;
 use super::draft::Draft;
@@ -31,16 +31,25 @@ pub(in crate::daemon_set) fn plan_status(
         Some(at) => draft.status_due_at = Some(at),
         None => {
             let resource_version = input.daemon_set.resource_version;
-            draft.write(Write::UpdateStatus { resource_version, status });
+            let was_paused = input.daemon_set.status.paused_since.is_some();
+            let ends_pause = was_paused && status.paused_since.is_none();
+            if ends_pause {
+                draft.plan.notices.push(Notice::RolloutResumed);
+            } else if !was_paused && status.paused_since.is_some() {
+                draft.plan.notices.push(Notice::RolloutPaused);
+            }
+            draft.write(Write::UpdateStatus { resource_version, status, ends_pause });
         }
     }
 }
 
 /// When changed counts may be written again. A rollout changes them several times for each pod, and
 /// each write of a status costs as much as one of a pod. A new observed generation is written at
-/// once.
+/// once, and so is whether the rollout is paused.
 fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<Timestamp> {
-    let is_new = status.observed_generation != input.daemon_set.status.observed_generation;
+    let known = &input.daemon_set.status;
+    let is_new = status.observed_generation != known.observed_generation
+        || status.paused_since != known.paused_since;
     let last = state.written_at.filter(|_| !is_new)?;
     Some(last + input.config.status_interval)
 }
@@ -59,7 +68,16 @@ fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
         number_available: number(counts.available),
         number_unavailable: number(counts.desired - counts.available),
         updated_number_scheduled: number(counts.updated),
+        paused_since: input
+            .daemon_set
+            .paused
+            .then(|| known.paused_since.unwrap_or_else(|| whole_seconds(input.now))),
     }
+}
+
+/// The time of the wall clock as objects state it.
+fn whole_seconds(now: Now) -> Timestamp {
+    Timestamp::from_seconds(now.to_wall(now.steady).as_millis().div_euclid(1000))
 }
 
 fn number(nodes: usize) -> u32 {

@@ -101,7 +101,7 @@ impl Simulation {
             controller: Some(self.daemon_set.uid.clone()),
             terminating: false,
             number: new.number,
-            template: Ok(self.daemon_set.template.canonical.clone()),
+            template: Ok(self.daemon_set.template.clone()),
         };
         self.revisions.insert(new.name.clone(), revision.clone());
         let uid = revision.uid.clone();

@@ -1,9 +1,15 @@
 //! PodDisruptionBudgets: their status, and the evictions that they allow.
 
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
 use serde_json::{Value, json};
 
 use super::Sim;
 use crate::kind::{POD, POD_DISRUPTION_BUDGET};
+use crate::object::reads;
+use crate::registry::DueBudget;
+use crate::store::DeleteOptions;
+use crate::value::integer;
 
 impl Sim {
     fn create_budget(&mut self, spec: Value) {
@@ -73,9 +79,150 @@ fn a_budget_that_needs_a_scale_allows_nothing_for_a_daemon_set() {
     let options = sim.at();
     sim.cluster.registry_mut().create(&POD, "default", pod("p1", owner), &options).unwrap();
     let budget = sim.cluster.store().find_with_tree(&POD_DISRUPTION_BUDGET, "default", "budget");
-    sim.cluster.registry_mut().refresh_budget(&budget.unwrap(), options.now);
+    let registry = sim.cluster.registry_mut();
+    let due = DueBudget::Budget("default".into(), "budget".into());
+    assert_eq!(registry.next_budget(&mut 1_000), due);
+    registry.refresh_budget(&budget.unwrap(), options.now);
     let found = sim.cluster.store().find(&POD_DISRUPTION_BUDGET, "default", "budget").unwrap();
     let condition = &found.value()["status"]["conditions"][0];
     assert_eq!(condition["reason"], "SyncFailed");
     assert_eq!(condition["message"], "daemonsets.apps does not implement the scale subresource");
+}
+
+impl Sim {
+    /// Makes a pod ready or not, as a kubelet would.
+    fn set_ready(&mut self, name: &str, is_ready: bool) {
+        let mut pod = self.pod(name).unwrap();
+        let status = if is_ready { "True" } else { "False" };
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": status}]);
+        let options = self.at();
+        let registry = self.cluster.registry_mut();
+        registry.update_status(&POD, "default", name, pod, &options).unwrap();
+    }
+}
+
+/// S12, S13: a pod that changes costs as many reads beside 500 others of its budget as beside 5.
+#[test]
+fn a_change_of_a_pod_reads_no_other_pods() {
+    let mut costs = Vec::new();
+    for count in [5, 500] {
+        let mut sim = Sim::new(0);
+        sim.create_budget(json!({"minAvailable": 1, "selector": {}}));
+        for index in 0..count {
+            sim.create_pod(pod(&format!("p{index}"), json!([])));
+        }
+        costs.push(reads::of(|| {
+            sim.set_ready("p3", true);
+            sim.cluster.settle(sim.now);
+        }));
+        assert!(sim.budget().starts_with(&format!("1 of {count}, ")), "{}", sim.budget());
+    }
+    // One more, because a table of more than one object visits another one with each write.
+    assert!(costs[1] <= costs[0] + 1, "{costs:?} reads");
+}
+
+/// S12, S13: the pods that are older than a budget are counted in several steps, in which the
+/// budget allows nothing yet.
+#[test]
+fn a_budget_with_a_long_selector_is_counted_in_several_steps() {
+    let mut sim = Sim::new(0);
+    for index in 0..30 {
+        sim.create_pod(pod(&format!("p{index}"), json!([])));
+        sim.set_ready(&format!("p{index}"), true);
+    }
+    sim.cluster.settle(sim.now);
+    let long: Vec<Value> = (0..2_000)
+        .map(|key| json!({"key": format!("k{key}"), "operator": "DoesNotExist"}))
+        .collect();
+    let budget = json!({
+        "metadata": {"name": "budget"},
+        "spec": {"minAvailable": 1, "selector": {"matchExpressions": long}},
+    });
+    let options = sim.at();
+    let registry = sim.cluster.registry_mut();
+    registry.create(&POD_DISRUPTION_BUDGET, "default", budget, &options).unwrap();
+    sim.cluster.step(sim.now);
+    sim.cluster.step(sim.now);
+    assert!(sim.budget().starts_with("0 of 0, "), "{}", sim.budget());
+    // A pod that is counted already, and one that is not.
+    sim.set_ready("p0", false);
+    sim.set_ready("p9", false);
+    sim.cluster.settle(sim.now);
+    assert!(sim.budget().starts_with("28 of 30, "), "{}", sim.budget());
+}
+
+/// S13: after any changes, also after some that the components missed, budgets count the pods that
+/// they select.
+#[test]
+fn budgets_count_the_pods_that_they_select() {
+    let mut rng = Pcg64::seed_from_u64(1);
+    let mut sim = Sim::new(0);
+    let options = sim.at();
+    for _ in 0..800 {
+        let name = format!("p{}", rng.random_range(0..12));
+        let app = ["a", "b"][rng.random_range(0..2)];
+        let budget = format!("b{}", rng.random_range(0..3));
+        let exists = sim.pod(&name).is_some();
+        let registry = sim.cluster.registry_mut();
+        match rng.random_range(0..12) {
+            0..4 if !exists => {
+                registry
+                    .create(&POD, "default", pod(&name, json!([])), &options)
+                    .map(drop)
+                    .unwrap();
+            }
+            0..3 => sim.set_ready(&name, rng.random()),
+            3 if exists => {
+                let delete = DeleteOptions::now();
+                registry.delete(&POD, "default", &name, &delete, &options).map(drop).unwrap();
+            }
+            4 | 5 if exists => {
+                let mut pod = sim.pod(&name).unwrap();
+                pod["metadata"]["labels"]["app"] = app.into();
+                let registry = sim.cluster.registry_mut();
+                registry.update(&POD, "default", &name, pod, &options).map(drop).unwrap();
+            }
+            6 => {
+                let delete = DeleteOptions::default();
+                let deleted =
+                    registry.delete(&POD_DISRUPTION_BUDGET, "default", &budget, &delete, &options);
+                assert!(deleted.map_or_else(|status| status.code() == 404, |_| true));
+            }
+            7 => {
+                let selector = json!({"matchLabels": {"app": app}});
+                let budget = json!({
+                    "metadata": {"name": budget},
+                    "spec": {"minAvailable": 1, "selector": selector},
+                });
+                let created = registry.create(&POD_DISRUPTION_BUDGET, "default", budget, &options);
+                assert!(created.map_or_else(|status| status.code() == 409, |_| true));
+            }
+            8 => {
+                let newest = registry.store().resource_version();
+                registry.store_mut().compact(newest);
+            }
+            _ => {
+                sim.cluster.step(sim.now);
+            }
+        }
+        if rng.random_range(0..4) == 0 {
+            sim.cluster.settle(sim.now);
+            check_counts(&sim);
+        }
+    }
+}
+
+fn check_counts(sim: &Sim) {
+    for budget in sim.cluster.store().iter(&POD_DISRUPTION_BUDGET, None) {
+        let budget = budget.value();
+        let app = budget["spec"]["selector"]["matchLabels"]["app"].as_str();
+        let pods: Vec<_> =
+            sim.cluster.store().iter(&POD, None).filter(|pod| pod.label("app") == app).collect();
+        let ready =
+            pods.iter().filter(|pod| pod.value()["status"]["conditions"][0]["status"] == "True");
+        let counts = ("/status/expectedPods", "/status/currentHealthy");
+        let counts = (integer(budget, counts.0), integer(budget, counts.1));
+        let expected = (pods.len(), ready.count());
+        assert_eq!(counts, (expected.0 as i64, expected.1 as i64), "{budget}");
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::daemon_set::DaemonSet;
 use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata};
 use super::placement::default_tolerations;
+use super::revision::Revision;
 use super::template::reduced;
 
 /// The component that binds a created pod to its node (C31).
@@ -17,21 +18,23 @@ pub(in crate::checker) enum BoundBy {
     Controller,
 }
 
-/// The pod that a DaemonSet creates on a node, without its name (C14, C30, C31).
+/// The pod that a DaemonSet creates on a node, without its name (C14, C30, C31). It is made from
+/// the template of `older`, if that governs the node, and then has no template generation (G16).
 pub(in crate::checker) fn expected_pod(
     ds: &DaemonSet,
+    older: Option<&Revision>,
     node: &str,
     hash: &str,
     bound_by: BoundBy,
 ) -> Value {
-    let template = &ds.template;
+    let template = older.map_or(&ds.template, |older| &older.template);
     let Metadata { name, uid, .. } = &ds.metadata;
     let mut labels = template["metadata"]["labels"].clone();
     if !labels.is_object() {
         labels = json!({});
     }
     labels[HASH_LABEL] = hash.into();
-    if let Some(generation) = ds.template_generation {
+    if let Some(generation) = ds.template_generation.filter(|_| older.is_none()) {
         labels[GENERATION_LABEL] = generation.to_string().into();
     }
     let mut metadata = json!({
@@ -107,7 +110,7 @@ mod tests {
                 }]},
             }},
         }));
-        let pod = expected_pod(&ds, "n", "h", BoundBy::Scheduler);
+        let pod = expected_pod(&ds, None, "n", "h", BoundBy::Scheduler);
         let labels = json!({"app": "d", HASH_LABEL: "h", GENERATION_LABEL: "4"});
         assert_eq!(pod["metadata"]["labels"], labels);
         assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
@@ -128,7 +131,7 @@ mod tests {
             "metadata": {"name": "d", "uid": "u"},
             "spec": {"template": {"spec": {"affinity": affinity}}},
         }));
-        let pod = expected_pod(&ds, "n", "h", BoundBy::Controller);
+        let pod = expected_pod(&ds, None, "n", "h", BoundBy::Controller);
         assert_eq!(pod["spec"]["nodeName"], "n");
         assert_eq!(pod["spec"]["affinity"], affinity);
     }

@@ -23,6 +23,8 @@ pub(in crate::checker) struct DaemonSet {
     pub strategy: Strategy,
     pub min_ready_seconds: i64,
     pub history_limit: usize,
+    /// Whether the annotation pauses the rollout (G6, G7).
+    pub paused: bool,
     /// The annotation with the template generation (C45).
     pub template_generation: Option<i64>,
     pub status: Value,
@@ -43,6 +45,9 @@ impl DaemonSet {
             strategy: Strategy::parse(spec),
             min_ready_seconds: spec["minReadySeconds"].as_i64().unwrap_or_default(),
             history_limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            paused: annotations["everynode.dev/paused"]
+                .as_str()
+                .is_some_and(|text| text != "false"),
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             template: spec["template"].clone(),
             status: object["status"].clone(),

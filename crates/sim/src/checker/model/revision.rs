@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::metadata::Metadata;
+use super::placement::Placement;
 use super::template::reduced;
 
 /// A ControllerRevision.
@@ -12,14 +13,17 @@ pub(in crate::checker) struct Revision {
     pub number: i64,
     /// The stored template, [reduced] to its meaning.
     pub template: Value,
+    pub placement: Placement,
 }
 
 impl Revision {
     pub(in crate::checker) fn parse(object: &Value) -> Self {
+        let template = stored_template(object);
         Self {
             metadata: Metadata::parse(object),
             number: object["revision"].as_i64().unwrap_or_default(),
-            template: stored_template(object),
+            placement: Placement::parse(&template),
+            template,
         }
     }
 }

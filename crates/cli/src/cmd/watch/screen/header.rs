@@ -81,15 +81,18 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
         Phase::Failing => (Tone::Bad, format!("stuck: {}", overview.waits_for)),
         Phase::Unobserved => (Tone::Bad, overview.waits_for.clone()),
         Phase::Progressing => (Tone::Waiting, waits),
+        Phase::Paused => (Tone::Waiting, format!("paused: {}", overview.waits_for)),
         Phase::AwaitsDeletion => (Tone::Waiting, overview.waits_for.clone()),
         Phase::Done => (Tone::Good, "rolled out".to_owned()),
     };
     let mut spans = Vec::new();
     let estimate = match overview.phase {
         Phase::Failing => estimate(overview.estimate).replacen("ends", "the rest ends", 1),
-        Phase::Unobserved | Phase::Progressing | Phase::AwaitsDeletion | Phase::Done => {
-            estimate(overview.estimate)
-        }
+        Phase::Unobserved
+        | Phase::Progressing
+        | Phase::Paused
+        | Phase::AwaitsDeletion
+        | Phase::Done => estimate(overview.estimate),
     };
     if !estimate.is_empty() {
         spans.push(palette.span(Tone::Heading, estimate));
@@ -101,7 +104,9 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
 
 fn estimate(estimate: Estimate) -> String {
     match estimate {
-        Estimate::Done | Estimate::AwaitsDeletion | Estimate::Unknown => String::new(),
+        Estimate::Done | Estimate::Paused | Estimate::AwaitsDeletion | Estimate::Unknown => {
+            String::new()
+        }
         Estimate::Blocked => "not progressing".to_owned(),
         Estimate::In { seconds, basis: EstimateBasis::Pace { nodes, seconds: of } } => {
             format!("ends in {} ({})", about(seconds), pace(nodes as u64, of))
