@@ -220,7 +220,8 @@ fn template(letter: u8) -> Template {
 
 fn labelled_node(number: u8) -> Node {
     let mut node = node(&node_name(number));
-    node.labels = Labels::from_iter([("half", if number % 2 == 0 { "yes" } else { "no" })]);
+    node.labels =
+        Labels::from_iter([("half", if number.is_multiple_of(2) { "yes" } else { "no" })]);
     node
 }
 

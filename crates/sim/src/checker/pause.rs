@@ -84,7 +84,7 @@ impl<'a> Situation<'a> {
         let current = &self.revisions.current;
         match stored.clone().find(|old| is_used(old)) {
             Some(old) => Governing::Old(old),
-            None if current.iter().any(|current| is_used(current)) => Governing::Target,
+            None if current.iter().any(is_used) => Governing::Target,
             None if stored.next().is_none() => Governing::Target,
             None => Governing::Unknown,
         }
