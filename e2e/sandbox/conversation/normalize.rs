@@ -27,6 +27,8 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         rule(r"<invalid>", "<age>"),
         rule(r"(\S)  +", "$1  "),
         rule(r" +\n", "\n"),
+        // Newer versions of kubectl name the namespace.
+        rule(r#"" deleted from NAMESPACE namespace"#, r#"" deleted"#),
         // The rule under a table's heading has the width of the column.
         rule(r"-{4,}", "----"),
     ]
