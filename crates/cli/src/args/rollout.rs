@@ -45,7 +45,7 @@ Examples:
   kubectl annotate ds/fluentd everynode.dev/paused=true   the same, in a manifest or by kubectl
 
 While a rollout is paused, nodes keep their pods whatever the template says. A node without a pod
-gets one of the revision that most nodes are to keep: the newest older one that is still in use.
+gets one of the newest older revision that a pod still has.
 
 Exit codes:
   0  paused, and the controller has acknowledged it
