@@ -19,7 +19,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use daemon_set_name::DaemonSetName;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
-pub(crate) use rollout::{RolloutArguments, RolloutCommand, RolloutTarget};
+pub(crate) use rollout::{RolloutArguments, RolloutCommand, RolloutGetArguments, RolloutTarget};
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{
@@ -79,7 +79,7 @@ pub(crate) enum Command {
     Undo(UndoArguments),
     /// Replace all pods of a DaemonSet
     Restart(RestartArguments),
-    /// Pause or resume the rollout of a DaemonSet
+    /// Pause, approve or abort the rollout of a DaemonSet, or show where a guarded one is
     Rollout(RolloutArguments),
     /// Print the completion script of a shell
     Completion {

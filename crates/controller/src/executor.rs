@@ -144,6 +144,7 @@ impl<S: Server> Execution<'_, S> {
             | Write::ReleaseRevision(_)
             | Write::LabelRevision { .. }
             | Write::RaiseRevision { .. }
+            | Write::WriteRecord { .. }
             | Write::RaiseCollisionCount { .. }
             | Write::RelabelPod { .. }
             | Write::DeleteRevision(_)

@@ -6,13 +6,16 @@ mod names;
 mod namespace;
 mod node;
 mod pod;
+mod policy;
 mod problem;
+mod record;
 mod revision;
 mod scheduling;
 mod time;
 
 pub use daemon_set::{
-    Budget, DaemonSet, IntOrPercent, PAUSED_ANNOTATION, Status, Template, UpdateStrategy,
+    Budget, DaemonSet, IntOrPercent, PAUSED_ANNOTATION, RolloutCondition, RolloutReason, Status,
+    Template, UpdateStrategy,
 };
 pub use labels::{
     HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
@@ -25,7 +28,12 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, Readiness};
+pub use policy::{POLICY_ANNOTATION, PolicySource, RolloutPolicy, RolloutStep};
 pub use problem::{AdmissionChange, Problem};
+pub use record::{
+    GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,
+    RecordState, RolloutPhase, RolloutRecord, WaveName, WavePosition,
+};
 pub use revision::Revision;
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

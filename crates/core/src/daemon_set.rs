@@ -3,7 +3,8 @@
 //! The layers, each of which uses only those before it:
 //!
 //! 1. `node`: a slot for each node with its pods, and the assessment of one slot at one time.
-//! 2. `gate`: which revision governs a node while the rollout is paused.
+//! 2. `gate`: which revision governs a node while the rollout is guarded or paused; `waves`: which
+//!    nodes a guarded rollout has reached; `guard`: which record of the rollout comes next.
 //! 3. `index`: counts and sets of nodes that are updated by the difference between two
 //!    assessments of a node, and the order in which nodes are tried.
 //! 4. `sync`: what one sync writes, read from the index. Functions over a `SyncInput`.
@@ -15,10 +16,12 @@
 
 mod config;
 mod gate;
+mod guard;
 mod index;
 mod node;
 mod state;
 mod sync;
+mod waves;
 
 pub use config::Config;
 pub use index::NodeCounts;

@@ -38,6 +38,8 @@
 //!     template: Template::new(r#"{"spec":{}}"#, Placement::default()),
 //!     template_generation: None,
 //!     paused: false,
+//!     policy: PolicySource::None,
+//!     order: None,
 //!     update_strategy: UpdateStrategy::OnDelete,
 //!     min_ready_seconds: 0,
 //!     revision_history_limit: 10,

@@ -72,8 +72,8 @@ pub(crate) fn adopts(selector: Option<&LabelSelector>, labels: &Labels) -> bool 
 mod tests {
     use super::*;
     use crate::api::{
-        DaemonSetKey, LabelOperator, LabelRequirement, Placement, ResourceVersion, Status,
-        Template, UpdateStrategy,
+        DaemonSetKey, LabelOperator, LabelRequirement, Placement, PolicySource, ResourceVersion,
+        Status, Template, UpdateStrategy,
     };
 
     fn daemon_set(selector: Option<LabelSelector>) -> DaemonSet {
@@ -87,6 +87,8 @@ mod tests {
             template: Template::new("{}", Placement::default()),
             template_generation: None,
             paused: false,
+            policy: PolicySource::None,
+            order: None,
             update_strategy: UpdateStrategy::OnDelete,
             min_ready_seconds: 0,
             revision_history_limit: 10,

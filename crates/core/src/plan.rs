@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    AdmissionChange, NodeName, PodName, Problem, ResourceVersion, Revision, RevisionHash,
-    RevisionName, Status, Timestamp, Uid,
+    AdmissionChange, NodeName, Order, OrderVerb, PodName, Problem, ResourceVersion, Revision,
+    RevisionHash, RevisionName, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
 /// The outcome of one sync of one DaemonSet.
@@ -57,6 +57,13 @@ pub enum Write {
         /// Its new number.
         number: i64,
     },
+    /// Store the state of a rollout on its revision. It is the only write of its plan (G9).
+    WriteRecord {
+        /// The revision.
+        revision: RevisionReference,
+        /// The new record.
+        record: Arc<RolloutRecord>,
+    },
     /// Set `status.collisionCount` (C43).
     RaiseCollisionCount {
         /// The version of the DaemonSet that the decision is based on.
@@ -83,8 +90,8 @@ pub enum Write {
         resource_version: ResourceVersion,
         /// The new status.
         status: Status,
-        /// Whether the condition that the rollout is paused is removed (G21).
-        ends_pause: bool,
+        /// Whether the conditions of a guarded or paused rollout are removed (G21).
+        ends_rollout: bool,
     },
 }
 
@@ -243,8 +250,84 @@ pub enum Notice {
     RolloutPaused,
     /// The status states no longer that the rollout is paused (G6, G21).
     RolloutResumed,
+    /// The plan changes the record of a guarded rollout (G11, G21).
+    Rollout(Transition),
     /// A malformed part of an object (C4).
     Problem(Problem),
+}
+
+/// What a change of a rollout's record means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// A new template begins to be rolled out, at this wave; to all nodes without one.
+    Begun {
+        /// The revision.
+        revision: RevisionHash,
+        /// The first wave.
+        wave: Option<WaveName>,
+    },
+    /// The nodes of a wave are updated; its bake time or approval is awaited.
+    WaveUpdated {
+        /// The wave.
+        wave: WaveName,
+    },
+    /// The next wave begins; all other nodes without one.
+    WaveBegun {
+        /// The wave.
+        wave: Option<WaveName>,
+    },
+    /// All nodes have the revision.
+    Completed {
+        /// The revision.
+        revision: RevisionHash,
+    },
+    /// Another template came before the rollout of this revision was complete.
+    Superseded {
+        /// The older revision.
+        revision: RevisionHash,
+    },
+    /// An order was carried out.
+    Ordered(Order),
+    /// An order has no effect.
+    OrderIgnored {
+        /// The order.
+        order: Order,
+        /// Why it has none.
+        why: &'static str,
+    },
+}
+
+impl Transition {
+    /// The `reason` of the event (C71).
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Begun { .. } => "RolloutBegun",
+            Self::WaveUpdated { .. } => "RolloutWaveUpdated",
+            Self::WaveBegun { .. } => "RolloutWaveBegun",
+            Self::Completed { .. } => "RolloutComplete",
+            Self::Superseded { .. } => "RolloutSuperseded",
+            Self::Ordered(order) => match order.verb {
+                OrderVerb::Approve(_) => "RolloutWaveApproved",
+                OrderVerb::Promote(_) | OrderVerb::PromoteFull => "RolloutPromoted",
+                OrderVerb::Abort => "RolloutAborted",
+                OrderVerb::Retry => "RolloutRetried",
+            },
+            Self::OrderIgnored { .. } => "RolloutOrderIgnored",
+        }
+    }
+
+    /// Whether the `type` of the event is `Warning` rather than `Normal`.
+    pub const fn is_warning(&self) -> bool {
+        match self {
+            Self::OrderIgnored { .. } => true,
+            Self::Begun { .. }
+            | Self::WaveUpdated { .. }
+            | Self::WaveBegun { .. }
+            | Self::Completed { .. }
+            | Self::Superseded { .. }
+            | Self::Ordered(_) => false,
+        }
+    }
 }
 
 impl Notice {
@@ -257,6 +340,7 @@ impl Notice {
             Self::ExpectationLapsed { .. } => "ExpectationLapsed",
             Self::RolloutPaused => "RolloutPaused",
             Self::RolloutResumed => "RolloutResumed",
+            Self::Rollout(transition) => transition.reason(),
             Self::Problem(problem) => problem.reason(),
         }
     }
@@ -269,6 +353,7 @@ impl Notice {
             | Self::SelectingAll
             | Self::ExpectationLapsed { .. }
             | Self::Problem(_) => true,
+            Self::Rollout(transition) => transition.is_warning(),
         }
     }
 }
@@ -320,6 +405,7 @@ impl Write {
             Self::CreateRevision(_) => "create revision",
             Self::LabelRevision { .. } => "label revision",
             Self::RaiseRevision { .. } => "raise revision",
+            Self::WriteRecord { .. } => "write record",
             Self::RaiseCollisionCount { .. } => "raise collisionCount",
             Self::RelabelPod { .. } => "relabel pod",
             Self::DeleteRevision(_) => "delete revision",
@@ -341,6 +427,7 @@ impl Write {
             | Self::ReleaseRevision(revision)
             | Self::LabelRevision { revision, .. }
             | Self::RaiseRevision { revision, .. }
+            | Self::WriteRecord { revision, .. }
             | Self::DeleteRevision(revision) => WriteTarget::Revision(revision),
             Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => WriteTarget::DaemonSet,
         }

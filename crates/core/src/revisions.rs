@@ -12,7 +12,7 @@ pub use hash::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
 use crate::api::{
-    DaemonSet, Problem, Revision, RevisionHash, RevisionName, Template, Timestamp, Uid,
+    DaemonSet, Problem, RecordState, Revision, RevisionHash, RevisionName, Template, Timestamp, Uid,
 };
 use crate::backoff::Delay;
 use crate::ownership::Ownership;
@@ -172,6 +172,11 @@ impl RevisionHistory {
         others.map(|revision| (revision.name.clone(), revision.uid.clone())).collect()
     }
 
+    /// Whether any revision has the record of a guarded rollout (G8).
+    pub(crate) fn has_records(&self) -> bool {
+        self.revisions.values().any(|revision| revision.record.stored().is_some())
+    }
+
     /// Number of revisions, owned ones and orphans.
     pub(crate) fn len(&self) -> usize {
         self.revisions.len()
@@ -326,9 +331,15 @@ impl Revision {
         Ownership::of(daemon_set, self.controller.as_ref(), &self.labels, self.terminating)
     }
 
-    /// Reports data that contains no template (C4).
+    /// Reports data that contains no template, or else a malformed record (C4, G9).
     pub(crate) fn problem(&self) -> Option<Problem> {
-        let message = self.template.as_ref().err()?.clone();
-        Some(Problem::Revision { name: self.name.clone(), message })
+        let name = self.name.clone();
+        match (&self.template, &self.record) {
+            (Err(message), _) => Some(Problem::Revision { name, message: message.clone() }),
+            (Ok(_), RecordState::Malformed(message)) => {
+                Some(Problem::Record { name, message: message.clone() })
+            }
+            (Ok(_), RecordState::None | RecordState::Stored(_)) => None,
+        }
     }
 }

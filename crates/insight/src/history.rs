@@ -5,12 +5,15 @@
 //! DaemonSet's (C41). Hashes are compared, but never computed again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use everynode_core::api::HASH_LABEL;
+use everynode_core::api::{HASH_LABEL, RECORD_ANNOTATION, RolloutPhase, RolloutRecord};
 use everynode_k8s::canonical::canonical;
+use everynode_k8s::record::{record_state, record_text};
 use everynode_k8s::revision_data;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
 
@@ -63,6 +66,9 @@ pub struct RevisionEntry {
     /// The annotation `kubernetes.io/change-cause`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
+    /// The record of its guarded rollout (G8); absent if it has none, or one that cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize_record")]
+    pub rollout: Option<Arc<RolloutRecord>>,
     /// The number of pods of this revision; absent if pods could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,
@@ -134,7 +140,8 @@ pub fn numbered(
     })
 }
 
-/// The newest revision with another template than the current one.
+/// The revision to go back to: the one whose guarded rollout was completed last, or, without any
+/// such record, the newest one with another template than the current one.
 ///
 /// # Errors
 /// [`RevisionNotFound::NoPrevious`] if there is none.
@@ -145,7 +152,13 @@ pub fn previous(entries: &[RevisionEntry]) -> Result<&RevisionEntry, RevisionNot
         .iter()
         .rev()
         .filter(|entry| current.is_none() || entry.template.as_ref() != current);
-    others.into_iter().next().ok_or(RevisionNotFound::NoPrevious)
+    let others: Vec<_> = others.collect();
+    let completed = |entry: &&&RevisionEntry| {
+        let record = entry.rollout.as_ref()?;
+        (record.phase == RolloutPhase::Complete).then_some(record.since)
+    };
+    let base = others.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
+    base.or(others.first()).copied().ok_or(RevisionNotFound::NoPrevious)
 }
 
 impl StoredRevision {
@@ -166,15 +179,27 @@ impl RevisionEntry {
     }
 }
 
+fn serialize_record<S: Serializer>(
+    record: &Option<Arc<RolloutRecord>>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let text = record.as_ref().map(|record| record_text(record));
+    let value = text.map(|text| RawValue::from_string(text).expect("a record is written as JSON"));
+    value.serialize(to)
+}
+
 fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> RevisionEntry {
     let StoredRevision { metadata, revision, data } = revision;
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    let record = annotations.get(RECORD_ANNOTATION).map(String::as_str);
     let hash = metadata.labels.and_then(|mut labels| labels.remove(HASH_LABEL));
     let template = revision_data::template_of_data(&data).ok();
     RevisionEntry {
         revision,
         current: false,
         creation_timestamp: metadata.creation_timestamp,
-        change_cause: metadata.annotations.and_then(|mut all| all.remove(CHANGE_CAUSE_ANNOTATION)),
+        rollout: record_state(record).stored().cloned(),
+        change_cause: annotations.remove(CHANGE_CAUSE_ANNOTATION),
         pods: pods.map(|pods| hash.as_ref().and_then(|hash| pods.get(hash)).copied().unwrap_or(0)),
         template: template
             .map(|text| serde_json::from_str(&text).expect("the canonical form is JSON")),

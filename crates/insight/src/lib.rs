@@ -9,7 +9,7 @@
 //!   duration, and the risks.
 //! - [`rollout`] reports the progress of a rollout and the pods that hold it up; [`overview`] adds
 //!   counts by zone and revision, and an estimate of the end.
-//! - [`history`] lists the revisions of a DaemonSet.
+//! - [`history`] lists the revisions of a DaemonSet; [`guarded`] states where a guarded rollout is.
 //!
 //! Nothing here performs I/O or reads a clock: callers pass the time. Where an answer depends on a
 //! decision of the controller, the crate runs `everynode-core` on the snapshot instead of repeating
@@ -20,6 +20,7 @@ mod controller_state;
 mod controller_view;
 pub mod explain;
 pub mod forecast;
+pub mod guarded;
 pub mod history;
 pub mod names;
 pub mod overview;

@@ -12,8 +12,10 @@ mod strategy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSet, DaemonSetKey, NodeName, PodName, Timestamp, UpdateStrategy};
-use serde::Serialize;
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, NodeName, PodName, RolloutReason, Timestamp, UpdateStrategy,
+};
+use serde::{Serialize, Serializer};
 
 use crate::snapshot::Snapshot;
 
@@ -45,6 +47,9 @@ pub struct Rollout {
     pub missing: u32,
     /// Whether the rollout is paused, so that no pod is replaced (G6).
     pub pause: Pause,
+    /// What the controller states of a rollout that a policy guards (G21).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
     /// The update strategy; its text form in JSON.
     #[serde(serialize_with = "strategy::serialize")]
     pub update_strategy: UpdateStrategy,
@@ -64,10 +69,23 @@ pub enum Phase {
     Progressing,
     /// The rollout is paused, and pods of older revisions are left (G6).
     Paused,
+    /// The rollout goes on when a person approves a wave, mends the policy, or ends a failure.
+    AwaitsPerson,
     /// With `OnDelete`: only pods that somebody has to delete are left.
     AwaitsDeletion,
     /// Every pod is available and of the current revision.
     Done,
+}
+
+/// The reason and the message of the condition `Progressing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Guard {
+    /// The reason, such as `AwaitingApproval`.
+    #[serde(serialize_with = "serialize_reason")]
+    pub reason: RolloutReason,
+    /// The message.
+    pub message: String,
 }
 
 /// Whether a rollout is paused.
@@ -86,10 +104,11 @@ pub enum Pause {
 impl Pause {
     /// Whether the rollout of this DaemonSet is paused.
     pub fn of(daemon_set: &DaemonSet) -> Self {
-        match (daemon_set.paused, daemon_set.status.paused_since) {
+        let stated = daemon_set.status.rollout.as_ref().map(|rollout| rollout.reason);
+        match (daemon_set.is_paused(), stated == Some(RolloutReason::Paused)) {
             (false, _) => Self::No,
-            (true, None) => Self::Requested,
-            (true, Some(_)) => Self::Yes,
+            (true, false) => Self::Requested,
+            (true, true) => Self::Yes,
         }
     }
 }
@@ -111,6 +130,10 @@ impl Rollout {
             available: status.number_available,
             missing: desired.saturating_sub(status.current_number_scheduled),
             pause: Pause::of(daemon_set),
+            guard: status.rollout.as_ref().map(|rollout| Guard {
+                reason: rollout.reason,
+                message: rollout.message.to_string(),
+            }),
             update_strategy: daemon_set.update_strategy,
             held_up,
         })
@@ -147,11 +170,18 @@ impl Rollout {
             Phase::Done => {
                 format!("rolled out: {available} of {desired} pods updated and available")
             }
-            Phase::Failing | Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion => {
-                let paused = match self.pause {
-                    Pause::No => "",
-                    Pause::Requested => "pause not acknowledged by a controller: ",
-                    Pause::Yes => "paused: ",
+            Phase::Failing
+            | Phase::Progressing
+            | Phase::Paused
+            | Phase::AwaitsPerson
+            | Phase::AwaitsDeletion => {
+                let paused = match (self.pause, &self.guard) {
+                    (Pause::Requested, _) => "pause not acknowledged by a controller: ".to_owned(),
+                    (Pause::Yes, _) => "paused: ".to_owned(),
+                    (Pause::No, Some(guard)) if guard.reason != RolloutReason::Complete => {
+                        format!("{}: ", guard.message)
+                    }
+                    (Pause::No, _) => String::new(),
                 };
                 let missing = match self.missing {
                     0 => String::new(),
@@ -171,6 +201,10 @@ impl Rollout {
         match (self.phase, self.groups().first()) {
             (Phase::Done, _) => String::new(),
             (Phase::Unobserved, _) => "no controller has observed the latest spec".to_owned(),
+            (Phase::AwaitsPerson, _) => match &self.guard {
+                Some(guard) => guard.message.clone(),
+                None => self.headline(),
+            },
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
                 let old = self.desired.saturating_sub(self.updated);
@@ -179,6 +213,10 @@ impl Rollout {
             (Phase::Failing | Phase::Progressing | Phase::Paused, None) => self.headline(),
         }
     }
+}
+
+fn serialize_reason<S: Serializer>(reason: &RolloutReason, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(reason.as_str())
 }
 
 fn held_up(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<HeldUpPod> {
@@ -206,7 +244,19 @@ fn phase(daemon_set: &DaemonSet, held_up: &[HeldUpPod]) -> Phase {
     let status = &daemon_set.status;
     let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
     let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
-    let is_on_delete = daemon_set.update_strategy == UpdateStrategy::OnDelete;
+    let is_on_delete = daemon_set.strategy() == UpdateStrategy::OnDelete;
+    let awaits_person = || {
+        status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
+            RolloutReason::AwaitingApproval
+            | RolloutReason::InvalidPolicy
+            | RolloutReason::Failed => true,
+            RolloutReason::Paused
+            | RolloutReason::Updating
+            | RolloutReason::Baking
+            | RolloutReason::RollingBack
+            | RolloutReason::Complete => false,
+        })
+    };
     match Completion::of(daemon_set.generation, status) {
         Completion::Unobserved => Phase::Unobserved,
         Completion::Complete => Phase::Done,
@@ -216,6 +266,7 @@ fn phase(daemon_set: &DaemonSet, held_up: &[HeldUpPod]) -> Phase {
             Phase::Failing
         }
         Completion::Outdated if Pause::of(daemon_set) == Pause::Yes => Phase::Paused,
+        Completion::Outdated if awaits_person() => Phase::AwaitsPerson,
         Completion::Outdated if is_on_delete && all_there && only_deletions() => {
             Phase::AwaitsDeletion
         }

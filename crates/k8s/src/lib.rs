@@ -18,6 +18,7 @@
 //! - [`patch`]: the bodies of all other writes.
 //! - [`revision_data`]: the `data` of a ControllerRevision, and the template in it.
 //! - [`canonical`]: the form of a template in which equal text means equal meaning.
+//! - [`record`]: the state of a guarded rollout as text.
 //! - [`go_json`]: JSON as Go's `encoding/json` writes it.
 //!
 //! Scheduling, for the sandbox and for forecasts:
@@ -35,6 +36,7 @@ pub mod patch;
 pub mod pod_template;
 pub mod protobuf;
 pub mod quantity;
+pub mod record;
 mod rendered_pod;
 pub mod resources;
 pub mod revision_data;

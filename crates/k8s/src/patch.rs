@@ -6,11 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{HASH_LABEL, PAUSED_ANNOTATION, Status, Uid};
+use everynode_core::api::{
+    HASH_LABEL, RECORD_ANNOTATION, RolloutCondition, RolloutRecord, Status, Uid,
+};
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::record::{record_text, time_text};
 use crate::revision_data::data_of_template;
 
 /// The DaemonSet that a write is for.
@@ -70,6 +73,13 @@ pub fn raise_revision(revision: &RevisionReference, number: i64) -> Value {
     patch
 }
 
+/// The merge patch that sets a revision's record (G8).
+pub fn write_record(revision: &RevisionReference, record: &RolloutRecord) -> Value {
+    let mut patch = of_revision(revision);
+    patch["metadata"]["annotations"] = json!({ RECORD_ANNOTATION: record_text(record) });
+    patch
+}
+
 fn of_revision(revision: &RevisionReference) -> Value {
     json!({ "metadata": {
         "uid": revision.uid.to_string(),
@@ -78,7 +88,8 @@ fn of_revision(revision: &RevisionReference) -> Value {
 }
 
 /// The ControllerRevision that stores a template, with the annotations of the DaemonSet. The result
-/// is text, because the bytes of the data matter (C40, C41).
+/// is text, because the bytes of the data matter (C40, C41). A record comes from this program only,
+/// so an annotation of the DaemonSet that looks like one is left out (G8).
 pub fn revision(
     owner: &Owner,
     template: &Value,
@@ -94,8 +105,10 @@ pub fn revision(
         "labels": labels,
         "ownerReferences": [owner.reference()],
     });
-    if !annotations.is_empty() {
-        metadata["annotations"] = json!(annotations);
+    let copied = annotations.iter().filter(|(key, _)| *key != RECORD_ANNOTATION);
+    let copied: BTreeMap<_, _> = copied.collect();
+    if !copied.is_empty() {
+        metadata["annotations"] = json!(copied);
     }
     let data =
         RawValue::from_string(data_of_template(template)).expect("go_json writes valid JSON");
@@ -119,17 +132,18 @@ struct Revision {
     revision: i64,
 }
 
-/// The type of the condition that states that a rollout is paused (G21).
+/// The type of the condition that states what a guarded or paused rollout does (G21).
 pub(crate) const PROGRESSING: &str = "Progressing";
-/// The reason of that condition.
-pub(crate) const PAUSED: &str = "Paused";
+/// The type of the condition that is true while it has failed.
+const STALLED: &str = "Stalled";
 
-/// The patch of the status subresource that sets all counts, and the condition of a paused rollout.
+/// The patch of the status subresource that sets all counts, and the conditions of a guarded or
+/// paused rollout, or removes them if it has ended.
 ///
 /// It contains no other conditions, which other controllers write, and no `collisionCount`:
 /// repeating the patch after a conflict could undo an increase (C43, C70, G21). It is a merge patch
 /// unless it has conditions; see [`has_conditions`].
-pub fn status(uid: &Uid, resource_version: &str, status: &Status, ends_pause: bool) -> Value {
+pub fn status(uid: &Uid, resource_version: &str, status: &Status, ends_rollout: bool) -> Value {
     let mut body = json!({
         "observedGeneration": status.observed_generation,
         "desiredNumberScheduled": status.desired_number_scheduled,
@@ -140,8 +154,10 @@ pub fn status(uid: &Uid, resource_version: &str, status: &Status, ends_pause: bo
         "numberUnavailable": status.number_unavailable,
         "updatedNumberScheduled": status.updated_number_scheduled,
     });
-    if let Some(condition) = pause_condition(status, ends_pause) {
-        body["conditions"] = json!([condition]);
+    match &status.rollout {
+        Some(rollout) => body["conditions"] = rollout_conditions(rollout),
+        None if ends_rollout => body["conditions"] = json!([gone(PROGRESSING), gone(STALLED)]),
+        None => {}
     }
     json!({ "metadata": of(uid, resource_version), "status": body })
 }
@@ -152,20 +168,23 @@ pub fn has_conditions(patch: &Value) -> bool {
     patch.pointer("/status/conditions").is_some()
 }
 
-fn pause_condition(status: &Status, ends_pause: bool) -> Option<Value> {
-    match status.paused_since {
-        Some(since) => Some(json!({
-            "type": PROGRESSING,
-            "status": "Unknown",
-            "reason": PAUSED,
-            "message": format!("the annotation {PAUSED_ANNOTATION} pauses the rollout"),
-            "lastTransitionTime": jiff::Timestamp::from_millisecond(since.as_millis())
-                .unwrap_or_default()
-                .to_string(),
-        })),
-        None if ends_pause => Some(json!({ "$patch": "delete", "type": PROGRESSING })),
-        None => None,
-    }
+fn rollout_conditions(rollout: &RolloutCondition) -> Value {
+    let condition = |r#type: &str, status: &str| {
+        json!({
+            "type": r#type,
+            "status": status,
+            "reason": rollout.reason.as_str(),
+            "message": &*rollout.message,
+            "lastTransitionTime": time_text(rollout.since),
+        })
+    };
+    let stalled =
+        if rollout.reason.is_stalled() { condition(STALLED, "True") } else { gone(STALLED) };
+    json!([condition(PROGRESSING, rollout.reason.status()), stalled])
+}
+
+fn gone(r#type: &str) -> Value {
+    json!({ "$patch": "delete", "type": r#type })
 }
 
 /// The merge patch of the status subresource that sets `collisionCount` (C43).
@@ -190,7 +209,7 @@ pub fn delete_options(uid: &Uid) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_core::api::Timestamp;
+    use everynode_core::api::{RolloutReason, Timestamp};
 
     const OWNER_UID: &str = "11111111-2222-3333-4444-555555555555";
 
@@ -229,7 +248,9 @@ mod tests {
             number: 3,
             collision_count: None,
         };
-        let annotations = BTreeMap::from([("note".to_owned(), "<x>".to_owned())]);
+        let note = ("note".to_owned(), "<x>".to_owned());
+        let forged = (RECORD_ANNOTATION.to_owned(), "{}".to_owned());
+        let annotations = BTreeMap::from([note, forged]);
         let text = with_owner(|owner| revision(owner, &template, &annotations, &new));
         assert!(
             text.contains(concat!(
@@ -259,23 +280,30 @@ mod tests {
         assert_eq!(patch["status"].get("collisionCount"), None);
     }
 
-    /// G21: the condition of a paused rollout is set, and removed, by its type, so that conditions
-    /// of other types stay.
+    /// G21: the conditions of a rollout are set, and removed, by their types, so that conditions of
+    /// other types stay.
     #[test]
-    fn the_condition_of_a_pause_is_patched_by_its_type() {
-        let paused =
-            Status { paused_since: Some(Timestamp::from_seconds(60)), ..Status::default() };
-        let condition = |status: &Status, ends_pause| {
-            let patch = super::status(&Uid::new("u"), "42", status, ends_pause);
-            assert!(has_conditions(&patch));
-            patch["status"]["conditions"][0].clone()
+    fn the_conditions_of_a_rollout_are_patched_by_their_types() {
+        let rollout = |reason| RolloutCondition {
+            reason,
+            message: "why".into(),
+            since: Timestamp::from_seconds(60),
         };
-        let set = condition(&paused, false);
-        assert_eq!(set["type"], "Progressing");
-        assert_eq!([&set["status"], &set["reason"]], ["Unknown", "Paused"]);
-        assert_eq!(set["lastTransitionTime"], "1970-01-01T00:01:00Z");
-        let removed = condition(&Status::default(), true);
-        assert_eq!(removed, json!({ "$patch": "delete", "type": "Progressing" }));
+        let conditions = |rollout: Option<RolloutCondition>, ends_rollout| {
+            let status = Status { rollout, ..Status::default() };
+            let patch = super::status(&Uid::new("u"), "42", &status, ends_rollout);
+            assert!(has_conditions(&patch));
+            patch["status"]["conditions"].clone()
+        };
+        let paused = conditions(Some(rollout(RolloutReason::Paused)), false);
+        let stalled_gone = json!({ "$patch": "delete", "type": "Stalled" });
+        let expected = json!({ "type": "Progressing", "status": "Unknown", "reason": "Paused",
+            "message": "why", "lastTransitionTime": "1970-01-01T00:01:00Z" });
+        assert_eq!(paused, json!([expected, stalled_gone]));
+        let failed = conditions(Some(rollout(RolloutReason::Failed)), false);
+        assert_eq!([&failed[0]["status"], &failed[1]["status"]], ["False", "True"]);
+        let progressing_gone = json!({ "$patch": "delete", "type": "Progressing" });
+        assert_eq!(conditions(None, true), json!([progressing_gone, stalled_gone]));
     }
 
     /// C61: deletions contain the UID as precondition.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ConnectionArguments, DaemonSetName};
+use super::{ConnectionArguments, DaemonSetName, OutputArguments};
 
 /// The arguments of `everynode rollout`.
 #[derive(Debug, Args)]
@@ -16,12 +16,59 @@ pub(crate) struct RolloutArguments {
 /// The commands on a rollout.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
+    /// Show where a guarded rollout is, and what it waits for
+    #[command(after_help = GET_EXAMPLES)]
+    Get(RolloutGetArguments),
     /// Replace no more pods until the rollout is resumed
     #[command(after_help = PAUSE_EXAMPLES)]
     Pause(RolloutTarget),
     /// Replace pods of older revisions again
     #[command(after_help = RESUME_EXAMPLES)]
     Resume(RolloutTarget),
+    /// Approve the wave that a guarded rollout is at
+    #[command(after_help = ORDER_EXAMPLES)]
+    Approve(RolloutApproveArguments),
+    /// Go on to the next wave without waiting for this one
+    #[command(after_help = ORDER_EXAMPLES)]
+    Promote(RolloutPromoteArguments),
+    /// End a guarded rollout as failed: its nodes go back to the last complete revision
+    #[command(after_help = ORDER_EXAMPLES)]
+    Abort(RolloutTarget),
+    /// Begin a failed rollout again at its first wave
+    #[command(after_help = ORDER_EXAMPLES)]
+    Retry(RolloutTarget),
+}
+
+/// The arguments of `everynode rollout get`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutGetArguments {
+    /// The DaemonSet: ds/NAME, or just NAME
+    #[arg(value_name = "DAEMONSET")]
+    pub daemon_set: DaemonSetName,
+    #[command(flatten)]
+    pub connection: ConnectionArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// The arguments of `everynode rollout approve`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutApproveArguments {
+    /// Approve only if the rollout is at this wave
+    #[arg(long, value_name = "NAME")]
+    pub wave: Option<String>,
+    #[command(flatten)]
+    pub target: RolloutTarget,
+}
+
+/// The arguments of `everynode rollout promote`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutPromoteArguments {
+    /// Go on to all nodes, whatever the policy's steps say, also after a failure
+    #[arg(long)]
+    pub full: bool,
+    #[command(flatten)]
+    pub target: RolloutTarget,
 }
 
 /// The DaemonSet of a rollout.
@@ -36,8 +83,35 @@ pub(crate) struct RolloutTarget {
 
 const EXAMPLES: &str = "\
 Examples:
-  everynode rollout pause ds/fluentd -n logging    stop a rollout half-way
-  everynode rollout resume ds/fluentd -n logging   go on";
+  everynode rollout pause ds/fluentd -n logging     stop a rollout half-way
+  everynode rollout resume ds/fluentd -n logging    go on
+  everynode rollout get ds/fluentd -n logging       where a guarded rollout is
+  everynode rollout approve ds/fluentd -n logging   let it go on to its next wave";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  everynode rollout get ds/fluentd -n logging
+  everynode rollout get ds/fluentd -n logging -o json
+
+It requires a rollout policy for the DaemonSet: the annotation everynode.dev/rollout-policy.";
+
+const ORDER_EXAMPLES: &str = "\
+Examples:
+  everynode rollout approve ds/fluentd -n logging                 the wave that it is at
+  everynode rollout approve ds/fluentd -n logging --wave canary   only if that is the canary
+  everynode rollout promote ds/fluentd -n logging                 do not wait for this wave
+  everynode rollout promote ds/fluentd -n logging --full          to all nodes
+  everynode rollout abort ds/fluentd -n logging                   back to the last complete revision
+  everynode rollout retry ds/fluentd -n logging                   after a failure, once more
+
+These write the annotation everynode.dev/order of the DaemonSet, which the controller carries out
+once, for the current revision only.
+
+Exit codes:
+  0  the controller has carried it out
+  1  an error, or it would have no effect
+  2  invalid arguments
+  3  no controller has carried it out within 10 s";
 
 const PAUSE_EXAMPLES: &str = "\
 Examples:

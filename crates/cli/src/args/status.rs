@@ -41,7 +41,8 @@ Exit codes:
   2  invalid arguments
   3  timeout (with --no-wait: not rolled out), and no pod fails
   4  timeout (with --fail-fast: immediately), and pods of the current revision fail
-  5  timeout (with --fail-fast: immediately), and the rollout is paused: a person has to resume it
+  5  timeout (with --fail-fast: immediately), and the rollout waits for a person: it is paused, a
+     wave must be approved, or it has failed
 
 With the update strategy OnDelete the command waits until somebody has deleted the old pods, and
 lists them. With -o it prints only the result.";

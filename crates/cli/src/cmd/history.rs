@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::HASH_LABEL;
+use everynode_core::api::{HASH_LABEL, RolloutPhase};
 use everynode_insight::history::{self, RevisionEntry};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -106,9 +106,14 @@ fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
         (false, Some(_)) => (Tone::Waiting, "old"),
     };
     let cause = entry.change_cause.clone().unwrap_or_else(|| "<none>".to_owned());
+    let (tone, state) = match entry.rollout.as_ref().map(|record| record.phase) {
+        Some(RolloutPhase::Failed) => (Tone::Bad, format!("{state}, failed")),
+        Some(phase) => (tone, format!("{state}, {}", phase.as_str().to_lowercase())),
+        None => (tone, state.to_owned()),
+    };
     let mut row = vec![
         (Tone::Plain, entry.revision.to_string()),
-        (tone, state.to_owned()),
+        (tone, state),
         (Tone::Plain, pods),
         (Tone::Plain, age(entry)),
         (Tone::Plain, entry.name.clone()),

@@ -20,7 +20,7 @@ use display::RolloutDisplay;
 
 const EXIT_TIMEOUT: u8 = 3;
 const EXIT_PODS_FAIL: u8 = 4;
-const EXIT_PAUSED: u8 = 5;
+const EXIT_AWAITS_PERSON: u8 = 5;
 
 /// The minimum time between two evaluations of the snapshot, so that many changes cause one.
 const EVALUATION_INTERVAL: Duration = Duration::from_millis(200);
@@ -36,6 +36,9 @@ pub(crate) enum WaitResult {
     PodsFail,
     /// The DaemonSet is not rolled out, and will not be before a person resumes the rollout.
     Paused,
+    /// The DaemonSet is not rolled out, and will not be before a person acts on its guarded
+    /// rollout.
+    AwaitsPerson,
 }
 
 impl From<WaitResult> for ExitCode {
@@ -44,7 +47,7 @@ impl From<WaitResult> for ExitCode {
             WaitResult::RolledOut => ExitCode::SUCCESS,
             WaitResult::Timeout => ExitCode::from(EXIT_TIMEOUT),
             WaitResult::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
-            WaitResult::Paused => ExitCode::from(EXIT_PAUSED),
+            WaitResult::Paused | WaitResult::AwaitsPerson => ExitCode::from(EXIT_AWAITS_PERSON),
         }
     }
 }
@@ -88,6 +91,13 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
             output::note(format_args!(
                 "gave up: the rollout is paused; to resume it: everynode rollout resume ds/{name} \
                  -n {namespace}"
+            ));
+        }
+        (WaitResult::AwaitsPerson, _) => {
+            let namespace = cluster.namespace();
+            output::note(format_args!(
+                "gave up: the rollout waits for a person; see everynode rollout get ds/{name} -n \
+                 {namespace}"
             ));
         }
         (WaitResult::Timeout, None) => {}
@@ -228,7 +238,9 @@ fn result(rollout: &Rollout, policy: WaitPolicy) -> Option<WaitResult> {
         // Failing pods may be of the previous template.
         (Phase::Unobserved, WaitPolicy::UntilPodsFail) => None,
         (_, WaitPolicy::NoWait) => Some(timeout_result(rollout)),
-        (Phase::Paused, WaitPolicy::UntilPodsFail) => Some(timeout_result(rollout)),
+        (Phase::Paused | Phase::AwaitsPerson, WaitPolicy::UntilPodsFail) => {
+            Some(timeout_result(rollout))
+        }
         (_, WaitPolicy::UntilPodsFail) => {
             rollout.has_failing_pods().then_some(WaitResult::PodsFail)
         }
@@ -245,6 +257,7 @@ fn timeout_result(rollout: &Rollout) -> WaitResult {
     match rollout.phase {
         _ if rollout.has_failing_pods() => WaitResult::PodsFail,
         Phase::Paused => WaitResult::Paused,
+        Phase::AwaitsPerson => WaitResult::AwaitsPerson,
         Phase::Failing
         | Phase::Unobserved
         | Phase::Progressing

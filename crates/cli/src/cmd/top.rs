@@ -150,6 +150,7 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
         Phase::Unobserved => "unobserved",
         Phase::Progressing => "rolling",
         Phase::Paused => "paused",
+        Phase::AwaitsPerson => "on hold",
         Phase::AwaitsDeletion => "on delete",
         Phase::Done => "done",
     };
@@ -160,7 +161,9 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
 const fn tone(phase: Phase) -> Tone {
     match phase {
         Phase::Failing | Phase::Unobserved => Tone::Bad,
-        Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion => Tone::Waiting,
+        Phase::Progressing | Phase::Paused | Phase::AwaitsPerson | Phase::AwaitsDeletion => {
+            Tone::Waiting
+        }
         Phase::Done => Tone::Good,
     }
 }

@@ -316,6 +316,7 @@ impl LoopState {
                 | Notice::SucceededDaemonPod { .. }
                 | Notice::RolloutPaused
                 | Notice::RolloutResumed
+                | Notice::Rollout(_)
                 | Notice::SelectingAll => {}
             }
             self.record_notice(key, uid, notice);

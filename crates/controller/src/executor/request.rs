@@ -72,12 +72,15 @@ impl Request {
             Write::RaiseRevision { revision: r, number } => {
                 revision(r, Content::MergePatch, patch::raise_revision(r, *number)).repeating()
             }
+            Write::WriteRecord { revision: r, record } => {
+                revision(r, Content::MergePatch, patch::write_record(r, record))
+            }
             Write::DeleteRevision(r) => {
                 revision(r, Content::Json, delete_revision(r)).with_method(Method::DELETE)
             }
-            Write::UpdateStatus { resource_version, status: new, ends_pause } => {
+            Write::UpdateStatus { resource_version, status: new, ends_rollout } => {
                 let version = resource_version.to_string();
-                status(patch::status(owner.uid, &version, new, *ends_pause), true)
+                status(patch::status(owner.uid, &version, new, *ends_rollout), true)
             }
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 let version = resource_version.to_string();
@@ -174,7 +177,11 @@ fn revision_text(namespace: &str, name: &RevisionName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_core::api::{ResourceVersion, Status};
+    use std::sync::Arc;
+
+    use everynode_core::api::{
+        Position, ResourceVersion, RolloutPhase, RolloutRecord, Status, Timestamp,
+    };
 
     fn of(write: &Write) -> Request {
         let uid = Uid::new("ds-uid");
@@ -193,6 +200,19 @@ mod tests {
         }
     }
 
+    fn record() -> Arc<RolloutRecord> {
+        Arc::new(RolloutRecord {
+            phase: RolloutPhase::Updating,
+            position: Position::AllNodes,
+            began: Timestamp(0),
+            since: Timestamp(0),
+            approvals: Vec::new(),
+            steps_hash: "".into(),
+            order: None,
+            reason: None,
+        })
+    }
+
     /// C21, C61: every write that changes an existing object carries its UID, a deletion as a
     /// precondition.
     #[test]
@@ -205,6 +225,7 @@ mod tests {
             Write::ReleaseRevision(revision()),
             Write::LabelRevision { revision: revision(), hash: "h".into() },
             Write::RaiseRevision { revision: revision(), number: 4 },
+            Write::WriteRecord { revision: revision(), record: record() },
         ] {
             let request = of(&write);
             assert_eq!(request.body["metadata"]["uid"], request.uid.to_string(), "{write}");
@@ -241,7 +262,7 @@ mod tests {
         let status = of(&Write::UpdateStatus {
             resource_version,
             status: Status::default(),
-            ends_pause: false,
+            ends_rollout: false,
         });
         assert_eq!(status.path, "/apis/apps/v1/namespaces/ns/daemonsets/d/status");
         assert_eq!(status.object, "/apis/apps/v1/namespaces/ns/daemonsets/d");
@@ -251,11 +272,15 @@ mod tests {
         assert_eq!(again.body["status"]["observedGeneration"], 4, "that of the live object");
         let behind = Status { observed_generation: 5, ..Status::default() };
         let status =
-            of(&Write::UpdateStatus { resource_version, status: behind, ends_pause: false });
+            of(&Write::UpdateStatus { resource_version, status: behind, ends_rollout: false });
         let again = status.repeated_on("9", LIVE).unwrap();
         assert_eq!(again.body["status"], status.body["status"]);
         let count = Write::RaiseCollisionCount { resource_version, collision_count: 1 };
         assert_eq!(of(&count).repeated_on("9", LIVE), None);
         assert_eq!(of(&Write::AdoptPod(pod())).repeated_on("9", LIVE), None);
+        // A record is decided from the record that it replaces (G9).
+        let record = of(&Write::WriteRecord { revision: revision(), record: record() });
+        assert_eq!(record.body["metadata"]["resourceVersion"], "7");
+        assert_eq!(record.repeated_on("9", LIVE), None);
     }
 }

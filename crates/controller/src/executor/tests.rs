@@ -364,7 +364,7 @@ async fn a_status_conflict_is_retried_once() {
         vec![Write::UpdateStatus {
             resource_version: everynode_core::api::ResourceVersion(5),
             status: everynode_core::api::Status::default(),
-            ends_pause: false,
+            ends_rollout: false,
         }]
     };
     let mut once = Server::new(|line, before| match (line, before) {

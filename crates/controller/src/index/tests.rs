@@ -330,6 +330,7 @@ fn a_list_of_older_state_replaces_the_known_state() {
             terminating: false,
             number: 1,
             template: Ok(Template::new(template, Placement::default())),
+            record: RecordState::None,
         },
     };
     let key = DaemonSetKey::new("ns", "a");

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase, Readiness,
-    ResourceVersion, Revision, Status, Taint, TaintEffect, Template, Timestamp, Uid,
-    UpdateStrategy,
+    LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase, PolicySource,
+    Readiness, RecordState, ResourceVersion, Revision, Status, Taint, TaintEffect, Template,
+    Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::NodeCounts;
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
@@ -52,6 +52,8 @@ pub(crate) fn daemon_set() -> DaemonSet {
         template: Template::new("0", Placement::default()),
         template_generation: None,
         paused: false,
+        policy: PolicySource::None,
+        order: None,
         update_strategy: UpdateStrategy::OnDelete,
         min_ready_seconds: 0,
         revision_history_limit: 10,
@@ -203,6 +205,7 @@ impl World {
             terminating: false,
             number: new.number,
             template: Ok(self.daemon_set.template.clone()),
+            record: RecordState::None,
         }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
+use super::policy::PolicySource;
 use super::problem::Problem;
+use super::record::Order;
 use super::scheduling::Placement;
 use super::time::Timestamp;
 
@@ -34,7 +36,11 @@ pub struct DaemonSet {
     pub template_generation: Option<i64>,
     /// Whether [`PAUSED_ANNOTATION`] pauses the rollout (G6).
     pub paused: bool,
-    /// `spec.updateStrategy`.
+    /// The policy that guards its rollouts (G4).
+    pub policy: PolicySource,
+    /// The order in the annotation [`ORDER_ANNOTATION`](super::ORDER_ANNOTATION) (G10).
+    pub order: Option<Order>,
+    /// `spec.updateStrategy`. What is followed is [`strategy`](Self::strategy).
     pub update_strategy: UpdateStrategy,
     /// `spec.minReadySeconds`: how long a pod must be ready to be available (C54).
     pub min_ready_seconds: u32,
@@ -44,6 +50,41 @@ pub struct DaemonSet {
     pub status: Status,
     /// The malformed fields of the object (C4).
     pub problems: Vec<Problem>,
+}
+
+impl DaemonSet {
+    /// The update strategy that is followed. A policy replaces the pods of `OnDelete` as well (G18).
+    pub fn strategy(&self) -> UpdateStrategy {
+        match (self.update_strategy, self.policy.valid()) {
+            (UpdateStrategy::OnDelete, Some(policy)) => UpdateStrategy::RollingUpdate {
+                max_unavailable: policy.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
+                max_surge: IntOrPercent::Int(0),
+            },
+            (strategy, _) => strategy,
+        }
+    }
+
+    /// The budget of a rolling update if `desired` nodes should run a pod: that of the strategy, or
+    /// that of the policy if it is smaller (C51, G5).
+    pub fn budget(&self, desired: usize) -> Option<Budget> {
+        let budget = self.strategy().budget(desired)?;
+        let max = self.policy.valid().and_then(|policy| policy.max_unavailable);
+        Some(match (max.map(|max| max.of(desired)), budget) {
+            (None, budget) => budget,
+            (Some(max), Budget::Unavailable(nodes)) => Budget::Unavailable(nodes.min(max)),
+            (Some(max), Budget::Surge(nodes)) => Budget::Surge(nodes.min(max)),
+        })
+    }
+
+    /// Whether a policy guards its rollouts, or the annotation pauses them (G2).
+    pub const fn is_guarded(&self) -> bool {
+        self.paused || !matches!(self.policy, PolicySource::None)
+    }
+
+    /// Whether the rollout is paused, by annotation or by policy (G6).
+    pub fn is_paused(&self) -> bool {
+        self.paused || self.policy.valid().is_some_and(|policy| policy.paused)
+    }
 }
 
 /// A pod template, reduced to what decisions read.
@@ -176,9 +217,91 @@ pub struct Status {
     pub number_unavailable: u32,
     /// Number of nodes that should run a pod and have one of the current revision.
     pub updated_number_scheduled: u32,
-    /// Since when the condition `Progressing` states that the rollout is paused, in whole seconds
-    /// of the wall clock; `None` if it does not (G21).
-    pub paused_since: Option<Timestamp>,
+    /// What the conditions `Progressing` and `Stalled` state of a guarded or paused rollout; `None`
+    /// if there are none (G21).
+    pub rollout: Option<RolloutCondition>,
+}
+
+/// What the condition `Progressing` states of a guarded or paused rollout (G21).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutCondition {
+    /// `reason`.
+    pub reason: RolloutReason,
+    /// `message`.
+    pub message: Arc<str>,
+    /// `lastTransitionTime`, in whole seconds of the wall clock.
+    pub since: Timestamp,
+}
+
+/// The reasons of the condition `Progressing` (G21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutReason {
+    /// The rollout is paused (G6).
+    Paused,
+    /// The policy is invalid, or was deleted before the rollout was complete (G7).
+    InvalidPolicy,
+    /// The nodes of a wave get the new template.
+    Updating,
+    /// The bake time of a wave is not over.
+    Baking,
+    /// A wave must be approved.
+    AwaitingApproval,
+    /// Nodes go back to the base after a failure.
+    RollingBack,
+    /// The rollout has failed, and nothing is left to do.
+    Failed,
+    /// All nodes have the template.
+    Complete,
+}
+
+impl RolloutReason {
+    /// All reasons.
+    pub const ALL: [Self; 8] = [
+        Self::Paused,
+        Self::InvalidPolicy,
+        Self::Updating,
+        Self::Baking,
+        Self::AwaitingApproval,
+        Self::RollingBack,
+        Self::Failed,
+        Self::Complete,
+    ];
+
+    /// The `reason` of the condition.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "Paused",
+            Self::InvalidPolicy => "InvalidPolicy",
+            Self::Updating => "Updating",
+            Self::Baking => "Baking",
+            Self::AwaitingApproval => "AwaitingApproval",
+            Self::RollingBack => "RollingBack",
+            Self::Failed => "Failed",
+            Self::Complete => "Complete",
+        }
+    }
+
+    /// The `status` of the condition: `Unknown` while nothing happens until somebody acts, as
+    /// Deployments have it while they are paused.
+    pub const fn status(self) -> &'static str {
+        match self {
+            Self::Updating | Self::Baking | Self::RollingBack | Self::Complete => "True",
+            Self::Paused | Self::AwaitingApproval => "Unknown",
+            Self::InvalidPolicy | Self::Failed => "False",
+        }
+    }
+
+    /// Whether the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
+    pub const fn is_stalled(self) -> bool {
+        match self {
+            Self::InvalidPolicy | Self::RollingBack | Self::Failed => true,
+            Self::Paused
+            | Self::Updating
+            | Self::Baking
+            | Self::AwaitingApproval
+            | Self::Complete => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,23 @@ pub enum Problem {
         /// The value of the annotation.
         value: Arc<str>,
     },
+    /// The rollout policy: no pod is replaced (G7).
+    Policy {
+        /// The field, and why it is malformed.
+        message: Arc<str>,
+    },
+    /// The annotation with an order: it is ignored (G10).
+    Order {
+        /// Why it is malformed.
+        message: Arc<str>,
+    },
+    /// The record of a rollout: it counts as lost, so the rollout begins again (G9).
+    Record {
+        /// `metadata.name` of the revision.
+        name: RevisionName,
+        /// Why it is malformed.
+        message: Arc<str>,
+    },
     /// `data` of a ControllerRevision: the revision matches no template.
     Revision {
         /// `metadata.name` of the revision.
@@ -98,6 +115,9 @@ impl Problem {
             Self::Toleration { .. } => "InvalidToleration",
             Self::UpdateStrategy { .. } => "InvalidUpdateStrategy",
             Self::Paused { .. } => "InvalidPausedAnnotation",
+            Self::Policy { .. } => "InvalidRolloutPolicy",
+            Self::Order { .. } => "InvalidRolloutOrder",
+            Self::Record { .. } => "InvalidRolloutRecord",
             Self::Revision { .. } => "InvalidRevision",
             Self::PodWithoutNode { .. } => "PodWithoutNode",
             Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::daemon_set::Template;
 use super::labels::{HASH_LABEL, Labels};
 use super::names::{ResourceVersion, RevisionHash, RevisionName, Uid};
+use super::record::RecordState;
 
 /// A ControllerRevision, which stores one template of a DaemonSet (C40).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Revision {
     /// The template in `data`. `Err` states why `data` contains none; such a revision matches no
     /// template (C4, C40).
     pub template: Result<Template, Arc<str>>,
+    /// The record of its guarded rollout (G8).
+    pub record: RecordState,
 }
 
 impl Revision {

@@ -1,64 +1,87 @@
 //! Which revision governs a node: the one that decides whether a pod may run there, and from which
 //! a missing pod is created (G1).
 //!
-//! While the rollout is not paused, that is the current revision, the *target*, on every node, and
-//! nothing here is read. While it is paused, nodes that have a pod of the target keep it, nodes
-//! with an older pod keep that, and nodes without a pod get the *base*.
+//! Without a policy and a pause, that is the current revision, the *target*, on every node, and
+//! nothing here is read. Otherwise nodes whose wave is open, or that have a pod of the target, are
+//! governed by the target. Other nodes keep the revision that they have, and nodes without a pod
+//! get the *base*. While a failed rollout goes back, the base governs the nodes that have the
+//! target.
 
 use std::collections::BTreeMap;
 
-use crate::api::{Labels, Node, Revision, RevisionHash, Template};
+use crate::api::{Labels, Node, Revision, RevisionHash, RolloutPhase, Template};
 use crate::placement::{self, Eligibility};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
-use super::node::PodView;
+use super::node::{PodView, Wanted};
 
-/// Whether nodes without a pod of the target may get one.
+/// Which nodes the target governs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// The target governs all nodes.
+    /// All of them.
     #[default]
     Open,
-    /// The target governs the nodes that have a pod of it.
-    Closed(OldRevisions),
+    /// Not all of them.
+    Guarded(Guarded),
 }
 
-/// The stored revisions of other templates than the target's.
+/// How a guarded or paused rollout governs nodes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct OldRevisions {
+pub(super) struct Guarded {
+    /// The stored revisions of other templates than the target's.
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
     /// Whether the target is stored. If not, labels still tell which pods were updated before.
     is_target_stored: bool,
+    movement: Movement,
+}
+
+/// Which pods are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Movement {
+    pub direction: Direction,
+    /// Whether any pod is replaced: the rollout is neither paused nor without a valid policy.
+    pub replaces: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Open nodes get the target.
+    Forward,
+    /// Nodes with the target get the base.
+    Back,
 }
 
 /// The revision that governs a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Governing<'a> {
-    Target,
-    Old { hash: &'a RevisionHash, template: &'a Template },
+pub(super) struct Governing<'a> {
+    /// Hash and template of an older revision. `None` if the target governs.
+    pub old: Option<(&'a RevisionHash, &'a Template)>,
+    /// Which of the node's pods the rollout wants there.
+    pub wanted: Wanted,
 }
 
 impl<'a> Governing<'a> {
+    const TARGET: Self = Self { old: None, wanted: Wanted::Target };
+
     /// The template of the revision; `target` is the DaemonSet's.
-    pub(super) const fn template(self, target: &'a Template) -> &'a Template {
-        match self {
-            Self::Target => target,
-            Self::Old { template, .. } => template,
-        }
+    pub(super) fn template(self, target: &'a Template) -> &'a Template {
+        self.old.map_or(target, |(_, template)| template)
     }
 }
 
 impl Gate {
-    /// The gate of a paused rollout. The base is the newest old revision that a pod has. If no pod
-    /// has one, the target is rolled out already, unless it has no pods either: then the base
+    /// The gate of a paused or guarded rollout. The base is the revision that was last rolled out
+    /// to the end. If no record states one, it is the newest old revision that a pod has. If no
+    /// pod has one, the target is rolled out already, unless it has no pods either: then the base
     /// remains what it was, or what was the target. `labels` may be those of the previous target.
-    pub(super) fn closed(
+    pub(super) fn guarded(
         &self,
         revisions: &RevisionSet<'_>,
         labels: &RevisionLabels,
         is_target_stored: bool,
+        movement: Movement,
     ) -> Self {
         let stored = |old: &&Revision| Some((old.hash()?, old.template.clone().ok()?));
         let templates: BTreeMap<_, _> = revisions.old.iter().filter_map(stored).collect();
@@ -67,74 +90,101 @@ impl Gate {
         let used = newest_first.filter(is_stored).find(|hash| labels.is_live(hash));
         let is_rolled_out = || revisions.current_hashes().iter().any(|hash| labels.is_live(hash));
         let before = || self.base().into_iter().chain(labels.current_hashes()).cloned();
-        let base = match used {
-            Some(hash) => Some(hash),
-            None if is_rolled_out() => None,
-            None => before().find(is_stored),
+        let base = match (last_complete(revisions), used) {
+            (Some(Complete::Old(hash)), _) if is_stored(&hash) => Some(hash),
+            (Some(Complete::Current), _) => None,
+            (_, Some(hash)) => Some(hash),
+            (_, None) if is_rolled_out() => None,
+            (_, None) => before().find(is_stored),
         };
-        Self::Closed(OldRevisions { templates, base, is_target_stored })
+        Self::Guarded(Guarded { templates, base, is_target_stored, movement })
     }
 
     /// The hash of the base, unless that is the target. History keeps it (G16).
     pub(super) const fn base(&self) -> Option<&RevisionHash> {
         match self {
             Self::Open => None,
-            Self::Closed(old) => old.base.as_ref(),
+            Self::Guarded(guarded) => guarded.base.as_ref(),
         }
     }
 
-    /// Whether pods of older revisions may be replaced.
+    /// Whether the target governs all nodes.
     pub(super) const fn is_open(&self) -> bool {
         match self {
             Self::Open => true,
-            Self::Closed(_) => false,
+            Self::Guarded(_) => false,
         }
     }
 
-    /// The revision that governs a node with these pods.
-    pub(super) fn governing(&self, pods: &[PodView], labels: &RevisionLabels) -> Governing<'_> {
+    /// Whether any pod is replaced for its revision.
+    pub(super) const fn replaces(&self) -> bool {
         match self {
-            Self::Open => Governing::Target,
-            Self::Closed(old) => old.governing(pods, labels),
+            Self::Open => true,
+            Self::Guarded(guarded) => guarded.movement.replaces,
+        }
+    }
+
+    /// The revision that governs a node with these pods, whose wave is open or not.
+    pub(super) fn governing(
+        &self,
+        pods: &[PodView],
+        is_wave_open: bool,
+        labels: &RevisionLabels,
+    ) -> Governing<'_> {
+        match self {
+            Self::Open => Governing::TARGET,
+            Self::Guarded(guarded) => guarded.governing(pods, is_wave_open, labels),
         }
     }
 
     /// Whether a node with these pods is eligible by the revision that governs it.
     pub(super) fn eligibility(
         &self,
+        governing: Governing<'_>,
         target: &Template,
         namespace_node_selector: &Labels,
         node: &Node,
         pods: &[PodView],
         labels: &RevisionLabels,
     ) -> Eligibility {
-        let template = self.governing(pods, labels).template(target);
+        let template = governing.template(target);
         let found = placement::eligibility(&template.placement, namespace_node_selector, node);
         match self {
             Self::Open => found,
             // Nothing states where a pod may run whose revision is not stored, so it stays.
-            Self::Closed(old) if !found.should_continue_running() => {
+            Self::Guarded(guarded)
+                if !found.should_continue_running() && governing.wanted == Wanted::Kept =>
+            {
                 let is_known = |pod: &PodView| {
-                    old.is_target(pod, labels) || old.revision_of(pod, labels).is_some()
+                    guarded.is_target(pod, labels) || guarded.revision_of(pod, labels).is_some()
                 };
                 if pods.iter().all(is_known) { found } else { Eligibility::ContinueRunning }
             }
-            Self::Closed(_) => found,
+            Self::Guarded(_) => found,
         }
     }
 }
 
-impl OldRevisions {
-    /// The target if a pod has it, else the revision of the oldest pod, else the base.
-    fn governing(&self, pods: &[PodView], labels: &RevisionLabels) -> Governing<'_> {
-        if pods.iter().any(|pod| self.is_target(pod, labels)) {
-            return Governing::Target;
-        }
-        let carried = pods.iter().find_map(|pod| self.revision_of(pod, labels));
+impl Guarded {
+    fn governing(
+        &self,
+        pods: &[PodView],
+        is_wave_open: bool,
+        labels: &RevisionLabels,
+    ) -> Governing<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
-        match carried.or_else(base) {
-            None => Governing::Target,
-            Some((hash, template)) => Governing::Old { hash, template },
+        let carried = || pods.iter().find_map(|pod| self.revision_of(pod, labels));
+        let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
+        match self.movement.direction {
+            Direction::Forward if is_wave_open || has_target() => Governing::TARGET,
+            // Without a base there is nothing to go back to.
+            Direction::Back if has_target() => base().map_or(Governing::TARGET, |base| Governing {
+                old: Some(base),
+                wanted: Wanted::Base,
+            }),
+            Direction::Forward | Direction::Back => {
+                Governing { old: carried().or_else(base), wanted: Wanted::Kept }
+            }
         }
     }
 
@@ -151,4 +201,21 @@ impl OldRevisions {
     ) -> Option<(&RevisionHash, &Template)> {
         self.templates.get_key_value(labels.hash(pod.labels)?)
     }
+}
+
+/// The revision whose rollout was completed last.
+enum Complete {
+    Current,
+    Old(RevisionHash),
+}
+
+fn last_complete(revisions: &RevisionSet<'_>) -> Option<Complete> {
+    let completed = |revision: &Revision| {
+        let record = revision.record.stored()?;
+        (record.phase == RolloutPhase::Complete).then_some((record.since, revision.number))
+    };
+    let current = revisions.current.and_then(completed).map(|at| (at, Complete::Current));
+    let old =
+        revisions.old.iter().filter_map(|old| Some((completed(old)?, Complete::Old(old.hash()?))));
+    old.chain(current).max_by_key(|(at, _)| *at).map(|(_, complete)| complete)
 }

@@ -4,8 +4,8 @@ mod assess;
 mod pods;
 mod slot;
 
-pub(super) use assess::{Assessor, RolloutParameters, ended_pods, surplus_pods};
+pub(super) use assess::{Assessor, Guidance, RolloutParameters, ended_pods, surplus_pods};
 pub(super) use pods::PodView;
-pub(super) use slot::{NodeAssessment, Slot};
+pub(super) use slot::{NodeAssessment, Slot, Wanted};
 
 pub use slot::Step;

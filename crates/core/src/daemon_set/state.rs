@@ -4,16 +4,18 @@
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
 //! visits only the nodes in those sets.
 
+mod guarding;
 mod inspect;
 mod pods;
 mod refresh;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::api::{
     DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName, Problem,
-    Revision, Timestamp, Uid,
+    Revision, RolloutReason, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
@@ -26,8 +28,11 @@ use crate::revisions::{RevisionHistory, RevisionLabels};
 use super::config::Config;
 use super::gate::Gate;
 use super::index::{NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
-use super::node::{PodView, RolloutParameters, Slot};
+use super::node::{Guidance, PodView, RolloutParameters, Slot};
 use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
+use super::waves::Waves;
+
+use guarding::Bake;
 
 pub use inspect::{InspectedPod, Inspection};
 
@@ -66,6 +71,13 @@ pub struct DaemonSetState {
     history: RevisionHistory,
     /// Which revision governs a node, as of the last plan.
     gate: Gate,
+    /// The waves of the policy, if there is one.
+    waves: Option<Box<Waves>>,
+    bake: Option<Bake>,
+    /// What the condition of a guarded or paused rollout states, as of the last plan.
+    rollout: Option<(RolloutReason, Arc<str>)>,
+    /// Set after a record could not be written: when that is tried again (G9).
+    record_retry_at: Option<Timestamp>,
     backoff: Backoff,
     expectations: Expectations,
     /// Reported by the next plan.
@@ -100,6 +112,10 @@ impl DaemonSetState {
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
             gate: Gate::default(),
+            waves: None,
+            bake: None,
+            rollout: None,
+            record_retry_at: None,
             backoff: Backoff::default(),
             expectations: Expectations::default(),
             problems: daemon_set.problems.clone(),
@@ -209,9 +225,12 @@ impl DaemonSetState {
     /// Evaluates one node that changed or was deleted (C16).
     pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
         self.make_room(nodes);
-        let eligibility = self.evaluate(id, nodes);
+        if let Some(waves) = &mut self.waves {
+            waves.apply_node(id, nodes.node(id).map(|node| &node.labels));
+        }
+        let eligibility = self.evaluate(id, nodes).eligibility;
         let slot = &mut self.slots[id.index()];
-        if slot.eligibility == eligibility {
+        if slot.eligibility == eligibility && self.waves.is_none() {
             return false;
         }
         slot.eligibility = eligibility;
@@ -339,8 +358,10 @@ impl DaemonSetState {
     /// The reasons against a pod on this node (C10), by the revision that governs it (G1). Without
     /// any, the node gets a pod.
     pub fn reasons_against<'a>(&'a self, id: NodeId, nodes: &'a NodeTable) -> Vec<Reason<'a>> {
-        let pods = self.slots.get(id.index()).map_or(&[][..], |slot| slot.pods.as_slice());
-        let governing = self.gate.governing(pods, &self.labels);
+        let slot = self.slots.get(id.index());
+        let pods = slot.map_or(&[][..], |slot| slot.pods.as_slice());
+        let is_wave_open = slot.is_some_and(|slot| slot.is_wave_open);
+        let governing = self.gate.governing(pods, is_wave_open, &self.labels);
         let placement = &*governing.template(&self.daemon_set.template).placement;
         let reasons = nodes.node(id).map(|node| {
             placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
@@ -386,7 +407,7 @@ impl DaemonSetState {
     /// succeeded (C35).
     fn update_pending_names(&mut self, now: Timestamp, nodes: &NodeTable) {
         // Without surge, a pod must be deleted before the next one on its node can be created.
-        let surges = self.daemon_set.update_strategy.surges();
+        let surges = self.daemon_set.strategy().surges();
         let Self { pending_names, slots, .. } = self;
         let find = |node: &NodeName, name: &PodName| {
             let slot = nodes.id(node).and_then(|id| slots.get(id.index()))?;
@@ -400,6 +421,9 @@ impl DaemonSetState {
     }
 
     fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
+        if self.plan_record(now, draft) {
+            return;
+        }
         sync::plan_ownership(&self.sync_input(now), draft);
         let hash = match sync::plan_revisions(&self.sync_input(now), draft) {
             PodRevision::Missing => return,
@@ -437,6 +461,8 @@ impl DaemonSetState {
             releases: &self.releases,
             history: &self.history,
             gate: &self.gate,
+            guidance: self.guidance(),
+            rollout: self.rollout.as_ref(),
             labels: &self.labels,
             counts: &self.counts,
             work_sets: &self.work_sets,
@@ -444,6 +470,14 @@ impl DaemonSetState {
             pending_names: &self.pending_names,
             backoff: &self.backoff,
             creations_suspended: self.no_creations_before.is_some_and(|at| now.steady < at),
+        }
+    }
+
+    fn guidance(&self) -> Guidance<'_> {
+        Guidance {
+            is_guarded: self.waves.is_some(),
+            replaces: self.gate.replaces(),
+            base: self.gate.base(),
         }
     }
 
@@ -464,9 +498,11 @@ impl DaemonSetState {
             self.no_creations_before,
             self.creation_delay.map(|delay| delay.end()),
             lapse,
+            self.record_retry_at,
+            self.bake.as_ref().and_then(|bake| bake.ends_at(now)),
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),
-            surge_release.filter(|_| self.daemon_set.update_strategy.surges()),
+            surge_release.filter(|_| self.daemon_set.strategy().surges()),
         ];
         let others = others.into_iter().chain(self.history.due_at());
         timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()

@@ -9,24 +9,25 @@ mod rolling_update;
 mod status;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, Uid};
+use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, RolloutReason, Uid};
 use crate::backoff::Backoff;
 use crate::node_table::NodeId;
 use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
-use super::gate::{Gate, Governing};
+use super::gate::Gate;
 use super::index::{NodeCounts, PendingNames, RetryOrder, WorkSets};
-use super::node::{Assessor, PodView, Slot};
+use super::node::{Assessor, Guidance, PodView, Slot};
 
 pub(super) use draft::Draft;
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
 pub(super) use rolling_update::rolling_update;
-pub(super) use status::{StatusState, plan_status};
+pub(super) use status::{StatusState, plan_status, whole_seconds};
 
 /// What a sync reads. Counts and sets are up to date at `now`.
 pub(super) struct SyncInput<'a> {
@@ -41,6 +42,9 @@ pub(super) struct SyncInput<'a> {
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
     pub gate: &'a Gate,
+    pub guidance: Guidance<'a>,
+    /// What the condition of a guarded or paused rollout states.
+    pub rollout: Option<&'a (RolloutReason, Arc<str>)>,
     pub counts: &'a NodeCounts,
     pub work_sets: &'a WorkSets,
     pub retry_order: &'a RetryOrder,
@@ -52,7 +56,7 @@ pub(super) struct SyncInput<'a> {
 
 impl<'a> SyncInput<'a> {
     pub(super) fn assessor(&self) -> Assessor<'a> {
-        Assessor::new(self.daemon_set, self.labels, self.now)
+        Assessor::new(self.daemon_set, self.guidance, self.labels, self.now)
     }
 
     /// The pod to create on a node from the target.
@@ -75,14 +79,25 @@ impl<'a> SyncInput<'a> {
         id: NodeId,
         target: &RevisionHash,
     ) -> NewPod {
-        let pods = self.slots[id.index()].pods.as_slice();
-        match self.gate.governing(pods, self.labels) {
-            Governing::Target => self.new_pod(node, target),
-            Governing::Old { hash, template } => NewPod {
+        let slot = &self.slots[id.index()];
+        let pods = slot.pods.as_slice();
+        match self.gate.governing(pods, slot.is_wave_open, self.labels).old {
+            None => self.new_pod(node, target),
+            Some((hash, template)) => NewPod {
                 template_generation: None,
                 template: Some(template.canonical.clone()),
                 ..self.new_pod(node, hash)
             },
+        }
+    }
+
+    /// How many more nodes the rollout may begin on, within this maximum: a guarded one counts
+    /// those on which it has begun, available or not before (G14).
+    pub(super) fn beginnings_left(&self, max: usize) -> usize {
+        if self.guidance.is_guarded {
+            max.saturating_sub(self.counts.in_flight)
+        } else {
+            usize::MAX
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use crate::api::{AdmissionChange, HASH_LABEL, PAUSED_ANNOTATION, Problem};
-use crate::plan::{Notice, Plan, PodReference, Waiting, Write};
+use crate::api::{
+    AdmissionChange, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION, POLICY_ANNOTATION,
+    Position, Problem, RECORD_ANNOTATION, RolloutRecord,
+};
+use crate::plan::{Notice, Plan, PodReference, Transition, Waiting, Write};
 
 impl fmt::Display for Plan {
     /// One line for each write and notice.
@@ -40,10 +43,11 @@ impl fmt::Display for Write {
                 write!(f, "on {} of {}", new.node, new.hash)?;
                 new.name.as_ref().map_or(Ok(()), |name| write!(f, " as {name}"))
             }
-            Self::UpdateStatus { status, ends_pause, .. } => write!(
+            Self::WriteRecord { revision, record } => write!(f, "{}: {record}", revision.name),
+            Self::UpdateStatus { status, ends_rollout, .. } => write!(
                 f,
                 "desired {} current {} misscheduled {} ready {} available {} unavailable {} \
-                 updated {} observed {}{}",
+                 updated {} observed {}",
                 status.desired_number_scheduled,
                 status.current_number_scheduled,
                 status.number_misscheduled,
@@ -52,12 +56,14 @@ impl fmt::Display for Write {
                 status.number_unavailable,
                 status.updated_number_scheduled,
                 status.observed_generation,
-                match status.paused_since {
-                    Some(_) => " paused",
-                    None if *ends_pause => " resumed",
-                    None => "",
-                },
-            ),
+            )
+            .and_then(|()| match &status.rollout {
+                Some(condition) => {
+                    write!(f, " {}: {}", condition.reason.as_str(), condition.message)
+                }
+                None if *ends_rollout => f.write_str(" no condition"),
+                None => Ok(()),
+            }),
         }
     }
 }
@@ -90,8 +96,57 @@ impl fmt::Display for Notice {
             ),
             Self::RolloutPaused => f.write_str("no pod is replaced until the rollout is resumed"),
             Self::RolloutResumed => f.write_str("pods of older revisions are replaced again"),
+            Self::Rollout(transition) => transition.fmt(f),
             Self::Problem(problem) => problem.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for Transition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begun { revision, wave: Some(wave) } => {
+                write!(f, "the rollout of revision {revision} begins with wave {wave}")
+            }
+            Self::Begun { revision, wave: None } => {
+                write!(f, "the rollout of revision {revision} to all nodes begins")
+            }
+            Self::WaveUpdated { wave } => write!(f, "all nodes of wave {wave} are updated"),
+            Self::WaveBegun { wave: Some(wave) } => write!(f, "wave {wave} begins"),
+            Self::WaveBegun { wave: None } => f.write_str("the update of all other nodes begins"),
+            Self::Completed { revision } => write!(f, "all nodes have revision {revision}"),
+            Self::Superseded { revision } => {
+                write!(f, "the rollout of revision {revision} ends: there is a new template")
+            }
+            Self::Ordered(order) => match &order.verb {
+                OrderVerb::Approve(wave) => write!(f, "wave {wave} is approved"),
+                OrderVerb::Promote(wave) => {
+                    write!(f, "the rollout goes on without waiting for wave {wave}")
+                }
+                OrderVerb::PromoteFull => f.write_str("the rollout goes on to all nodes"),
+                OrderVerb::Abort => f.write_str("the rollout is aborted"),
+                OrderVerb::Retry => f.write_str("the rollout begins again"),
+            },
+            Self::OrderIgnored { order, why } => {
+                write!(f, "the order \"{}\" has no effect: {why}", order.text)
+            }
+        }
+    }
+}
+
+impl fmt::Display for RolloutRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.phase.as_str())?;
+        match &self.position {
+            Position::AllNodes => f.write_str(" all nodes")?,
+            Position::Wave(wave) => {
+                write!(f, " step {} group {} size {}", wave.step, wave.group, wave.size)?;
+            }
+        }
+        for wave in &self.approvals {
+            write!(f, " approved {wave}")?;
+        }
+        self.reason.map_or(Ok(()), |reason| write!(f, " {}", reason.as_str()))
     }
 }
 
@@ -106,6 +161,22 @@ impl fmt::Display for Problem {
                     f,
                     "metadata.annotations[{PAUSED_ANNOTATION}]: \"{value}\" is neither \"true\" \
                      nor \"false\"; the rollout is paused"
+                )
+            }
+            Self::Policy { message } => {
+                write!(
+                    f,
+                    "metadata.annotations[{POLICY_ANNOTATION}]: {message}; no pod is replaced"
+                )
+            }
+            Self::Order { message } => {
+                write!(f, "metadata.annotations[{ORDER_ANNOTATION}]: {message}; it is ignored")
+            }
+            Self::Record { name, message } => {
+                write!(
+                    f,
+                    "controllerrevision {name}: metadata.annotations[{RECORD_ANNOTATION}]: \
+                     {message}; the rollout begins again"
                 )
             }
             Self::Template { message } => {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use everynode_core::admission;
 use everynode_core::api::{
     DaemonSet, HASH_LABEL, Labels, Node, NodeName, Now, Pod, PodName, PodPhase, Problem, Readiness,
-    ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
+    RecordState, ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL,
+    Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::NodeTable;
@@ -429,6 +430,10 @@ impl World {
             }),
             Write::RaiseRevision { revision, number } => {
                 self.edit_revision(revision, |r| r.number = *number)
+            }
+            Write::WriteRecord { revision, record } => {
+                let record = RecordState::Stored(record.clone());
+                self.edit_revision(revision, |r| r.record = record)
             }
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 self.edit_status(*resource_version, |s| s.collision_count = Some(*collision_count))

@@ -2,8 +2,8 @@
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Labels, Node, Placement, Pod, PodPhase, Readiness, ResourceVersion, Revision,
-    Status, Template, Timestamp, UpdateStrategy,
+    LabelSelector, Labels, Node, Placement, Pod, PodPhase, PolicySource, Readiness, RecordState,
+    ResourceVersion, Revision, Status, Template, Timestamp, UpdateStrategy,
 };
 
 use everynode_core::plan::NewPod;
@@ -41,6 +41,7 @@ pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
         terminating: false,
         number,
         template: Ok(Template::new(template, Placement::default())),
+        record: RecordState::None,
     }
 }
 
@@ -55,6 +56,8 @@ pub(crate) fn daemon_set() -> DaemonSet {
         template: Template::new("A", Placement::default()),
         template_generation: None,
         paused: false,
+        policy: PolicySource::None,
+        order: None,
         update_strategy: UpdateStrategy::RollingUpdate {
             max_unavailable: IntOrPercent::Int(1),
             max_surge: IntOrPercent::Int(0),

@@ -1,15 +1,18 @@
 //! The format of the transcripts: blocks of commands, one per line, then `----` and their output.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelSelector, Labels, Node, Placement, Pod, PodPhase,
-    Problem, Readiness, Revision, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template,
-    Timestamp, UpdateStrategy,
+    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    Node, Order, OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, Revision,
+    RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Timestamp,
+    UpdateStrategy,
 };
 use everynode_core::daemon_set::Config;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
+use everynode_core::revisions::revision_hash;
 
 use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
 
@@ -65,6 +68,18 @@ fn execute(world: &mut World, command: &str) -> String {
         "daemonset" => {
             world.change(|ds| words.iter().for_each(|word| edit_daemon_set(ds, word)));
         }
+        "policy" => {
+            let policy = match words[..] {
+                ["none"] => PolicySource::None,
+                ["invalid"] => PolicySource::Invalid,
+                _ => PolicySource::Valid(Arc::new(policy(&words))),
+            };
+            world.change(|ds| ds.policy = policy);
+        }
+        "order" => {
+            let order = order(world, &words);
+            world.change(|ds| ds.order = Some(order));
+        }
         "pod" => {
             let known = world.server.pods.get(words[0]).cloned();
             let edited =
@@ -108,6 +123,7 @@ fn execute(world: &mut World, command: &str) -> String {
         }
         "pods" => out = describe_pods(world),
         "revisions" => out = describe_revisions(world),
+        "records" => out = describe_records(world),
         "counts" => writeln!(out, "{:?}", world.state.counts()).expect("a string grows"),
         "why" => out = describe_reasons(world, words[0]),
         other => panic!("unknown command {other}"),
@@ -147,6 +163,17 @@ fn describe_revisions(world: &World) -> String {
         let (name, number) = (&revision.name, revision.number);
         writeln!(text, "{name} number {number} template {template} hash {hash}{orphan}")
             .expect("a string grows");
+    }
+    text
+}
+
+fn describe_records(world: &World) -> String {
+    let mut text = String::new();
+    for revision in world.server.revisions.values() {
+        let template = revision.template.as_ref().map_or("malformed", |t| &*t.canonical);
+        if let Some(record) = revision.record.stored() {
+            writeln!(text, "template {template}: {record}").expect("a string grows");
+        }
     }
     text
 }
@@ -216,6 +243,71 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         "collision-count" => ds.status.collision_count = value.parse().ok(),
         other => panic!("daemonset has no {other}"),
     }
+}
+
+/// A policy in words: `max-unavailable=2 step=canary nodes=pool=canary up-to=1,100% bake=5m
+/// approval step=zones by=zone`. Words after `step` are about that step.
+fn policy(words: &[&str]) -> RolloutPolicy {
+    let mut policy = RolloutPolicy {
+        paused: false,
+        steps: Vec::new(),
+        steps_hash: words.join(" ").into(),
+        max_unavailable: None,
+        hold: LabelSelector::default(),
+    };
+    for word in words {
+        let (key, value) = pair(word, '=');
+        let step = policy.steps.last_mut();
+        match (key, step) {
+            ("step", _) => policy.steps.push(RolloutStep {
+                name: value.into(),
+                nodes: LabelSelector::default(),
+                by: None,
+                up_to: vec![IntOrPercent::Percent(100)],
+                bake: Duration::ZERO,
+                approval: false,
+            }),
+            ("paused", _) => policy.paused = true,
+            ("max-unavailable", _) => policy.max_unavailable = Some(int_or_percent(value)),
+            ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
+            ("nodes", Some(step)) => {
+                let (key, value) = pair(value, '=');
+                step.nodes = has_label(key, LabelOperator::In(vec![value.into()]));
+            }
+            ("by", Some(step)) => step.by = Some(value.into()),
+            ("up-to", Some(step)) => step.up_to = value.split(',').map(int_or_percent).collect(),
+            ("bake", Some(step)) => step.bake = duration(value),
+            ("approval", Some(step)) => step.approval = true,
+            (other, _) => panic!("policy has no {other}"),
+        }
+    }
+    policy
+}
+
+/// An order about the current template: `VERB [WAVE]`, or `VERB [WAVE] of TEMPLATE`.
+fn order(world: &World, words: &[&str]) -> Order {
+    let (words, template) = match words {
+        [words @ .., "of", template] => (words, (*template).to_owned()),
+        _ => (words, world.server.daemon_set.template.canonical.to_string()),
+    };
+    let verb = match words {
+        ["approve", wave] => OrderVerb::Approve((*wave).into()),
+        ["promote", wave] => OrderVerb::Promote((*wave).into()),
+        ["promote-full"] => OrderVerb::PromoteFull,
+        ["abort"] => OrderVerb::Abort,
+        ["retry"] => OrderVerb::Retry,
+        other => panic!("order {other:?}"),
+    };
+    let revision = revision_hash(&template, None);
+    Order {
+        verb,
+        revision,
+        text: format!("{} at {}", words.join(" "), world.server.version).into(),
+    }
+}
+
+fn has_label(key: &str, operator: LabelOperator) -> LabelSelector {
+    LabelSelector { requirements: vec![LabelRequirement { key: key.into(), operator }] }
 }
 
 fn edit_pod(mut pod: Pod, word: &&str) -> Pod {

@@ -195,10 +195,11 @@ fn outdated(view: &ControllerView<'_>, node: &NodeName, inspection: &Inspection)
         Write::CreatePod(new) => new.node == *node,
         _ => false,
     });
-    let next = match (view.daemon_set().update_strategy, inspection.step) {
-        _ if view.daemon_set().paused && !is_planned => {
+    let next = match (view.daemon_set().strategy(), inspection.step) {
+        _ if view.daemon_set().is_paused() && !is_planned => {
             "the rollout is paused: it stays until someone resumes it"
         }
+        _ if inspection.is_kept && !is_planned => "its wave of the rollout is not open",
         (UpdateStrategy::OnDelete, _) => {
             "updateStrategy is OnDelete: it stays until someone deletes it"
         }

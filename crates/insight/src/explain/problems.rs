@@ -49,6 +49,7 @@ const fn is_problem(notice: &Notice) -> bool {
         | Notice::SucceededDaemonPod { .. }
         | Notice::RolloutPaused
         | Notice::RolloutResumed
+        | Notice::Rollout(_)
         | Notice::ExpectationLapsed { .. } => false,
     }
 }

@@ -41,6 +41,8 @@ pub enum RiskKind {
     AlreadyFailing,
     /// The rollout is paused: no pod is replaced.
     Paused,
+    /// The rollout policy requires approvals.
+    Approvals,
     /// With `OnDelete`, pods are not replaced automatically.
     OnDelete,
     /// Neither `readinessProbe` nor `minReadySeconds` is set.
@@ -174,14 +176,19 @@ fn strategy_and_template(snapshot: &Snapshot, proposal: &Proposal) -> Option<Ris
     let live = &snapshot.daemon_sets.get(&daemon_set.key)?.daemon_set;
     let is_same = live.template.canonical == daemon_set.template.canonical;
     let is_changed = proposal.changes.as_ref().is_some_and(|changes| !changes.is_empty());
-    match (is_same, daemon_set.update_strategy) {
+    match (is_same, daemon_set.strategy()) {
         (true, _) if is_changed => Some(everywhere(
             RiskKind::SameTemplate,
             "the pod template has the same meaning as before: no pod is replaced",
         )),
-        (false, _) if daemon_set.paused => Some(everywhere(
+        (false, _) if daemon_set.is_paused() => Some(everywhere(
             RiskKind::Paused,
             "the rollout is paused: pods keep the old template until someone resumes it",
+        )),
+        (false, _) if awaits_approvals(daemon_set) => Some(everywhere(
+            RiskKind::Approvals,
+            "the rollout policy requires approvals: the forecast assumes that they are given at \
+             once",
         )),
         (false, UpdateStrategy::OnDelete) => Some(everywhere(
             RiskKind::OnDelete,
@@ -189,6 +196,10 @@ fn strategy_and_template(snapshot: &Snapshot, proposal: &Proposal) -> Option<Ris
         )),
         (true | false, _) => None,
     }
+}
+
+fn awaits_approvals(daemon_set: &DaemonSet) -> bool {
+    daemon_set.policy.valid().is_some_and(|policy| policy.steps.iter().any(|step| step.approval))
 }
 
 fn has_readiness_probe(spec: &Value) -> bool {

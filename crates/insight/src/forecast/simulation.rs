@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
-    RevisionName, Timestamp, Uid, UpdateStrategy,
+    DaemonSet, Labels, NodeName, Order, OrderVerb, Pod, PodName, PodPhase, Readiness,
+    ResourceVersion, Revision, RevisionName, RolloutReason, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::Inspection;
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
@@ -131,6 +131,9 @@ impl Simulation {
         for _ in 0..rounds_max {
             let plan = self.plan();
             if plan.writes.is_empty() {
+                if self.approve_wave() {
+                    continue;
+                }
                 let event_at = self.timers.first().map(|(at, _)| *at);
                 let Some(next) = event_at.into_iter().chain(plan.requeue_at).min() else { return };
                 self.now = next;
@@ -139,6 +142,33 @@ impl Simulation {
                 self.execute(plan);
             }
         }
+    }
+
+    /// Approves the wave that must be approved, as a person does who is there at once. Returns
+    /// whether there is one.
+    fn approve_wave(&mut self) -> bool {
+        let Some(rollout) = &self.daemon_set.status.rollout else { return false };
+        if rollout.reason != RolloutReason::AwaitingApproval {
+            return false;
+        }
+        let target = self.revisions.values().find(|r| r.stores(&self.daemon_set.template));
+        let wave = || {
+            let record = target?.record.stored()?;
+            self.daemon_set.policy.valid()?.wave_name(&record.position)
+        };
+        let Some((wave, revision)) = wave().zip(target.and_then(Revision::hash)) else {
+            return false;
+        };
+        self.version += 1;
+        let text = format!("approve {revision} {wave} {}", self.version).into();
+        let verb = OrderVerb::Approve(wave);
+        if self.daemon_set.order.as_ref().is_some_and(|o| o.verb == verb && o.revision == revision)
+        {
+            return false;
+        }
+        self.daemon_set.order = Some(Order { verb, revision, text });
+        self.apply_daemon_set();
+        true
     }
 
     /// The pods at the end compared with those at the start.
@@ -205,8 +235,8 @@ impl Simulation {
         }
         let nodes = self.nodes.keys().filter_map(|node| {
             let inspection = self.inspect(node);
-            let replaces_pods = self.daemon_set.update_strategy != UpdateStrategy::OnDelete
-                && !self.daemon_set.paused;
+            let replaces_pods = self.daemon_set.strategy() != UpdateStrategy::OnDelete
+                && !self.daemon_set.is_paused();
             let is_done =
                 inspection.pods.iter().any(|pod| (pod.updated || !replaces_pods) && pod.available);
             if !inspection.eligibility.should_run() || is_done {

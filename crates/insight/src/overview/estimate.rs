@@ -66,14 +66,14 @@ pub(super) fn estimate(
 ) -> Estimate {
     match phase {
         Phase::Done => return Estimate::Done,
-        Phase::Paused => return Estimate::Paused,
+        Phase::Paused | Phase::AwaitsPerson => return Estimate::Paused,
         Phase::AwaitsDeletion => return Estimate::AwaitsDeletion,
         Phase::Failing | Phase::Unobserved | Phase::Progressing => {}
     }
     let Some(object) = snapshot.daemon_sets.get(key) else { return Estimate::Unknown };
     let daemon_set = &object.daemon_set;
     let left = RemainingNodes::of(held_up);
-    let budget = daemon_set.update_strategy.budget(progress.desired);
+    let budget = daemon_set.budget(progress.desired);
     if budget.is_none() && left.outdated > 0 {
         return Estimate::AwaitsDeletion;
     }

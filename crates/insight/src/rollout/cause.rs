@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSet, Timestamp, UpdateStrategy};
+use everynode_core::api::{DaemonSet, RolloutReason, Timestamp, UpdateStrategy};
 use serde::{Serialize, Serializer};
 
 use super::Pause;
@@ -29,6 +29,8 @@ pub enum Cause {
     AwaitsReplacement,
     /// The pod is of an older revision, and the rollout is paused (G6).
     Paused,
+    /// The pod is of an older revision, and its wave of a guarded rollout is not open (G1).
+    WaveNotOpen,
     /// The pod is of an older revision, and somebody has to delete it.
     AwaitsDeletion,
 }
@@ -52,7 +54,8 @@ impl Cause {
             _ if node_is_down => Some(Self::NodeNotReady),
             _ if state.is_failing() => Some(Self::Failing(state.clone())),
             _ if outdated && Pause::of(daemon_set) == Pause::Yes => Some(Self::Paused),
-            _ if outdated => Some(match daemon_set.update_strategy {
+            _ if outdated && keeps_old_pods(daemon_set) => Some(Self::WaveNotOpen),
+            _ if outdated => Some(match daemon_set.strategy() {
                 UpdateStrategy::OnDelete => Self::AwaitsDeletion,
                 UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
                     Self::AwaitsReplacement
@@ -80,6 +83,7 @@ impl Cause {
             | Self::Terminating
             | Self::AwaitsReplacement
             | Self::Paused
+            | Self::WaveNotOpen
             | Self::AwaitsDeletion => false,
         }
     }
@@ -93,9 +97,23 @@ impl Cause {
             Self::Starting(_) => Situation::NotReady,
             Self::NotYetAvailable { .. } => Situation::NotYetAvailable,
             Self::Terminating => Situation::Terminating,
-            Self::AwaitsReplacement | Self::Paused | Self::AwaitsDeletion => Situation::Outdated,
+            Self::AwaitsReplacement | Self::Paused | Self::WaveNotOpen | Self::AwaitsDeletion => {
+                Situation::Outdated
+            }
         }
     }
+}
+
+/// Whether a guarded rollout replaces no old pod at present.
+fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
+    daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
+        RolloutReason::InvalidPolicy
+        | RolloutReason::Baking
+        | RolloutReason::AwaitingApproval
+        | RolloutReason::RollingBack
+        | RolloutReason::Failed => true,
+        RolloutReason::Paused | RolloutReason::Updating | RolloutReason::Complete => false,
+    })
 }
 
 impl fmt::Display for Cause {
@@ -114,6 +132,7 @@ impl fmt::Display for Cause {
             Self::Terminating => f.write_str("terminating"),
             Self::AwaitsReplacement => f.write_str("older revision, waiting to be replaced"),
             Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
+            Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
             Self::AwaitsDeletion => {
                 f.write_str("older revision, to be deleted manually (OnDelete)")
             }

@@ -1,6 +1,6 @@
 //! The progress of a rollout in one sentence, as `explain` prints it.
 
-use everynode_core::api::{Budget, NodeName, UpdateStrategy};
+use everynode_core::api::{Budget, NodeName, RolloutReason, UpdateStrategy};
 use everynode_core::daemon_set::Step;
 use everynode_core::plan::Write;
 
@@ -36,11 +36,16 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     }
     let progress =
         format!("{} of {} nodes have the current revision", tally.updated, tally.desired);
-    if view.daemon_set().paused {
+    let daemon_set = view.daemon_set();
+    if daemon_set.is_paused() {
         return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
     }
-    let strategy = view.daemon_set().update_strategy;
-    let (option, budget) = match (strategy, strategy.budget(tally.desired)) {
+    if let Some(rollout) = daemon_set.status.rollout.as_ref()
+        && rollout.reason != RolloutReason::Updating
+    {
+        return format!("{progress}; {}", rollout.message);
+    }
+    let (option, budget) = match (daemon_set.strategy(), daemon_set.budget(tally.desired)) {
         (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),
         (_, Some(Budget::Unavailable(nodes))) => ("maxUnavailable", nodes),
         (UpdateStrategy::OnDelete, None) => {

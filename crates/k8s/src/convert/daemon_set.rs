@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, PAUSED_ANNOTATION, Placement, Problem,
-    Status, TEMPLATE_GENERATION_ANNOTATION, Template, Timestamp, Uid, UpdateStrategy,
+    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, ORDER_ANNOTATION, Order,
+    PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem, RolloutCondition,
+    RolloutReason, Status, TEMPLATE_GENERATION_ANNOTATION, Template, Uid, UpdateStrategy,
 };
 use everynode_core::plan::NewPod;
 use serde::Deserialize;
@@ -14,11 +15,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::wire::{Metadata, TextMap, text, timestamp};
-use super::{Error, label_selector, placement, resource_version};
+use super::{Error, label_selector, placement, resource_version, rollout_order, rollout_policy};
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::json_path::read_first;
-use crate::patch::{Owner, PAUSED, PROGRESSING};
+use crate::patch::{Owner, PROGRESSING};
 use crate::pod_template;
 use crate::rendered_pod::RenderedPodCache;
 
@@ -129,6 +130,7 @@ struct WireStatus {
 struct WireCondition {
     r#type: String,
     reason: Option<String>,
+    message: Option<String>,
     last_transition_time: Option<String>,
 }
 
@@ -170,6 +172,8 @@ pub fn daemon_set(
             .get(TEMPLATE_GENERATION_ANNOTATION)
             .and_then(|generation| generation.parse().ok()),
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
+        policy: policy(annotations.get(POLICY_ANNOTATION), previous, &mut problems),
+        order: order(annotations.get(ORDER_ANNOTATION), &mut problems),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
         min_ready_seconds: clamped(spec.min_ready_seconds, 0),
         revision_history_limit: clamped(
@@ -229,6 +233,9 @@ fn is_of_template(problem: &Problem) -> bool {
         Problem::Selector { .. }
         | Problem::UpdateStrategy { .. }
         | Problem::Paused { .. }
+        | Problem::Policy { .. }
+        | Problem::Order { .. }
+        | Problem::Record { .. }
         | Problem::Revision { .. }
         | Problem::PodWithoutNode { .. }
         | Problem::ChangedPod { .. }
@@ -247,6 +254,33 @@ fn paused(value: Option<&String>, problems: &mut Vec<Problem>) -> bool {
             true
         }
     }
+}
+
+/// The policy in the annotation. That of `previous` is reused if the annotation is the same.
+fn policy(
+    annotation: Option<&String>,
+    previous: Option<&DaemonSetObject>,
+    problems: &mut Vec<Problem>,
+) -> PolicySource {
+    let Some(text) = annotation else { return PolicySource::None };
+    let is_same = |p: &&DaemonSetObject| p.raw.annotations.get(POLICY_ANNOTATION) == Some(text);
+    if let Some(PolicySource::Valid(known)) =
+        previous.filter(is_same).map(|previous| &previous.daemon_set.policy)
+    {
+        return PolicySource::Valid(known.clone());
+    }
+    match rollout_policy(text) {
+        Ok(policy) => PolicySource::Valid(Arc::new(policy)),
+        Err(message) => {
+            problems.push(Problem::Policy { message: message.into() });
+            PolicySource::Invalid
+        }
+    }
+}
+
+fn order(annotation: Option<&String>, problems: &mut Vec<Problem>) -> Option<Order> {
+    let order = rollout_order(annotation?);
+    order.map_err(|message| problems.push(Problem::Order { message: message.into() })).ok()
 }
 
 fn update_strategy(strategy: Option<&Value>, problems: &mut Vec<Problem>) -> UpdateStrategy {
@@ -307,17 +341,23 @@ impl WireStatus {
             number_available: self.number_available,
             number_unavailable: self.number_unavailable,
             updated_number_scheduled: self.updated_number_scheduled,
-            paused_since: self.conditions.iter().flatten().find_map(WireCondition::paused_since),
+            rollout: self.conditions.iter().flatten().find_map(WireCondition::rollout),
         }
     }
 }
 
 impl WireCondition {
-    /// Since when the condition states that the rollout is paused. Without a valid time the pause
-    /// is stated again.
-    fn paused_since(&self) -> Option<Timestamp> {
-        let is_pause = self.r#type == PROGRESSING && self.reason.as_deref() == Some(PAUSED);
-        timestamp(self.last_transition_time.as_ref().filter(|_| is_pause)?)
+    /// What the condition states of a guarded or paused rollout. One of another controller, or
+    /// without a valid time, is replaced.
+    fn rollout(&self) -> Option<RolloutCondition> {
+        let is_reason = |reason: &RolloutReason| Some(reason.as_str()) == self.reason.as_deref();
+        let reason = RolloutReason::ALL.into_iter().find(is_reason)?;
+        let since = self.last_transition_time.as_ref().filter(|_| self.r#type == PROGRESSING)?;
+        Some(RolloutCondition {
+            reason,
+            message: self.message.as_deref().unwrap_or_default().into(),
+            since: timestamp(since)?,
+        })
     }
 }
 
@@ -399,11 +439,35 @@ mod tests {
         assert!(!of(|_| ()).daemon_set.paused);
     }
 
-    /// G21: the status states since when the rollout is paused, beside other conditions.
+    /// G4, G7, G10: policy and order are read; malformed ones are reported, and a malformed policy
+    /// is not the same as none.
     #[test]
-    fn the_condition_of_a_pause_is_read() {
+    fn policy_and_order_are_read() {
+        let with = |policy: &str, order: &str| {
+            of(|ds| {
+                ds["metadata"]["annotations"][POLICY_ANNOTATION] = policy.into();
+                ds["metadata"]["annotations"][ORDER_ANNOTATION] = order.into();
+            })
+            .daemon_set
+        };
+        let valid = with("steps: [{name: canary}]", "abort 5d4f now");
+        assert_eq!(valid.policy.valid().map(|policy| policy.steps.len()), Some(1));
+        assert!(valid.order.is_some() && valid.problems.is_empty());
+        let bad = with("steps: [{}]", "abort");
+        assert_eq!((bad.policy, bad.order), (PolicySource::Invalid, None));
+        assert_eq!(bad.problems.len(), 2);
+        assert_eq!(of(|_| ()).daemon_set.policy, PolicySource::None);
+    }
+
+    /// G21: the status states what is known of the rollout, beside other conditions.
+    #[test]
+    fn the_condition_of_a_rollout_is_read() {
         let since = |conditions: Value| {
-            of(|ds| ds["status"]["conditions"] = conditions).daemon_set.status.paused_since
+            let status = of(|ds| ds["status"]["conditions"] = conditions).daemon_set.status;
+            status
+                .rollout
+                .filter(|rollout| rollout.reason == RolloutReason::Paused)
+                .map(|rollout| rollout.since)
         };
         let at = "2026-01-01T00:00:00Z";
         let pause = json!({ "type": "Progressing", "status": "Unknown", "reason": "Paused",

@@ -1,13 +1,15 @@
 //! ControllerRevisions: their controller, and the template that they store.
 
-use everynode_core::api::{Namespace, Revision, Template, Uid};
+use everynode_core::api::{Namespace, RECORD_ANNOTATION, RecordState, Revision, Template, Uid};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::wire::{Metadata, text};
+use super::wire::{Metadata, TextMap, text};
 use super::{Controller, Error, Interner, placement, resource_version};
 use crate::go_json;
+use crate::json_path::read_first;
+use crate::record::record_state;
 use crate::revision_data::template_of_data;
 
 /// A decoded ControllerRevision.
@@ -65,8 +67,19 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         terminating: wire.metadata.deletion_timestamp.is_some(),
         number: wire.revision.unwrap_or(0),
         template: template(wire.data, interner).map_err(|message| interner.text(&message)),
+        record: record(&text_of_json),
     };
     Ok(RevisionObject::Revision { namespace, revision })
+}
+
+/// The record of a guarded rollout. Most revisions have none.
+fn record(json: &str) -> RecordState {
+    if !json.contains(RECORD_ANNOTATION) {
+        return RecordState::None;
+    }
+    let annotations: Option<Option<TextMap>> =
+        read_first(json, &["metadata", "annotations"]).ok().flatten();
+    record_state(annotations.flatten().unwrap_or_default().get(RECORD_ANNOTATION))
 }
 
 /// The template in `data`. The core reports an error as a problem (C4). Malformed parts of its

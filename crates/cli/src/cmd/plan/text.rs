@@ -178,6 +178,7 @@ impl Formatter {
                 | RiskKind::NodeNotReady
                 | RiskKind::AlreadyFailing => (Tone::Bad, "!"),
                 RiskKind::Paused
+                | RiskKind::Approvals
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe
                 | RiskKind::NoPriorityClass

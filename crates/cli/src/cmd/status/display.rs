@@ -100,7 +100,9 @@ const PLAIN: TextLayout = TextLayout { color: false, width: None };
 pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     let tone = match rollout.phase {
         Phase::Failing | Phase::Unobserved => Tone::Bad,
-        Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion => Tone::Waiting,
+        Phase::Progressing | Phase::Paused | Phase::AwaitsPerson | Phase::AwaitsDeletion => {
+            Tone::Waiting
+        }
         Phase::Done => Tone::Good,
     };
     let headline = layout.paint(tone, &rollout.headline());

@@ -21,6 +21,8 @@ pub struct NodeCounts {
     pub uses_unavailable: usize,
     /// Nodes that use one of `maxSurge`, with surge only (C53).
     pub uses_surge: usize,
+    /// Nodes on which a guarded rollout has begun and is not done (G14).
+    pub in_flight: usize,
     /// Nodes with an available pod, eligible or not, with surge only (C53).
     pub serves: usize,
 }
@@ -38,7 +40,7 @@ impl NodeCounts {
         }
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 9] {
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 10] {
         [
             (&mut self.desired, assessment.desired),
             (&mut self.current, assessment.current),
@@ -48,6 +50,7 @@ impl NodeCounts {
             (&mut self.updated, assessment.updated),
             (&mut self.uses_unavailable, assessment.uses_unavailable),
             (&mut self.uses_surge, assessment.uses_surge),
+            (&mut self.in_flight, assessment.in_flight),
             (&mut self.serves, assessment.serves),
         ]
     }

@@ -1,12 +1,12 @@
 //! What one node contributes to counts and sets: a pure function of its slot and the time.
 //! Upstream: `podsShouldBeOnNode`, and the loops over nodes in `rollingUpdate`.
 
-use crate::api::{DaemonSet, Now, PodPhase, Timestamp, UpdateStrategy};
+use crate::api::{DaemonSet, Now, PodPhase, RevisionHash, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
 
 use super::pods::PodView;
-use super::slot::{NodeAssessment, Slot, Step};
+use super::slot::{NodeAssessment, Slot, Step, Wanted};
 
 /// An assessment, and how long it is valid.
 pub(in crate::daemon_set) struct TimedAssessment {
@@ -21,16 +21,22 @@ pub(in crate::daemon_set) struct TimedAssessment {
 pub(in crate::daemon_set) struct RolloutParameters {
     pub strategy: UpdateStrategy,
     pub min_ready_seconds: u32,
-    pub paused: bool,
+}
+
+/// What a gate says of all nodes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::daemon_set) struct Guidance<'a> {
+    /// Whether a policy guards the rollout.
+    pub is_guarded: bool,
+    /// Whether any pod is replaced for its revision.
+    pub replaces: bool,
+    /// The base, unless that is the target.
+    pub base: Option<&'a RevisionHash>,
 }
 
 impl RolloutParameters {
     pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
-        Self {
-            strategy: daemon_set.update_strategy,
-            min_ready_seconds: daemon_set.min_ready_seconds,
-            paused: daemon_set.paused,
-        }
+        Self { strategy: daemon_set.strategy(), min_ready_seconds: daemon_set.min_ready_seconds }
     }
 }
 
@@ -38,12 +44,13 @@ impl RolloutParameters {
 #[derive(Clone, Copy)]
 pub(in crate::daemon_set) struct Assessor<'a> {
     parameters: RolloutParameters,
+    guidance: Guidance<'a>,
     labels: &'a RevisionLabels,
     now: Now,
 }
 
-/// The pods of a node that are not terminating, by revision.
-/// Upstream: `findUpdatedPodsActivePods`.
+/// The pods of a node that are not terminating: those that the rollout wants there are new, all
+/// others old. Upstream: `findUpdatedPodsActivePods`.
 enum ActivePods<'a> {
     Nothing,
     New(&'a PodView),
@@ -57,8 +64,13 @@ enum ActivePods<'a> {
 }
 
 impl<'a> Assessor<'a> {
-    pub(crate) fn new(daemon_set: &DaemonSet, labels: &'a RevisionLabels, now: Now) -> Self {
-        Self { parameters: RolloutParameters::of(daemon_set), labels, now }
+    pub(crate) fn new(
+        daemon_set: &DaemonSet,
+        guidance: Guidance<'a>,
+        labels: &'a RevisionLabels,
+        now: Now,
+    ) -> Self {
+        Self { parameters: RolloutParameters::of(daemon_set), guidance, labels, now }
     }
 
     /// `backed_off_until` is when failed pods of the node may be deleted (C24).
@@ -94,6 +106,15 @@ impl<'a> Assessor<'a> {
         self.labels.is_updated(pod.labels)
     }
 
+    /// Whether the rollout wants the pod on its node (G1).
+    fn is_wanted(&self, wanted: Wanted, pod: &PodView) -> bool {
+        match wanted {
+            Wanted::Target => self.is_updated(pod),
+            Wanted::Kept => false,
+            Wanted::Base => self.labels.hash(pod.labels) == self.guidance.base,
+        }
+    }
+
     /// The old pod that the rolling update may delete, if there is exactly one.
     pub(crate) fn old_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
         match self.active_pods(slot) {
@@ -126,8 +147,8 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Sets the next step, and which budgets the node uses (C52, C53). While the rollout is paused,
-    /// a node that has only an old pod keeps it (G6).
+    /// Sets the next step, and which budgets the node uses (C52, C53). While the rollout is paused
+    /// or the node's wave is closed, a node that has only an old pod keeps it (G1, G6).
     fn assess_rolling_update(&self, slot: &Slot, assessment: &mut NodeAssessment) {
         match (self.parameters.strategy, slot.eligibility) {
             (UpdateStrategy::OnDelete | UpdateStrategy::Malformed, _)
@@ -147,8 +168,13 @@ impl<'a> Assessor<'a> {
                 } else {
                     assessment.step = self.step_without_surge(&pods);
                 }
-                if self.parameters.paused && matches!(pods, ActivePods::Old(_)) {
+                let replaces = self.guidance.replaces && slot.wanted != Wanted::Kept;
+                if !replaces && matches!(pods, ActivePods::Old(_)) {
                     assessment.step = Step::None;
+                }
+                if self.guidance.is_guarded && slot.wanted != Wanted::Kept {
+                    assessment.in_flight = self.is_in_flight(eligibility, &pods);
+                    assessment.done = self.is_done(slot, &pods);
                 }
             }
         }
@@ -159,6 +185,36 @@ impl<'a> Assessor<'a> {
         match pods {
             ActivePods::Nothing | ActivePods::Both { .. } | ActivePods::TooMany => true,
             ActivePods::New(pod) | ActivePods::Old(pod) => !self.is_available(pod),
+        }
+    }
+
+    /// Whether the node is without its old pod, or has a new one that is not available (G14).
+    fn is_in_flight(&self, eligibility: Eligibility, pods: &ActivePods<'_>) -> bool {
+        match pods {
+            ActivePods::Nothing => eligibility.should_run(),
+            ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
+            ActivePods::Old(_) => false,
+            ActivePods::TooMany => true,
+        }
+    }
+
+    /// Whether the node has nothing but an available pod that is wanted, or, if it should run none,
+    /// no other pod (G11).
+    fn is_done(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
+        match slot.eligibility {
+            Eligibility::NoNode => true,
+            Eligibility::MustNotRun => !slot.pods.as_slice().iter().any(PodView::counts),
+            Eligibility::ContinueRunning => match pods {
+                ActivePods::Nothing | ActivePods::New(_) => true,
+                ActivePods::Old(_) | ActivePods::Both { .. } | ActivePods::TooMany => false,
+            },
+            Eligibility::Run => match pods {
+                ActivePods::New(new) => self.is_available(new),
+                ActivePods::Nothing
+                | ActivePods::Old(_)
+                | ActivePods::Both { .. }
+                | ActivePods::TooMany => false,
+            },
         }
     }
 
@@ -207,7 +263,7 @@ impl<'a> Assessor<'a> {
             return found;
         }
         for pod in slot.pods.as_slice().iter().filter(|pod| !pod.orphan && !pod.terminating) {
-            found = match (found, self.is_updated(pod)) {
+            found = match (found, self.is_wanted(slot.wanted, pod)) {
                 (ActivePods::Nothing, true) => ActivePods::New(pod),
                 (ActivePods::Nothing, false) => ActivePods::Old(pod),
                 (ActivePods::New(new), false) => ActivePods::Both { new, old: pod },
@@ -253,7 +309,7 @@ pub(in crate::daemon_set) fn surplus_pods<'a>(
         Eligibility::ContinueRunning | Eligibility::Run => {
             let running = ours.filter(|pod| !pod.phase.is_terminal());
             if assessor.parameters.strategy.surges() {
-                surplus_of_surge(running, assessor)
+                surplus_of_surge(running, slot.wanted, assessor)
             } else {
                 running.skip(1).collect()
             }
@@ -265,11 +321,12 @@ pub(in crate::daemon_set) fn surplus_pods<'a>(
 /// ready or the new one is available (C26).
 fn surplus_of_surge<'a>(
     running: impl Iterator<Item = &'a PodView>,
+    wanted: Wanted,
     assessor: &Assessor<'_>,
 ) -> Vec<&'a PodView> {
     let (mut new, mut old, mut surplus) = (None, None, Vec::new());
     for pod in running {
-        let oldest = if assessor.is_updated(pod) { &mut new } else { &mut old };
+        let oldest = if assessor.is_wanted(wanted, pod) { &mut new } else { &mut old };
         match oldest {
             None => *oldest = Some(pod),
             Some(_) => surplus.push(pod),

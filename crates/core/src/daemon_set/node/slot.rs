@@ -10,10 +10,26 @@ use super::pods::NodePods;
 pub(in crate::daemon_set) struct Slot {
     pub pods: NodePods,
     pub eligibility: Eligibility,
+    /// Which pods the rollout wants here.
+    pub wanted: Wanted,
+    /// Whether the node's wave is open, so that the node gets the target (G1).
+    pub is_wave_open: bool,
     /// The last assessment, which counts and sets contain.
     pub assessment: NodeAssessment,
     /// Whether the next plan assesses the slot again.
     pub marked: bool,
+}
+
+/// Which pods a rollout wants on a node. All others are older, and are replaced if it replaces any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon_set) enum Wanted {
+    /// Those of the target.
+    #[default]
+    Target,
+    /// Those that are there: none of them is replaced.
+    Kept,
+    /// Those of the base, to which a failed rollout goes back.
+    Base,
 }
 
 impl Slot {
@@ -51,6 +67,10 @@ pub(in crate::daemon_set) struct NodeAssessment {
     /// Whether the node uses one of `maxUnavailable` (C52). Assessed with surge, too: which budget
     /// applies depends on the number of desired nodes (C51).
     pub uses_unavailable: bool,
+    /// Whether the rollout has begun on the node and is not done there (G14).
+    pub in_flight: bool,
+    /// Whether nothing is left to do on the node if its wave is open (G11).
+    pub done: bool,
     /// With surge: whether the node uses one of `maxSurge` (C53).
     pub uses_surge: bool,
     /// With surge: whether the node has an available pod (C53).

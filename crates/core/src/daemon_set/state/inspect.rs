@@ -5,13 +5,16 @@ use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 
 use super::DaemonSetState;
-use crate::daemon_set::node::{NodeAssessment, Step};
+use crate::daemon_set::node::{NodeAssessment, Step, Wanted};
 
 /// One node, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// Whether the node should run a pod.
     pub eligibility: Eligibility,
+    /// Whether the node keeps the revision that it has: its wave is not open, or nothing is
+    /// replaced (G1).
+    pub is_kept: bool,
     /// The next step of a rolling update.
     pub step: Step,
     /// Whether the node uses one of the budget that applies: `maxUnavailable` or `maxSurge` (C52,
@@ -45,7 +48,11 @@ impl DaemonSetState {
     pub fn inspect(&self, id: NodeId, now: impl Into<Now>, nodes: &NodeTable) -> Inspection {
         let assessor = self.sync_input(now.into()).assessor();
         let slot = &self.slots[id.index()];
-        debug_assert_eq!(slot.eligibility, self.evaluate(id, nodes), "the node was applied");
+        debug_assert_eq!(
+            slot.eligibility,
+            self.evaluate(id, nodes).eligibility,
+            "the node was applied"
+        );
         let pods = slot.pods.as_slice().iter().map(|pod| InspectedPod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -57,6 +64,7 @@ impl DaemonSetState {
         });
         Inspection {
             eligibility: slot.eligibility,
+            is_kept: slot.wanted == Wanted::Kept,
             step: slot.assessment.step,
             uses_budget: self.uses_budget(&slot.assessment),
             pods: pods.collect(),
@@ -65,7 +73,7 @@ impl DaemonSetState {
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.
     pub fn budget_used(&self) -> usize {
-        match self.daemon_set.update_strategy.budget(self.counts.desired) {
+        match self.daemon_set.budget(self.counts.desired) {
             None => 0,
             Some(Budget::Unavailable(_)) => self.counts.uses_unavailable,
             Some(Budget::Surge(_)) => self.counts.uses_surge,
@@ -73,7 +81,7 @@ impl DaemonSetState {
     }
 
     fn uses_budget(&self, assessment: &NodeAssessment) -> bool {
-        match self.daemon_set.update_strategy.budget(self.counts.desired) {
+        match self.daemon_set.budget(self.counts.desired) {
             None => false,
             Some(Budget::Unavailable(_)) => assessment.uses_unavailable,
             Some(Budget::Surge(_)) => assessment.uses_surge,

@@ -1,14 +1,20 @@
 //! Which slots a plan assesses, and what an assessment changes (C80, C81).
 
 use crate::api::{Now, Timestamp};
-use crate::daemon_set::gate::Gate;
 use crate::daemon_set::index::{NodeCounts, WorkSets};
-use crate::daemon_set::node::{Assessor, NodeAssessment, Slot};
+use crate::daemon_set::node::{Assessor, NodeAssessment, Slot, Wanted};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
 
 use super::DaemonSetState;
+
+/// What the revision that governs a node says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Evaluation {
+    pub eligibility: Eligibility,
+    pub wanted: Wanted,
+}
 
 impl DaemonSetState {
     /// The counts, recomputed from all slots. Equal to [`counts`](Self::counts) right after a plan
@@ -51,7 +57,7 @@ impl DaemonSetState {
     pub(super) fn evaluate_all(&mut self, nodes: &NodeTable) {
         self.make_room(nodes);
         for id in nodes.ids() {
-            self.slots[id.index()].eligibility = self.evaluate(id, nodes);
+            self.re_evaluate(id, nodes);
             self.mark(id);
         }
     }
@@ -65,12 +71,25 @@ impl DaemonSetState {
         }
     }
 
-    pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Eligibility {
-        nodes.node(id).map_or(Eligibility::NoNode, |node| {
+    /// What the revision that governs a node says of it (G1).
+    pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Evaluation {
+        let slot = &self.slots[id.index()];
+        let pods = slot.pods.as_slice();
+        let governing = self.gate.governing(pods, slot.is_wave_open, &self.labels);
+        let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
             let selector = &self.namespace_node_selector.labels;
-            let pods = self.slots[id.index()].pods.as_slice();
-            self.gate.eligibility(&self.daemon_set.template, selector, node, pods, &self.labels)
-        })
+            let target = &self.daemon_set.template;
+            self.gate.eligibility(governing, target, selector, node, pods, &self.labels)
+        });
+        Evaluation { eligibility, wanted: governing.wanted }
+    }
+
+    fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
+        let is_wave_open = self.waves.as_ref().is_some_and(|waves| waves.is_open(id));
+        self.slots[id.index()].is_wave_open = is_wave_open;
+        let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
+        let slot = &mut self.slots[id.index()];
+        (slot.eligibility, slot.wanted) = (eligibility, wanted);
     }
 
     /// Brings counts and sets up to date.
@@ -78,7 +97,7 @@ impl DaemonSetState {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         let current = self.current_revision(now.steady);
-        self.refresh_gate(current.is_some(), nodes);
+        self.refresh_guard(current.is_some(), nodes);
         // While no revision of the current template is stored, the previous one counts.
         let is_changed = current.is_some_and(|current| self.labels.set_current(current));
         if is_changed || is_wall_clock_set {
@@ -90,9 +109,12 @@ impl DaemonSetState {
             self.timers.pop_first();
             self.mark(id);
         }
-        for id in std::mem::take(&mut self.marked) {
-            self.assess(id, now, nodes);
+        self.assess_marked(now, nodes);
+        if self.open_waves(nodes) {
+            self.assess_marked(now, nodes);
         }
+        self.refresh_bake(now);
+        self.refresh_condition();
         self.backoff.collect(now.steady);
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
@@ -114,17 +136,9 @@ impl DaemonSetState {
         (!hashes.is_empty()).then_some(CurrentRevision { hashes, template_generation })
     }
 
-    /// Determines which revisions govern nodes, which costs nothing unless the rollout is paused.
-    fn refresh_gate(&mut self, is_target_stored: bool, nodes: &NodeTable) {
-        let gate = if self.daemon_set.paused {
-            let revisions = self.history.classify(&self.daemon_set);
-            self.gate.closed(&revisions, &self.labels, is_target_stored)
-        } else {
-            Gate::Open
-        };
-        if gate != self.gate {
-            self.gate = gate;
-            self.evaluate_all(nodes);
+    fn assess_marked(&mut self, now: Now, nodes: &NodeTable) {
+        for id in std::mem::take(&mut self.marked) {
+            self.assess(id, now, nodes);
         }
     }
 
@@ -132,19 +146,22 @@ impl DaemonSetState {
         self.slots_assessed += 1;
         if !self.gate.is_open() {
             // A pod that came or went may have changed which revision governs the node.
-            self.slots[id.index()].eligibility = self.evaluate(id, nodes);
+            self.re_evaluate(id, nodes);
         }
         let backed_off_until = self.backoff.until(id, now.steady);
         let slot = &mut self.slots[id.index()];
         slot.marked = false;
         slot.pods.record_readiness_seen(now.steady);
-        let assessor = Assessor::new(&self.daemon_set, &self.labels, now);
+        let assessor = self.sync_input(now).assessor();
+        let slot = &self.slots[id.index()];
         let assessed = assessor.assess(slot, backed_off_until);
+        let slot = &mut self.slots[id.index()];
         let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
         if let Some(at) = assessed.expires_at {
             self.timers.insert((at, id));
         }
         self.apply_assessment(id, old, nodes);
+        self.apply_to_waves(id, nodes);
     }
 
     /// Applies the difference to the old assessment to counts and sets.
@@ -164,6 +181,9 @@ impl DaemonSetState {
         if slot.is_vacant() {
             let old = std::mem::take(&mut slot.assessment);
             self.apply_assessment(id, old, nodes);
+            if let Some(waves) = &mut self.waves {
+                waves.apply_node(id, None);
+            }
             self.backoff.forget(id);
             self.retry_order.clear(nodes.name(id));
             self.pending_names.settle(nodes.name(id));
@@ -171,7 +191,7 @@ impl DaemonSetState {
     }
 
     fn assess_all(&self, now: Now) -> impl Iterator<Item = NodeAssessment> {
-        let assessor = Assessor::new(&self.daemon_set, &self.labels, now);
+        let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
         self.slots.iter().enumerate().map(move |(index, slot)| {
             assessor
                 .assess(slot, self.backoff.until(NodeId::from_index(index), now.steady))

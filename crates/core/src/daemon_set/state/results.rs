@@ -17,6 +17,10 @@ use super::DaemonSetState;
 /// terminating (C28).
 const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
 
+/// Time until a record is written again after a failure. Until then the stored record holds, and
+/// missing pods are created (G9).
+const RECORD_RETRY_AFTER: Duration = Duration::from_secs(5);
+
 impl DaemonSetState {
     /// Applies the result of a write. After the last result of a plan, the next plan is due: with a
     /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
@@ -24,6 +28,10 @@ impl DaemonSetState {
         let WriteResult { write, outcome } = result;
         if matches!(write, Write::UpdateStatus { .. }) {
             self.status_in_flight = false;
+        }
+        if matches!(write, Write::WriteRecord { .. }) {
+            let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
+            self.record_retry_at = (!is_written).then(|| now + RECORD_RETRY_AFTER);
         }
         match outcome {
             Outcome::Written { uid, resource_version } => {
@@ -143,13 +151,13 @@ impl DaemonSetState {
 
     /// Whether the node still needs a pod, now or after the pod is deleted, because admission has
     /// changed this (C28).
-    const fn is_replaced(&self, change: &AdmissionChange) -> bool {
+    fn is_replaced(&self, change: &AdmissionChange) -> bool {
         match change {
             AdmissionChange::Labels | AdmissionChange::Controller | AdmissionChange::Node(_) => {
                 true
             }
             AdmissionChange::RevisionLabels => {
-                matches!(self.daemon_set.update_strategy, UpdateStrategy::RollingUpdate { .. })
+                matches!(self.daemon_set.strategy(), UpdateStrategy::RollingUpdate { .. })
             }
         }
     }

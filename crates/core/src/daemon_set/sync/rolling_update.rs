@@ -17,7 +17,7 @@ pub(in crate::daemon_set) fn rolling_update(
     hash: &RevisionHash,
     draft: &mut Draft,
 ) {
-    match input.daemon_set.update_strategy.budget(input.counts.desired) {
+    match input.daemon_set.budget(input.counts.desired) {
         None => {}
         Some(Budget::Surge(max_surge)) => surge(input, max_surge, hash, draft),
         Some(Budget::Unavailable(max_unavailable)) => replace(input, max_unavailable, draft),
@@ -30,11 +30,12 @@ pub(in crate::daemon_set) fn rolling_update(
 /// No node is eligible then, so all nodes with an available old pod are in `delete_old_if_spare`.
 fn replace(input: &SyncInput<'_>, max_unavailable: usize, draft: &mut Draft) {
     let sets = input.work_sets;
-    delete_old(input, &sets.replace_now, usize::MAX, draft);
-    let surges = input.daemon_set.update_strategy.surges();
+    let beginnings = input.beginnings_left(max_unavailable);
+    let begun = delete_old(input, &sets.replace_now, beginnings, draft);
+    let surges = input.daemon_set.strategy().surges();
     let nodes = if surges { &sets.delete_old_if_spare } else { &sets.replace };
     let budget = max_unavailable.saturating_sub(input.counts.uses_unavailable);
-    delete_old(input, nodes, budget, draft);
+    delete_old(input, nodes, budget.min(beginnings - begun), draft);
 }
 
 /// Creates new pods beside old ones, and deletes the old ones that are not needed any more (C53).
@@ -54,27 +55,30 @@ fn surge(input: &SyncInput<'_>, max_surge: usize, hash: &RevisionHash, draft: &m
     let others = others.filter(|(name, _)| !again.contains_key(*name));
     let others = others.take(budget.saturating_sub(again.len()));
     let again = again.iter().take(budget).map(|(name, id)| (name, *id));
-    let at_once = input.retry_order.sorted(&sets.surge_now);
-    for (name, id) in at_once.chain(again).chain(others) {
+    let beginnings = input.beginnings_left(max_surge);
+    let at_once = input.retry_order.sorted(&sets.surge_now).take(beginnings);
+    for (name, id) in at_once.chain(again).chain(others).take(beginnings) {
         if draft.creations_left() == 0 {
             break;
         }
         if !draft.touched.contains(&id) {
-            draft.create(input.new_pod(name.clone(), hash));
+            draft.create(input.governing_pod(name.clone(), id, hash));
         }
     }
 }
 
-/// Deletes the old pods on the first `count` of these nodes.
-fn delete_old(input: &SyncInput<'_>, nodes: &NodeSet, count: usize, draft: &mut Draft) {
+/// Deletes the old pods on the first `count` of these nodes; returns how many.
+fn delete_old(input: &SyncInput<'_>, nodes: &NodeSet, count: usize, draft: &mut Draft) -> usize {
     let assessor = input.assessor();
+    let mut deleted = 0;
     for (name, id) in input.retry_order.sorted(nodes).take(count) {
         if !draft.may_delete() {
             break;
         }
         let old = assessor.old_pod(&input.slots[id.index()]);
         if let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) {
-            draft.delete(name, id, pod);
+            deleted += usize::from(draft.delete(name, id, pod));
         }
     }
+    deleted
 }

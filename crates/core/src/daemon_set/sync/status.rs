@@ -1,6 +1,6 @@
 //! The status (C70). Upstream: `updateDaemonSetStatus`.
 
-use crate::api::{Now, Status, Timestamp};
+use crate::api::{Now, RolloutCondition, RolloutReason, Status, Timestamp};
 use crate::plan::{Notice, Write};
 
 use super::SyncInput;
@@ -31,25 +31,25 @@ pub(in crate::daemon_set) fn plan_status(
         Some(at) => draft.status_due_at = Some(at),
         None => {
             let resource_version = input.daemon_set.resource_version;
-            let was_paused = input.daemon_set.status.paused_since.is_some();
-            let ends_pause = was_paused && status.paused_since.is_none();
-            if ends_pause {
-                draft.plan.notices.push(Notice::RolloutResumed);
-            } else if !was_paused && status.paused_since.is_some() {
-                draft.plan.notices.push(Notice::RolloutPaused);
+            let known = input.daemon_set.status.rollout.as_ref();
+            let ends_rollout = known.is_some() && status.rollout.is_none();
+            match (is_paused(known), is_paused(status.rollout.as_ref())) {
+                (true, false) => draft.plan.notices.push(Notice::RolloutResumed),
+                (false, true) => draft.plan.notices.push(Notice::RolloutPaused),
+                (true, true) | (false, false) => {}
             }
-            draft.write(Write::UpdateStatus { resource_version, status, ends_pause });
+            draft.write(Write::UpdateStatus { resource_version, status, ends_rollout });
         }
     }
 }
 
 /// When changed counts may be written again. A rollout changes them several times for each pod, and
 /// each write of a status costs as much as one of a pod. A new observed generation is written at
-/// once, and so is whether the rollout is paused.
+/// once, and so is the condition of a guarded or paused rollout.
 fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<Timestamp> {
     let known = &input.daemon_set.status;
-    let is_new = status.observed_generation != known.observed_generation
-        || status.paused_since != known.paused_since;
+    let is_new =
+        status.observed_generation != known.observed_generation || status.rollout != known.rollout;
     let last = state.written_at.filter(|_| !is_new)?;
     Some(last + input.config.status_interval)
 }
@@ -68,15 +68,25 @@ fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
         number_available: number(counts.available),
         number_unavailable: number(counts.desired - counts.available),
         updated_number_scheduled: number(counts.updated),
-        paused_since: input
-            .daemon_set
-            .paused
-            .then(|| known.paused_since.unwrap_or_else(|| whole_seconds(input.now))),
+        rollout: rollout(input),
     }
 }
 
+/// The condition of a guarded or paused rollout. Its time changes with its `status` (G21).
+fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
+    let (reason, message) = input.rollout?;
+    let known = input.daemon_set.status.rollout.as_ref();
+    let same = known.filter(|known| known.reason.status() == reason.status());
+    let since = same.map_or_else(|| whole_seconds(input.now), |known| known.since);
+    Some(RolloutCondition { reason: *reason, message: message.clone(), since })
+}
+
+fn is_paused(condition: Option<&RolloutCondition>) -> bool {
+    condition.is_some_and(|condition| condition.reason == RolloutReason::Paused)
+}
+
 /// The time of the wall clock as objects state it.
-fn whole_seconds(now: Now) -> Timestamp {
+pub(in crate::daemon_set) fn whole_seconds(now: Now) -> Timestamp {
     Timestamp::from_seconds(now.to_wall(now.steady).as_millis().div_euclid(1000))
 }
 

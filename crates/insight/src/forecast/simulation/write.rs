@@ -1,8 +1,8 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
 use everynode_core::api::{
-    HASH_LABEL, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
-    TEMPLATE_GENERATION_LABEL, Uid,
+    HASH_LABEL, Labels, NodeName, Pod, PodName, PodPhase, Readiness, RecordState, ResourceVersion,
+    Revision, TEMPLATE_GENERATION_LABEL, Uid,
 };
 use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
 
@@ -35,6 +35,9 @@ impl Simulation {
             Write::RaiseRevision { revision, number } => {
                 self.change_revision(revision, |revision| revision.number = *number)
             }
+            Write::WriteRecord { revision, record } => self.change_revision(revision, |revision| {
+                revision.record = RecordState::Stored(record.clone());
+            }),
             Write::CreateRevision(new) => self.create_revision(new),
             Write::DeleteRevision(reference) => match self.revisions.remove(&reference.name) {
                 Some(revision) => {
@@ -60,7 +63,7 @@ impl Simulation {
         Outcome::Written { uid, resource_version: ResourceVersion(self.version) }
     }
 
-    fn apply_daemon_set(&mut self) -> Outcome {
+    pub(super) fn apply_daemon_set(&mut self) -> Outcome {
         self.daemon_set.resource_version = ResourceVersion(self.version);
         self.controller.state.apply_daemon_set(self.daemon_set.clone(), &self.controller.nodes);
         self.written(self.daemon_set.uid.clone())
@@ -102,6 +105,7 @@ impl Simulation {
             terminating: false,
             number: new.number,
             template: Ok(self.daemon_set.template.clone()),
+            record: RecordState::None,
         };
         self.revisions.insert(new.name.clone(), revision.clone());
         let uid = revision.uid.clone();

@@ -82,6 +82,7 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
         Phase::Unobserved => (Tone::Bad, overview.waits_for.clone()),
         Phase::Progressing => (Tone::Waiting, waits),
         Phase::Paused => (Tone::Waiting, format!("paused: {}", overview.waits_for)),
+        Phase::AwaitsPerson => (Tone::Waiting, overview.waits_for.clone()),
         Phase::AwaitsDeletion => (Tone::Waiting, overview.waits_for.clone()),
         Phase::Done => (Tone::Good, "rolled out".to_owned()),
     };
@@ -91,6 +92,7 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
         Phase::Unobserved
         | Phase::Progressing
         | Phase::Paused
+        | Phase::AwaitsPerson
         | Phase::AwaitsDeletion
         | Phase::Done => estimate(overview.estimate),
     };

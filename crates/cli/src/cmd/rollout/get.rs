@@ -1,0 +1,98 @@
+//! `everynode rollout get`: where a guarded rollout is.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use everynode_core::api::RolloutReason;
+use everynode_insight::guarded::{GuardedRollout, StepState};
+
+use crate::args::{OutputFormat, RolloutGetArguments};
+use crate::cluster::Cluster;
+use crate::output::{self, TextLayout, Tone};
+
+/// Executes the command.
+pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<ExitCode> {
+    let cluster = Cluster::connect(&arguments.connection).await?;
+    let name = &arguments.daemon_set;
+    let (daemon_set, revisions) = super::read(&cluster, name).await?;
+    let Some(rollout) = GuardedRollout::of(&daemon_set, &revisions) else {
+        bail!(
+            "no policy guards the rollouts of daemonset {}/{name}; see docs/rollouts.md",
+            cluster.namespace()
+        );
+    };
+    let text = match arguments.output.output {
+        Some(OutputFormat::Json) => output::json(&rollout)?,
+        Some(OutputFormat::Yaml) => output::yaml(&rollout)?,
+        Some(OutputFormat::Name) => format!("daemonset.apps/{name}\n"),
+        Some(OutputFormat::Wide) | None => {
+            text(&rollout, TextLayout::stdout(arguments.output.color.color))
+        }
+    };
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
+    let GuardedRollout { namespace, name, .. } = rollout;
+    let stated = if rollout.reason.is_empty() {
+        "no controller has stated anything yet".to_owned()
+    } else {
+        format!("{}: {}", rollout.reason, rollout.message)
+    };
+    let mut text =
+        format!("daemonset {namespace}/{name}: {}\n", layout.paint(tone(rollout), &stated));
+    let or_none = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
+    let (revision, base) = (or_none(&rollout.revision), or_none(&rollout.base));
+    let _ = writeln!(text, "revision {revision}; completed before: {base}");
+    let rows = rollout.steps.iter().map(|step| {
+        let nodes = if step.nodes.is_empty() { "all".to_owned() } else { step.nodes.clone() };
+        let bake = match step.bake_seconds {
+            0 => "-".to_owned(),
+            seconds => output::age(i64::try_from(seconds).unwrap_or(i64::MAX)),
+        };
+        let approval = if step.approval { "yes" } else { "-" };
+        let state = match (step.state, &rollout.wave) {
+            (StepState::Current, Some(wave)) => (Tone::Waiting, format!("at {wave}")),
+            (StepState::Current, None) => (Tone::Waiting, step.state.as_str().to_owned()),
+            (StepState::Done, _) => (Tone::Good, step.state.as_str().to_owned()),
+            (StepState::Ahead, _) => (Tone::Faint, step.state.as_str().to_owned()),
+        };
+        vec![
+            (Tone::Plain, step.name.clone()),
+            state,
+            (Tone::Plain, nodes),
+            (Tone::Plain, step.by.clone().unwrap_or_else(|| "-".to_owned())),
+            (Tone::Plain, step.up_to.join(", ")),
+            (Tone::Plain, bake),
+            (Tone::Plain, approval.to_owned()),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        let headings = ["STEP", "STATE", "NODES", "BY", "UP TO", "BAKE", "APPROVAL"];
+        let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
+    }
+    if rollout.reason == RolloutReason::AwaitingApproval.as_str() {
+        let _ = writeln!(text, "\nto approve: everynode rollout approve ds/{name} -n {namespace}");
+    }
+    text
+}
+
+fn tone(rollout: &GuardedRollout) -> Tone {
+    let reason = RolloutReason::ALL.into_iter().find(|reason| reason.as_str() == rollout.reason);
+    match reason {
+        Some(RolloutReason::Complete) => Tone::Good,
+        Some(RolloutReason::Failed | RolloutReason::RollingBack | RolloutReason::InvalidPolicy) => {
+            Tone::Bad
+        }
+        Some(
+            RolloutReason::Paused
+            | RolloutReason::Updating
+            | RolloutReason::Baking
+            | RolloutReason::AwaitingApproval,
+        )
+        | None => Tone::Waiting,
+    }
+}

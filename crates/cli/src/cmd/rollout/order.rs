@@ -1,0 +1,147 @@
+//! `everynode rollout approve`, `promote`, `abort` and `retry`: orders, as an annotation of the
+//! DaemonSet (G10).
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use everynode_core::api::{
+    ORDER_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutRecord, WaveName,
+};
+use everynode_insight::history::RevisionEntry;
+use everynode_k8s::convert::rollout_order_text;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, POLL_INTERVAL};
+use crate::args::{DaemonSetName, RolloutTarget};
+use crate::cluster::{Cluster, DryRun, Resource};
+use crate::output;
+
+/// What a person asks for.
+pub(super) enum OrderKind {
+    /// Approve this wave, or the one that the rollout is at.
+    Approve {
+        wave: Option<String>,
+    },
+    Promote,
+    PromoteFull,
+    Abort,
+    Retry,
+}
+
+/// Gives the order, and waits until the controller has carried it out.
+pub(super) async fn give(target: RolloutTarget, kind: OrderKind) -> anyhow::Result<ExitCode> {
+    let cluster = Cluster::connect(&target.connection).await?;
+    let name = &target.daemon_set;
+    let (daemon_set, revisions) = super::read(&cluster, name).await?;
+    let (entry, record) = current(&revisions)?;
+    let wave = daemon_set.policy.valid().and_then(|policy| policy.wave_name(&record.position));
+    let verb = verb(kind, record, wave)?;
+    let Some(hash) = &entry.hash else { bail!("revision {} has no hash label yet", entry.name) };
+    let text = rollout_order_text(&verb, hash, &Timestamp::now());
+    let patch = json!({ "metadata": {
+        "uid": daemon_set.uid.to_string(),
+        "annotations": { ORDER_ANNOTATION: text },
+    } });
+    let namespace = Some(cluster.namespace());
+    cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
+    let Some(after) = carried_out(&cluster, name, &text).await? else {
+        output::note(format_args!(
+            "no controller has carried out the order within {} s: everynode does not run, or not \
+             for this cluster; the order stands",
+            ACKNOWLEDGEMENT_TIMEOUT.as_secs()
+        ));
+        return Ok(ExitCode::from(EXIT_NOT_ACKNOWLEDGED));
+    };
+    let ordered = RolloutRecord { order: after.order.clone(), ..record.clone() };
+    let repeats_approval = matches!(&verb, OrderVerb::Approve(w) if record.approvals.contains(w));
+    if after == ordered && !repeats_approval {
+        bail!("the order had no effect: the rollout had moved on; see everynode rollout get");
+    }
+    output::print(&format!("daemonset.apps/{name} {}\n", done(&verb)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The current revision and its record.
+fn current(revisions: &[RevisionEntry]) -> anyhow::Result<(&RevisionEntry, &RolloutRecord)> {
+    let entry = revisions.iter().rev().find(|entry| entry.current);
+    let found = entry.and_then(|entry| Some((entry, entry.rollout.as_deref()?)));
+    found.ok_or_else(|| {
+        anyhow::anyhow!(
+            "the current revision has no record of a guarded rollout: no policy guards it, or no \
+             controller has begun it yet"
+        )
+    })
+}
+
+/// The order, unless the record shows that it would have no effect.
+fn verb(
+    kind: OrderKind,
+    record: &RolloutRecord,
+    wave: Option<WaveName>,
+) -> anyhow::Result<OrderVerb> {
+    let phase = record.phase.as_str();
+    let at_wave = || match &wave {
+        Some(wave) if record.phase.is_under_way() => Ok(wave.clone()),
+        _ if record.position == Position::AllNodes && record.phase.is_under_way() => {
+            bail!("the rollout is past its last wave")
+        }
+        _ => bail!("the rollout is at no wave: its phase is {phase}"),
+    };
+    Ok(match kind {
+        OrderKind::Approve { wave: named } => {
+            let wave = at_wave()?;
+            match named {
+                Some(named) if named != wave.as_str() => {
+                    bail!("the rollout is at wave {wave}, not {named}")
+                }
+                Some(_) | None => OrderVerb::Approve(wave),
+            }
+        }
+        OrderKind::Promote => OrderVerb::Promote(at_wave()?),
+        OrderKind::PromoteFull if record.phase == RolloutPhase::Complete => {
+            bail!("the rollout is complete")
+        }
+        OrderKind::PromoteFull => OrderVerb::PromoteFull,
+        OrderKind::Abort if !record.phase.is_under_way() => {
+            bail!("the rollout is not under way: its phase is {phase}")
+        }
+        OrderKind::Abort => OrderVerb::Abort,
+        OrderKind::Retry if record.phase != RolloutPhase::Failed => {
+            bail!("the rollout has not failed: its phase is {phase}")
+        }
+        OrderKind::Retry => OrderVerb::Retry,
+    })
+}
+
+/// Waits until the record states the order; `None` if that takes too long.
+async fn carried_out(
+    cluster: &Cluster,
+    name: &DaemonSetName,
+    text: &str,
+) -> anyhow::Result<Option<RolloutRecord>> {
+    let deadline = Instant::now() + ACKNOWLEDGEMENT_TIMEOUT;
+    loop {
+        let (_, revisions) = super::read(cluster, name).await?;
+        let records = revisions.into_iter().filter_map(|entry| entry.rollout);
+        let mut found = records.filter(|record| record.order.as_deref() == Some(text));
+        if let Some(record) = found.next() {
+            return Ok(Some((*record).clone()));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+fn done(verb: &OrderVerb) -> String {
+    match verb {
+        OrderVerb::Approve(wave) => format!("wave {wave} approved"),
+        OrderVerb::Promote(wave) => format!("promoted past wave {wave}"),
+        OrderVerb::PromoteFull => "promoted to all nodes".to_owned(),
+        OrderVerb::Abort => "rollout aborted: its nodes go back".to_owned(),
+        OrderVerb::Retry => "rollout begins again".to_owned(),
+    }
+}

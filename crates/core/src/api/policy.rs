@@ -1,0 +1,99 @@
+//! The policy of a guarded rollout (G4, G5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::daemon_set::IntOrPercent;
+use super::labels::LabelSelector;
+use super::record::{Position, WaveName};
+
+/// The annotation of a DaemonSet that holds a rollout policy as YAML (G4).
+pub const POLICY_ANNOTATION: &str = "everynode.dev/rollout-policy";
+
+/// The policy that guards the rollouts of a DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PolicySource {
+    /// No policy selects the DaemonSet: its rollouts are not guarded (G2).
+    #[default]
+    None,
+    /// A policy selects it that cannot be followed: no pod is replaced (G7). A
+    /// [`Problem`](super::Problem) reports why.
+    Invalid,
+    /// This policy.
+    Valid(Arc<RolloutPolicy>),
+}
+
+/// How new templates of a DaemonSet are rolled out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutPolicy {
+    /// `paused`: no pod is replaced (G6).
+    pub paused: bool,
+    /// `steps`, by which nodes get a new template; all other nodes get it after the last one.
+    pub steps: Vec<RolloutStep>,
+    /// Identifies the content of `steps`, so that a record can state by which steps it was made.
+    pub steps_hash: Arc<str>,
+    /// `maxUnavailable`: maximum number of desired nodes without an available pod. The smaller of
+    /// this and that of the DaemonSet holds.
+    pub max_unavailable: Option<IntOrPercent>,
+    /// `hold`: nodes whose pods are not replaced.
+    pub hold: LabelSelector,
+}
+
+/// One of the `steps` of a policy: one wave for each size, for each value of `by`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutStep {
+    /// `name`, unique in the policy.
+    pub name: Arc<str>,
+    /// `nodes`: the nodes of the step.
+    pub nodes: LabelSelector,
+    /// `by`: the key of the label whose values divide these nodes into groups, which are updated
+    /// one after the other in the order of the values; nodes without the label are the last group.
+    pub by: Option<Arc<str>>,
+    /// `upTo`: how many nodes of a group have the new template after each wave. Not empty.
+    pub up_to: Vec<IntOrPercent>,
+    /// `bake`: how long all nodes of a wave must have been updated and available.
+    pub bake: Duration,
+    /// `approval`: whether somebody must approve each wave before the next one begins.
+    pub approval: bool,
+}
+
+impl PolicySource {
+    /// The policy, if it can be followed.
+    pub const fn valid(&self) -> Option<&Arc<RolloutPolicy>> {
+        match self {
+            Self::None | Self::Invalid => None,
+            Self::Valid(policy) => Some(policy),
+        }
+    }
+}
+
+impl RolloutPolicy {
+    /// The step of a position; `None` after the last one.
+    pub fn step(&self, position: &Position) -> Option<&RolloutStep> {
+        match position {
+            Position::AllNodes => None,
+            Position::Wave(wave) => self.steps.get(wave.step),
+        }
+    }
+
+    /// The name of the wave at a position; `None` after the last step.
+    pub fn wave_name(&self, position: &Position) -> Option<WaveName> {
+        let Position::Wave(wave) = position else { return None };
+        let step = self.step(position)?;
+        let mut name = step.name.to_string();
+        if step.by.is_some() {
+            name += &format!("/{}", wave.group);
+        }
+        if let Some(size) = step.up_to.get(wave.size).filter(|_| step.up_to.len() > 1) {
+            name += &format!(":{size}");
+        }
+        Some(name.as_str().into())
+    }
+}
+
+impl RolloutStep {
+    /// Whether something is awaited between the waves of this step, beside their completion.
+    pub fn waits(&self) -> bool {
+        self.approval || !self.bake.is_zero()
+    }
+}

@@ -1,0 +1,201 @@
+//! The state of a guarded rollout, which is stored on the ControllerRevision of the template that
+//! is rolled out (G8), and the orders that people give (G10).
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::names::RevisionHash;
+use super::time::Timestamp;
+
+/// The annotation of a ControllerRevision that holds the [`RolloutRecord`] as JSON (G8).
+pub const RECORD_ANNOTATION: &str = "everynode.dev/rollout";
+/// The annotation of a DaemonSet that holds an [`Order`] (G10).
+pub const ORDER_ANNOTATION: &str = "everynode.dev/order";
+
+/// The state of the rollout of one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutRecord {
+    /// What the rollout does, as far as that is stored.
+    pub phase: RolloutPhase,
+    /// How far it is.
+    pub position: Position,
+    /// When the attempt began, by the wall clock.
+    pub began: Timestamp,
+    /// When the phase began, by the wall clock.
+    pub since: Timestamp,
+    /// The waves that were approved.
+    pub approvals: Vec<WaveName>,
+    /// The policy's [`steps_hash`](super::RolloutPolicy::steps_hash) that the position refers to.
+    pub steps_hash: Arc<str>,
+    /// The text of the order that was carried out last.
+    pub order: Option<Arc<str>>,
+    /// Why the record is what it is, unless the policy alone led to it.
+    pub reason: Option<RecordReason>,
+}
+
+/// The phases of a rollout (G11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutPhase {
+    /// The nodes of the wave get the new template.
+    Updating,
+    /// All of them have it, and the wave's bake time or approval is awaited.
+    Baking,
+    /// All nodes have it: the revision is the base of later rollouts.
+    Complete,
+    /// The revision is not rolled out further.
+    Failed,
+    /// Another template came before the rollout was complete.
+    Superseded,
+}
+
+/// Why a record is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordReason {
+    /// Somebody has aborted the rollout: nodes go back to the base.
+    Aborted,
+    /// Somebody has promoted the rollout to all nodes, without the policy's steps.
+    PromotedInFull,
+}
+
+/// How far a rollout is: all waves before this one are complete.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Position {
+    /// A wave of a step.
+    Wave(WavePosition),
+    /// After the last step: all nodes.
+    AllNodes,
+}
+
+/// The wave of a step. Waves are ordered by step, then by group, then by size.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WavePosition {
+    /// The index of the step in the policy.
+    pub step: usize,
+    /// The group of nodes.
+    pub group: GroupValue,
+    /// The index of the size in the step's `upTo`.
+    pub size: usize,
+}
+
+/// The value of a step's label that the nodes of a group have. Nodes without the label are the
+/// last group; without `by`, all nodes of a step are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupValue {
+    /// The nodes with this value.
+    Value(Arc<str>),
+    /// The nodes without the label.
+    Unlabelled,
+}
+
+/// The name of a wave: `STEP`, `STEP/VALUE`, `STEP:SIZE` or `STEP/VALUE:SIZE`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaveName(Arc<str>);
+
+/// An order: the annotation `VERB HASH [WAVE] TIME` (G10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What is to be done.
+    pub verb: OrderVerb,
+    /// The revision that the order is about.
+    pub revision: RevisionHash,
+    /// The whole text, which is unique by its time.
+    pub text: Arc<str>,
+}
+
+/// What an order says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OrderVerb {
+    /// Approve a wave.
+    Approve(WaveName),
+    /// Begin the wave after this one without waiting any longer.
+    Promote(WaveName),
+    /// Roll out to all nodes, whatever the steps say and whether the rollout failed.
+    PromoteFull,
+    /// End the rollout as failed, and go back to the base.
+    Abort,
+    /// Begin a new attempt after a failure.
+    Retry,
+}
+
+/// Whether a revision has a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RecordState {
+    /// It has none.
+    #[default]
+    None,
+    /// It has one that cannot be read, for this reason. It counts as none, and the waits are
+    /// repeated (G9).
+    Malformed(Arc<str>),
+    /// It has this one.
+    Stored(Arc<RolloutRecord>),
+}
+
+impl RolloutPhase {
+    /// The name in the record and in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Updating => "Updating",
+            Self::Baking => "Baking",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+            Self::Superseded => "Superseded",
+        }
+    }
+
+    /// Whether the rollout goes on.
+    pub const fn is_under_way(self) -> bool {
+        match self {
+            Self::Updating | Self::Baking => true,
+            Self::Complete | Self::Failed | Self::Superseded => false,
+        }
+    }
+}
+
+impl RecordReason {
+    /// The name in the record and in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Aborted => "Aborted",
+            Self::PromotedInFull => "PromotedInFull",
+        }
+    }
+}
+
+impl RecordState {
+    /// The record, if there is one.
+    pub const fn stored(&self) -> Option<&Arc<RolloutRecord>> {
+        match self {
+            Self::None | Self::Malformed(_) => None,
+            Self::Stored(record) => Some(record),
+        }
+    }
+}
+
+impl WaveName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for WaveName {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for WaveName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for GroupValue {
+    /// The parentheses cannot be part of a label's value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(value) => f.write_str(value),
+            Self::Unlabelled => f.write_str("(unlabelled)"),
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The guard of a rollout: what its record and policy allow, which record comes next, and what is
+//! told to people (G7–G11, G21). Pure functions. Without a policy, a pause and a record, none of
+//! them is called.
+//!
+//! "Which node is next, and why not this one" has its answer in three places: here, whether the
+//! rollout moves and to which [`Position`]; in [`waves`](super::waves), which nodes a position
+//! opens; in [`gate`](super::gate), which revision governs a node.
+
+use std::sync::Arc;
+
+use crate::api::{
+    DaemonSet, Order, OrderVerb, PolicySource, Position, RecordReason, Revision, RolloutPhase,
+    RolloutReason, RolloutRecord, Timestamp,
+};
+use crate::plan::Transition;
+use crate::revisions::RevisionSet;
+
+use super::gate::{Direction, Movement};
+use super::waves::Waves;
+
+/// What the records and the policy allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stage<'a> {
+    /// Nothing guards the rollout (G2).
+    Unguarded,
+    /// Nothing is replaced, and no record is due: without a policy the rollout is paused.
+    Paused,
+    /// The policy is invalid, or is gone in the middle of the rollout (G7).
+    WithoutPolicy { has_failed: bool },
+    /// The rollout has no record for this policy yet.
+    Pending,
+    /// The rollout is at the record's position, or complete.
+    Moving(&'a RolloutRecord),
+    /// The rollout has failed.
+    Failed(&'a RolloutRecord),
+}
+
+/// A change of a revision's record, and what it means to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RecordChange<'a> {
+    pub revision: &'a Revision,
+    pub record: RolloutRecord,
+    pub transition: Transition,
+}
+
+/// What a change of the record is decided from.
+pub(super) struct GuardInput<'a> {
+    pub daemon_set: &'a DaemonSet,
+    pub revisions: &'a RevisionSet<'a>,
+    /// `None` without a valid policy.
+    pub waves: Option<&'a Waves>,
+    /// The wall clock, in whole seconds.
+    pub wall: Timestamp,
+    /// Whether the bake time of the wave is over.
+    pub is_baked: bool,
+}
+
+/// What a rollout waits for between two waves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    Nothing,
+    /// The end of the bake time.
+    Bake,
+    Approval,
+}
+
+impl<'a> Stage<'a> {
+    /// The stage of the rollout of the current template.
+    pub(super) fn of(daemon_set: &DaemonSet, revisions: &RevisionSet<'a>) -> Self {
+        let record = revisions.current.and_then(|current| current.record.stored());
+        let record = record.map(|record| &**record);
+        let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
+        match &daemon_set.policy {
+            PolicySource::None => match record {
+                Some(record) if record.phase.is_under_way() => match record.position {
+                    Position::AllNodes => Self::without_guard(daemon_set),
+                    Position::Wave(_) => Self::WithoutPolicy { has_failed },
+                },
+                Some(_) if has_failed => Self::WithoutPolicy { has_failed },
+                Some(_) | None => Self::without_guard(daemon_set),
+            },
+            PolicySource::Invalid => {
+                match record.filter(|record| record.phase.is_under_way()).and_then(|r| r.reason) {
+                    Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
+                    Some(RecordReason::Aborted) | None => Self::WithoutPolicy { has_failed },
+                }
+            }
+            PolicySource::Valid(policy) => match record {
+                Some(record) if has_failed => Self::Failed(record),
+                Some(record) if record.phase == RolloutPhase::Complete => {
+                    let is_base = !revisions.old.iter().any(|old| completed_after(old, record));
+                    if is_base { Self::Moving(record) } else { Self::Pending }
+                }
+                Some(record)
+                    if record.phase.is_under_way() && record.steps_hash == policy.steps_hash =>
+                {
+                    Self::Moving(record)
+                }
+                Some(_) | None => Self::Pending,
+            },
+        }
+    }
+
+    const fn without_guard(daemon_set: &DaemonSet) -> Self {
+        if daemon_set.paused { Self::Paused } else { Self::Unguarded }
+    }
+
+    /// Which pods are replaced; `None` if the target governs all nodes.
+    pub(super) fn movement(&self, daemon_set: &DaemonSet) -> Option<Movement> {
+        let forward = |replaces| Some(Movement { direction: Direction::Forward, replaces });
+        let back = |replaces| Some(Movement { direction: Direction::Back, replaces });
+        match self {
+            Self::Unguarded => None,
+            Self::Paused | Self::WithoutPolicy { has_failed: false } => forward(false),
+            Self::WithoutPolicy { has_failed: true } => back(false),
+            Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused()),
+            Self::Failed(_) => back(!daemon_set.is_paused()),
+        }
+    }
+
+    /// Up to where waves are open; `None` if no wave is.
+    pub(super) fn position(&self) -> Option<&'a Position> {
+        match self {
+            Self::Moving(record) => Some(&record.position),
+            Self::Unguarded
+            | Self::Paused
+            | Self::WithoutPolicy { .. }
+            | Self::Pending
+            | Self::Failed(_) => None,
+        }
+    }
+}
+
+impl<'a> GuardInput<'a> {
+    /// The next change of a record, if one is due (G9, G11). It is the only write of its plan.
+    pub(super) fn change(&self, stage: &Stage<'a>) -> Option<RecordChange<'a>> {
+        if let Some(change) = self.supersede() {
+            return Some(change);
+        }
+        let target = self.revisions.current?;
+        let (record, transition) = match stage {
+            Stage::Unguarded | Stage::Paused => return None,
+            Stage::WithoutPolicy { .. } => {
+                let record = target.record.stored()?;
+                self.obey(record)?
+            }
+            Stage::Pending => self.begin(target, self.waves?),
+            Stage::Failed(record) => self.obey(record)?,
+            Stage::Moving(record) => {
+                self.obey(record).or_else(|| self.proceed(target, record, self.waves?))?
+            }
+        };
+        Some(RecordChange { revision: target, record, transition })
+    }
+
+    /// Records of earlier templates whose rollout is under way are closed before anything is done
+    /// for the current one.
+    fn supersede(&self) -> Option<RecordChange<'a>> {
+        let under_way = |old: &Revision| {
+            Some(old.record.stored()?.clone()).filter(|record| record.phase.is_under_way())
+        };
+        self.revisions.old.iter().find_map(|old| {
+            let record = under_way(old)?;
+            Some(RecordChange {
+                revision: old,
+                record: self.with_phase(&record, RolloutPhase::Superseded),
+                transition: Transition::Superseded {
+                    revision: old.hash().unwrap_or_else(|| old.name.as_str().into()),
+                },
+            })
+        })
+    }
+
+    /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be
+    /// kept: all nodes get it. A template that all nodes have is complete.
+    fn begin(&self, target: &Revision, waves: &Waves) -> (RolloutRecord, Transition) {
+        let previous = target.record.stored();
+        let (phase, position) = if waves.is_rolled_out() {
+            (RolloutPhase::Complete, Position::AllNodes)
+        } else if self.revisions.old.is_empty() {
+            (RolloutPhase::Updating, Position::AllNodes)
+        } else {
+            (RolloutPhase::Updating, waves.first())
+        };
+        let revision = target.hash().unwrap_or_else(|| target.name.as_str().into());
+        let why = match phase {
+            RolloutPhase::Complete => Transition::Completed { revision },
+            _ => Transition::Begun { revision, wave: waves.name(&position) },
+        };
+        let record = RolloutRecord {
+            phase,
+            position,
+            began: self.wall,
+            since: self.wall,
+            approvals: Vec::new(),
+            steps_hash: waves.policy().steps_hash.clone(),
+            // An order that was given before does not concern this attempt.
+            order: previous
+                .and_then(|record| record.order.clone())
+                .or_else(|| Some(self.foreign_order()?.text.clone())),
+            reason: None,
+        };
+        (record, why)
+    }
+
+    /// The order that names another revision than the target.
+    fn foreign_order(&self) -> Option<&Order> {
+        let order = self.daemon_set.order.as_ref()?;
+        (!self.revisions.current_hashes().contains(&order.revision)).then_some(order)
+    }
+
+    /// Carries out an order that has not been carried out (G10).
+    fn obey(&self, record: &RolloutRecord) -> Option<(RolloutRecord, Transition)> {
+        let order = self.daemon_set.order.as_ref()?;
+        let was_given = |revision: &Revision| {
+            revision
+                .record
+                .stored()
+                .is_some_and(|record| record.order.as_ref() == Some(&order.text))
+        };
+        let was_given_before = self.revisions.old.iter().any(|old| was_given(old));
+        if record.order.as_ref() == Some(&order.text) || was_given_before {
+            return None;
+        }
+        let obeyed = match self.foreign_order() {
+            Some(_) => Err("it names another revision"),
+            None => self.effect(record, &order.verb),
+        };
+        let (changed, why) = match obeyed {
+            Ok(changed) => (changed, Transition::Ordered(order.clone())),
+            Err(why) => (record.clone(), Transition::OrderIgnored { order: order.clone(), why }),
+        };
+        Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, why))
+    }
+
+    fn effect(
+        &self,
+        record: &RolloutRecord,
+        verb: &OrderVerb,
+    ) -> Result<RolloutRecord, &'static str> {
+        let is_under_way = record.phase.is_under_way();
+        let wave = self.waves.and_then(|waves| waves.name(&record.position));
+        let waves = self.waves.ok_or("there is no valid rollout policy");
+        let is_wave = |named| is_under_way && wave.as_ref() == Some(named);
+        match verb {
+            OrderVerb::Approve(named) if !is_wave(named) => Err("the rollout is not at this wave"),
+            OrderVerb::Approve(named) => {
+                let mut changed = record.clone();
+                if !changed.approvals.contains(named) {
+                    changed.approvals.push(named.clone());
+                }
+                Ok(changed)
+            }
+            OrderVerb::Promote(named) if !is_wave(named) => Err("the rollout is not at this wave"),
+            OrderVerb::Promote(_) => {
+                Ok(self.at(record, waves?.after(&record.position), RolloutPhase::Updating))
+            }
+            OrderVerb::PromoteFull if record.phase == RolloutPhase::Complete => {
+                Err("the rollout is complete")
+            }
+            OrderVerb::PromoteFull => Ok(RolloutRecord {
+                reason: Some(RecordReason::PromotedInFull),
+                ..self.at(record, Position::AllNodes, RolloutPhase::Updating)
+            }),
+            OrderVerb::Abort if !is_under_way => Err("the rollout is not under way"),
+            OrderVerb::Abort => Ok(RolloutRecord {
+                reason: Some(RecordReason::Aborted),
+                ..self.with_phase(record, RolloutPhase::Failed)
+            }),
+            OrderVerb::Retry if record.phase != RolloutPhase::Failed => {
+                Err("the rollout has not failed")
+            }
+            OrderVerb::Retry => Ok(RolloutRecord {
+                began: self.wall,
+                approvals: Vec::new(),
+                reason: None,
+                steps_hash: waves?.policy().steps_hash.clone(),
+                ..self.at(record, waves?.first(), RolloutPhase::Updating)
+            }),
+        }
+    }
+
+    /// The next record if the wave is complete and nothing is awaited. A pause stops it.
+    fn proceed(
+        &self,
+        target: &Revision,
+        record: &RolloutRecord,
+        waves: &Waves,
+    ) -> Option<(RolloutRecord, Transition)> {
+        let position = &record.position;
+        if self.daemon_set.is_paused() || !waves.is_complete(position) {
+            return None;
+        }
+        let advance = || {
+            let mut next = waves.after(position);
+            // Waves in which nothing is to be done and nothing is awaited are passed over.
+            while waves.step(&next).is_some_and(|step| !step.waits()) && waves.is_complete(&next) {
+                next = waves.after(&next);
+            }
+            let why = Transition::WaveBegun { wave: waves.name(&next) };
+            Some((self.at(record, next, RolloutPhase::Updating), why))
+        };
+        match (record.phase, waves.step(position)) {
+            (RolloutPhase::Updating, None) => Some((
+                self.with_phase(record, RolloutPhase::Complete),
+                Transition::Completed {
+                    revision: target.hash().unwrap_or_else(|| target.name.as_str().into()),
+                },
+            )),
+            (RolloutPhase::Updating, Some(step)) if step.waits() => {
+                let wave = waves.name(position)?;
+                let why = Transition::WaveUpdated { wave };
+                Some((self.with_phase(record, RolloutPhase::Baking), why))
+            }
+            (RolloutPhase::Updating, Some(_)) => advance(),
+            (RolloutPhase::Baking, _) => {
+                advance().filter(|_| waits(waves, record, self.is_baked) == Waits::Nothing)
+            }
+            (RolloutPhase::Complete | RolloutPhase::Failed | RolloutPhase::Superseded, _) => None,
+        }
+    }
+
+    fn at(&self, record: &RolloutRecord, position: Position, phase: RolloutPhase) -> RolloutRecord {
+        RolloutRecord { position, ..self.with_phase(record, phase) }
+    }
+
+    fn with_phase(&self, record: &RolloutRecord, phase: RolloutPhase) -> RolloutRecord {
+        RolloutRecord { phase, since: self.wall, ..record.clone() }
+    }
+}
+
+/// What the wave of a record that bakes still waits for.
+pub(super) fn waits(waves: &Waves, record: &RolloutRecord, is_baked: bool) -> Waits {
+    let Some(step) = waves.step(&record.position) else { return Waits::Nothing };
+    let is_approved =
+        waves.name(&record.position).is_some_and(|wave| record.approvals.contains(&wave));
+    match (is_baked, step.approval && !is_approved) {
+        (false, _) => Waits::Bake,
+        (true, true) => Waits::Approval,
+        (true, false) => Waits::Nothing,
+    }
+}
+
+/// What the condition states: its reason and its message. `waits` is what a wave that bakes still
+/// waits for, `has_target_pods` whether a failed rollout has yet to go back.
+pub(super) fn condition(
+    daemon_set: &DaemonSet,
+    stage: &Stage<'_>,
+    waves: Option<&Waves>,
+    waits: Option<Waits>,
+    has_target_pods: bool,
+) -> Option<(RolloutReason, Arc<str>)> {
+    let wave = |record: &RolloutRecord| {
+        let name = waves.and_then(|waves| waves.name(&record.position));
+        name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
+    };
+    let (reason, message) = match stage {
+        Stage::Unguarded => return None,
+        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set).to_owned()),
+        Stage::Failed(record) => {
+            let reason = match record.reason {
+                Some(RecordReason::Aborted) => "was aborted",
+                Some(RecordReason::PromotedInFull) | None => "has failed",
+            };
+            if has_target_pods {
+                let message = "nodes go back to the last complete revision";
+                (RolloutReason::RollingBack, format!("the rollout {reason}; {message}"))
+            } else {
+                let message = "no node has its revision";
+                (RolloutReason::Failed, format!("the rollout {reason}; {message}"))
+            }
+        }
+        Stage::WithoutPolicy { .. } => (
+            RolloutReason::InvalidPolicy,
+            match daemon_set.policy {
+                PolicySource::Invalid => "the rollout policy is invalid; no pod is replaced",
+                PolicySource::None | PolicySource::Valid(_) => {
+                    "the rollout policy was removed before the rollout was complete; no pod is \
+                     replaced"
+                }
+            }
+            .to_owned(),
+        ),
+        Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
+            (RolloutReason::Complete, "the rollout is complete".to_owned())
+        }
+        Stage::Paused | Stage::Pending => {
+            (RolloutReason::Updating, "the rollout begins".to_owned())
+        }
+        Stage::Moving(record) => match waits {
+            Some(Waits::Bake) => (
+                RolloutReason::Baking,
+                format!("{} is updated, and its bake time is not over", wave(record)),
+            ),
+            Some(Waits::Approval) => {
+                (RolloutReason::AwaitingApproval, format!("{} must be approved", wave(record)))
+            }
+            Some(Waits::Nothing) | None => {
+                (RolloutReason::Updating, format!("updating {}", wave(record)))
+            }
+        },
+    };
+    Some((reason, message.into()))
+}
+
+const fn paused_by(daemon_set: &DaemonSet) -> &'static str {
+    if daemon_set.paused {
+        "the annotation everynode.dev/paused pauses the rollout"
+    } else {
+        "the rollout policy pauses the rollout"
+    }
+}
+
+/// Whether the rollout of this revision was completed after the one of this record.
+fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
+    let other = other.record.stored();
+    other.is_some_and(|o| o.phase == RolloutPhase::Complete && o.since > record.since)
+}

@@ -1,0 +1,251 @@
+//! What a guarded or paused rollout needs of the state: waves and gate are brought up to date, and
+//! the next record is planned (G1–G11). Without a policy, a pause and a record, nothing here is
+//! done.
+
+use std::collections::BTreeSet;
+
+use crate::api::{Now, Position, RevisionHash, RolloutPhase, Timestamp};
+use crate::daemon_set::gate::Gate;
+use crate::daemon_set::guard::{self, GuardInput, Stage};
+use crate::daemon_set::node::{PodView, Wanted};
+use crate::daemon_set::sync::{Draft, whole_seconds};
+use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
+use crate::node_table::{NodeId, NodeTable};
+use crate::placement;
+use crate::plan::{Notice, Write};
+
+use super::DaemonSetState;
+
+/// How long the current wave bakes. Once its bake time is over, that remains so.
+#[derive(Clone, Debug)]
+pub(super) struct Bake {
+    position: Position,
+    /// When the phase began.
+    since: Timestamp,
+    end: BakeEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BakeEnd {
+    /// At this time, by the steady clock, unless a node is not available then.
+    At(Timestamp),
+    Over,
+}
+
+impl Bake {
+    /// When the bake time ends, if that lies ahead.
+    pub(super) fn ends_at(&self, now: Timestamp) -> Option<Timestamp> {
+        match self.end {
+            BakeEnd::At(at) => Some(at).filter(|at| *at > now),
+            BakeEnd::Over => None,
+        }
+    }
+}
+
+impl DaemonSetState {
+    /// Determines which revisions govern nodes.
+    pub(super) fn refresh_guard(&mut self, is_target_stored: bool, nodes: &NodeTable) {
+        let is_guarded = self.daemon_set.is_guarded() || self.history.has_records();
+        let (gate, position) = if is_guarded {
+            let revisions = self.history.classify(&self.daemon_set);
+            let stage = Stage::of(&self.daemon_set, &revisions);
+            let gate = stage.movement(&self.daemon_set).map_or(Gate::Open, |movement| {
+                self.gate.guarded(&revisions, &self.labels, is_target_stored, movement)
+            });
+            (gate, stage.position().cloned())
+        } else {
+            (Gate::Open, None)
+        };
+        let is_rebuilt = self.refresh_waves(position, nodes);
+        if gate != self.gate || is_rebuilt {
+            self.gate = gate;
+            self.evaluate_all(nodes);
+        }
+    }
+
+    /// Moves the waves on to this position, or makes them anew if the policy or the template is
+    /// another one, or the rollout begins again. Returns whether they are new.
+    fn refresh_waves(&mut self, position: Option<Position>, nodes: &NodeTable) -> bool {
+        let Some(policy) = self.daemon_set.policy.valid() else {
+            return self.waves.take().is_some();
+        };
+        let template = &self.daemon_set.template.canonical;
+        let continued = self
+            .waves
+            .take()
+            .filter(|waves| waves.is_of(policy, template) && waves.position() <= position.as_ref());
+        let is_new = continued.is_none();
+        let mut waves = continued.unwrap_or_else(|| {
+            let mut waves = Waves::new(policy.clone(), template.clone());
+            for (id, node) in nodes.iter() {
+                waves.apply_node(id, Some(&node.labels));
+            }
+            Box::new(waves)
+        });
+        if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
+            waves.advance(position);
+        }
+        self.waves = Some(waves);
+        is_new
+    }
+
+    /// Opens nodes of the current waves, and marks them. Returns whether it opened any.
+    pub(super) fn open_waves(&mut self, nodes: &NodeTable) -> bool {
+        let Some(mut waves) = self.waves.take_if(|waves| waves.must_fill()) else { return false };
+        let bad = self.bad_revisions();
+        let rank = |id: NodeId| {
+            let slot = &self.slots[id.index()];
+            let hash = |pod: &PodView| self.labels.hash(pod.labels);
+            if slot.pods.as_slice().iter().filter_map(hash).any(|hash| bad.contains(hash)) {
+                Rank::BadRevision
+            } else if slot.assessment.available {
+                Rank::Healthy
+            } else {
+                Rank::Other
+            }
+        };
+        let opened = waves.fill(|id| nodes.name(id).clone(), rank);
+        self.waves = Some(waves);
+        for id in &opened {
+            self.mark(*id);
+        }
+        !opened.is_empty()
+    }
+
+    /// The older revisions that failed or were superseded.
+    fn bad_revisions(&self) -> BTreeSet<RevisionHash> {
+        let revisions = self.history.classify(&self.daemon_set);
+        let is_bad = |phase| matches!(phase, RolloutPhase::Failed | RolloutPhase::Superseded);
+        let bad = revisions
+            .old
+            .iter()
+            .filter(|old| old.record.stored().is_some_and(|record| is_bad(record.phase)));
+        bad.filter_map(|old| old.hash()).collect()
+    }
+
+    /// Applies a node's assessment to the waves.
+    pub(super) fn apply_to_waves(&mut self, id: NodeId, nodes: &NodeTable) {
+        let Some(waves) = &mut self.waves else { return };
+        let slot = &self.slots[id.index()];
+        let pods = slot.pods.as_slice();
+        let Some(node) = nodes.node(id) else {
+            waves.apply_status(id, NodeStatus::default());
+            return;
+        };
+        let should_run = || match slot.wanted {
+            Wanted::Target => slot.eligibility.should_run(),
+            Wanted::Kept | Wanted::Base => {
+                let selector = &self.namespace_node_selector.labels;
+                let placement = &self.daemon_set.template.placement;
+                placement::eligibility(placement, selector, node).should_run()
+            }
+        };
+        let status = NodeStatus {
+            is_member: pods.iter().any(PodView::counts) || should_run(),
+            has_target: slot.wanted == Wanted::Target
+                && pods.iter().any(|pod| pod.counts() && self.labels.is_updated(pod.labels)),
+            is_done: slot.wanted == Wanted::Target && slot.assessment.done,
+        };
+        waves.apply_status(id, status);
+    }
+
+    /// Determines whether the bake time of the current wave is over: its end is that time after
+    /// the last node became available, without the pods that were created since the wave was
+    /// complete. Otherwise a cluster that grows would never end it.
+    pub(super) fn refresh_bake(&mut self, now: Now) {
+        let Some(waves) = &self.waves else {
+            self.bake = None;
+            return;
+        };
+        let revisions = self.history.classify(&self.daemon_set);
+        let stage = Stage::of(&self.daemon_set, &revisions);
+        let record = match stage {
+            Stage::Moving(record) if record.phase == RolloutPhase::Baking => record,
+            _ => {
+                self.bake = None;
+                return;
+            }
+        };
+        let Some(duration) = waves.step(&record.position).map(|step| step.bake) else { return };
+        let is_same = |bake: &Bake| bake.position == record.position && bake.since == record.since;
+        let known = self.bake.take().filter(is_same).map(|bake| bake.end);
+        let end = match known.unwrap_or(BakeEnd::At(now.to_steady(record.since) + duration)) {
+            BakeEnd::Over => BakeEnd::Over,
+            BakeEnd::At(at) if at > now.steady || !waves.is_complete(&record.position) => {
+                BakeEnd::At(at)
+            }
+            BakeEnd::At(_) => {
+                let since = self.available_since(waves, &record.position, record.since, now);
+                let at = since.max(now.to_steady(record.since)) + duration;
+                if at <= now.steady { BakeEnd::Over } else { BakeEnd::At(at) }
+            }
+        };
+        let position = record.position.clone();
+        self.bake = Some(Bake { position, since: record.since, end });
+    }
+
+    /// When the last of the open nodes at a position became available, by the steady clock. Pods
+    /// created after `created_until` make no difference.
+    fn available_since(
+        &self,
+        waves: &Waves,
+        position: &Position,
+        created_until: Timestamp,
+        now: Now,
+    ) -> Timestamp {
+        let pods = waves.open_nodes(position).flat_map(|id| self.slots[id.index()].pods.as_slice());
+        let min_ready_seconds = self.daemon_set.min_ready_seconds;
+        let known = pods.filter(|pod| !pod.terminating && pod.creation_timestamp <= created_until);
+        let since = known.filter_map(|pod| pod.available_at(min_ready_seconds, now));
+        since.max().unwrap_or(Timestamp(i64::MIN))
+    }
+
+    /// Determines what the condition states.
+    pub(super) fn refresh_condition(&mut self) {
+        if self.gate.is_open() {
+            self.rollout = None;
+            return;
+        }
+        let revisions = self.history.classify(&self.daemon_set);
+        let stage = Stage::of(&self.daemon_set, &revisions);
+        let waits = match (&stage, self.waves.as_deref()) {
+            (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
+                Some(guard::waits(waves, record, self.is_baked()))
+            }
+            _ => None,
+        };
+        let is_live = |hash: &RevisionHash| self.labels.is_live(hash);
+        let has_target_pods = revisions.current_hashes().iter().any(is_live);
+        let waves = self.waves.as_deref();
+        let new = guard::condition(&self.daemon_set, &stage, waves, waits, has_target_pods);
+        if new != self.rollout {
+            self.rollout = new;
+        }
+    }
+
+    fn is_baked(&self) -> bool {
+        self.bake.as_ref().is_some_and(|bake| bake.end == BakeEnd::Over)
+    }
+
+    /// Plans the next change of a record, if one is due. Returns whether it did.
+    pub(super) fn plan_record(&self, now: Now, draft: &mut Draft) -> bool {
+        let is_guarded = self.daemon_set.is_guarded() || self.history.has_records();
+        if !is_guarded || self.record_retry_at.is_some_and(|at| now.steady < at) {
+            return false;
+        }
+        let revisions = self.history.classify(&self.daemon_set);
+        let stage = Stage::of(&self.daemon_set, &revisions);
+        let input = GuardInput {
+            daemon_set: &self.daemon_set,
+            revisions: &revisions,
+            waves: self.waves.as_deref(),
+            wall: whole_seconds(now),
+            is_baked: self.is_baked(),
+        };
+        let Some(change) = input.change(&stage) else { return false };
+        draft.plan.notices.push(Notice::Rollout(change.transition));
+        let (revision, record) = (change.revision.reference(), change.record.into());
+        draft.write(Write::WriteRecord { revision, record });
+        true
+    }
+}

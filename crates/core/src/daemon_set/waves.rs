@@ -1,0 +1,369 @@
+//! Which nodes get a new template now: those whose *wave* is open (G5, G11, G12, G17).
+//!
+//! A step of the policy divides its nodes into groups. At a [`Position`], each group up to that
+//! position has a size, and so many of its nodes are open. A node that is open stays open, so only
+//! a new position and a group that grows open nodes: first those that have the target, then those
+//! with a failed or superseded revision, then those with an available pod, then the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::{
+    GroupValue, Labels, NodeName, Position, RolloutPolicy, RolloutStep, WaveName, WavePosition,
+};
+use crate::node_table::NodeId;
+
+/// The nodes of a guarded rollout, by group.
+#[derive(Debug)]
+pub(super) struct Waves {
+    policy: Arc<RolloutPolicy>,
+    /// The canonical text of the target.
+    template: Arc<str>,
+    /// `None` while nothing is open but the nodes that have the target.
+    position: Option<Position>,
+    /// Indexed by node number.
+    nodes: Vec<NodeWaves>,
+    numbers: BTreeMap<(usize, GroupValue), usize>,
+    groups: Vec<Group>,
+    /// All nodes that are not held.
+    all: Group,
+    /// Whether a group may have fewer open nodes than its size.
+    must_fill: bool,
+}
+
+/// What a node is part of.
+#[derive(Clone, Debug, Default)]
+struct NodeWaves {
+    /// The numbers of its groups, one for each step that has the node.
+    groups: Vec<usize>,
+    /// Whether the policy excludes the node from rollouts.
+    is_held: bool,
+    status: NodeStatus,
+    is_open: bool,
+}
+
+/// What waves read of a node's assessment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeStatus {
+    /// Whether the node should run a pod of the target, or has a pod.
+    pub is_member: bool,
+    pub has_target: bool,
+    /// Whether nothing is left to do there.
+    pub is_done: bool,
+}
+
+/// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// It has a failed or superseded revision, which a fix replaces first.
+    BadRevision,
+    /// It has an available pod.
+    Healthy,
+    Other,
+}
+
+/// Counts of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Group {
+    pub members: usize,
+    /// Members that are open.
+    pub open: usize,
+    /// Open members on which nothing is left to do.
+    pub done: usize,
+    /// Members on which nothing is left to do, open or not: others had the target before.
+    pub updated: usize,
+}
+
+impl Waves {
+    /// Waves without nodes, none of which is open.
+    pub(super) fn new(policy: Arc<RolloutPolicy>, template: Arc<str>) -> Self {
+        Self {
+            policy,
+            template,
+            position: None,
+            nodes: Vec::new(),
+            numbers: BTreeMap::new(),
+            groups: Vec::new(),
+            all: Group::default(),
+            must_fill: false,
+        }
+    }
+
+    /// Whether they are those of this policy and this template.
+    pub(super) fn is_of(&self, policy: &RolloutPolicy, template: &str) -> bool {
+        *self.policy == *policy && *self.template == *template
+    }
+
+    pub(super) const fn policy(&self) -> &Arc<RolloutPolicy> {
+        &self.policy
+    }
+
+    pub(super) const fn position(&self) -> Option<&Position> {
+        self.position.as_ref()
+    }
+
+    /// Moves on to a position that lies behind the current one.
+    pub(super) fn advance(&mut self, position: Position) {
+        self.must_fill = true;
+        self.position = Some(position);
+    }
+
+    /// Applies the labels of a node; `None` if it was deleted.
+    pub(super) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
+        let mut node = std::mem::take(self.node_mut(id));
+        self.count(&node, false);
+        self.must_fill = true;
+        if let Some(labels) = labels {
+            node.groups = self.groups_of(labels);
+            // An empty selector would hold all nodes.
+            let hold = &self.policy.hold;
+            node.is_held = !hold.is_empty() && hold.matches(labels);
+            self.count(&node, true);
+            *self.node_mut(id) = node;
+        }
+    }
+
+    /// Whether the node's wave is open.
+    pub(super) fn is_open(&self, id: NodeId) -> bool {
+        self.nodes.get(id.index()).is_some_and(|node| node.is_open && !node.is_held)
+    }
+
+    /// Whether [`fill`](Self::fill) may open nodes.
+    pub(super) const fn must_fill(&self) -> bool {
+        self.must_fill && self.position.is_some()
+    }
+
+    /// Applies what a node's assessment says.
+    pub(super) fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
+        let node = self.node_mut(id);
+        if node.status == status {
+            return;
+        }
+        let mut node = std::mem::take(node);
+        self.count(&node, false);
+        self.must_fill |= node.status.is_member != status.is_member;
+        node.status = status;
+        self.count(&node, true);
+        *self.node_mut(id) = node;
+    }
+
+    /// Opens nodes until each group up to the position has its size, and returns them. `rank`
+    /// orders the candidates, which come in the order of their names within a rank.
+    pub(super) fn fill(
+        &mut self,
+        names: impl Fn(NodeId) -> NodeName,
+        rank: impl Fn(NodeId) -> Rank,
+    ) -> Vec<NodeId> {
+        if !std::mem::take(&mut self.must_fill) {
+            return Vec::new();
+        }
+        let Some(position) = self.position.clone() else { return Vec::new() };
+        let mut opened = Vec::new();
+        if position == Position::AllNodes {
+            opened.extend(self.candidates(|_| true));
+            opened.iter().for_each(|id| self.open(*id));
+            return opened;
+        }
+        let keys: Vec<_> =
+            self.numbers.iter().map(|(key, number)| (key.clone(), *number)).collect();
+        for ((step, value), number) in keys {
+            let size = self.size_at(&position, step, &value, self.groups[number].members);
+            let missing = size.saturating_sub(self.groups[number].open);
+            if missing == 0 {
+                continue;
+            }
+            let of_group = |node: &NodeWaves| node.groups.contains(&number);
+            let mut candidates: Vec<NodeId> = self.candidates(of_group).collect();
+            if missing < candidates.len() {
+                let has_target = |id: NodeId| self.nodes[id.index()].status.has_target;
+                candidates.sort_by_cached_key(|id| (!has_target(*id), rank(*id), names(*id)));
+            }
+            candidates.truncate(missing);
+            candidates.iter().for_each(|id| self.open(*id));
+            opened.extend(candidates);
+        }
+        opened
+    }
+
+    /// Whether nothing is left to do in the wave at this position.
+    pub(super) fn is_complete(&self, position: &Position) -> bool {
+        let group = self.group(position);
+        let size = match position {
+            Position::AllNodes => group.members,
+            Position::Wave(wave) => self.size_at(position, wave.step, &wave.group, group.members),
+        };
+        group.open >= size && group.done == group.open
+    }
+
+    /// Whether the target is everywhere already.
+    pub(super) const fn is_rolled_out(&self) -> bool {
+        self.all.members > 0 && self.all.updated == self.all.members
+    }
+
+    /// The counts of the group at a position.
+    pub(super) fn group(&self, position: &Position) -> Group {
+        match position {
+            Position::AllNodes => self.all,
+            Position::Wave(wave) => {
+                let number = self.numbers.get(&(wave.step, wave.group.clone()));
+                number.map_or_else(Group::default, |number| self.groups[*number])
+            }
+        }
+    }
+
+    /// The open nodes of the group at a position.
+    pub(super) fn open_nodes(&self, position: &Position) -> impl Iterator<Item = NodeId> {
+        let number = match position {
+            Position::AllNodes => None,
+            Position::Wave(wave) => {
+                Some(self.numbers.get(&(wave.step, wave.group.clone())).copied())
+            }
+        };
+        let is_in = move |node: &NodeWaves| match number {
+            None => true,
+            Some(number) => number.is_some_and(|number| node.groups.contains(&number)),
+        };
+        let nodes = self.nodes.iter().enumerate();
+        let open = nodes.filter(move |(_, node)| node.is_open && node.counts() && is_in(node));
+        open.map(|(index, _)| NodeId::from_index(index))
+    }
+
+    /// The first wave.
+    pub(super) fn first(&self) -> Position {
+        self.first_of_step(0)
+    }
+
+    /// The wave after this one.
+    pub(super) fn after(&self, position: &Position) -> Position {
+        let Position::Wave(wave) = position else { return Position::AllNodes };
+        let Some(step) = self.policy.steps.get(wave.step) else { return Position::AllNodes };
+        if wave.size + 1 < step.up_to.len() {
+            return Position::Wave(WavePosition { size: wave.size + 1, ..wave.clone() });
+        }
+        let group = self.groups_of_step(wave.step).find(|value| **value > wave.group);
+        match group {
+            Some(group) => {
+                Position::Wave(WavePosition { step: wave.step, group: group.clone(), size: 0 })
+            }
+            None => self.first_of_step(wave.step + 1),
+        }
+    }
+
+    /// The step of a position.
+    pub(super) fn step(&self, position: &Position) -> Option<&RolloutStep> {
+        self.policy.step(position)
+    }
+
+    /// The name of the wave at a position.
+    pub(super) fn name(&self, position: &Position) -> Option<WaveName> {
+        self.policy.wave_name(position)
+    }
+
+    fn first_of_step(&self, step: usize) -> Position {
+        if step >= self.policy.steps.len() {
+            return Position::AllNodes;
+        }
+        let group = self.groups_of_step(step).next().cloned().unwrap_or(GroupValue::Unlabelled);
+        Position::Wave(WavePosition { step, group, size: 0 })
+    }
+
+    /// The values of the step's groups that have nodes, in their order.
+    fn groups_of_step(&self, step: usize) -> impl Iterator<Item = &GroupValue> {
+        let of_step = self.numbers.iter().filter(move |((of, _), _)| *of == step);
+        let with_nodes = of_step.filter(|(_, number)| self.groups[**number].members > 0);
+        with_nodes.map(|((_, value), _)| value)
+    }
+
+    /// How many nodes of a group are open at a position.
+    fn size_at(
+        &self,
+        position: &Position,
+        step: usize,
+        value: &GroupValue,
+        members: usize,
+    ) -> usize {
+        let Position::Wave(at) = position else { return members };
+        let sizes = &self.policy.steps[step].up_to;
+        let size = match (step, value).cmp(&(at.step, &at.group)) {
+            std::cmp::Ordering::Less => sizes.last(),
+            std::cmp::Ordering::Equal => sizes.get(at.size).or(sizes.last()),
+            std::cmp::Ordering::Greater => return 0,
+        };
+        size.map_or(0, |size| size.of(members).min(members))
+    }
+
+    fn groups_of(&mut self, labels: &Labels) -> Vec<usize> {
+        let policy = self.policy.clone();
+        let steps = policy.steps.iter().enumerate();
+        let of_node = steps.filter(|(_, step)| step.nodes.matches(labels));
+        of_node.map(|(index, step)| self.group_number(index, group_value(step, labels))).collect()
+    }
+
+    fn group_number(&mut self, step: usize, value: GroupValue) -> usize {
+        *self.numbers.entry((step, value)).or_insert_with(|| {
+            self.groups.push(Group::default());
+            self.groups.len() - 1
+        })
+    }
+
+    fn candidates(&self, is_in: impl Fn(&NodeWaves) -> bool) -> impl Iterator<Item = NodeId> {
+        let nodes = self.nodes.iter().enumerate();
+        let candidates =
+            nodes.filter(move |(_, node)| !node.is_open && node.counts() && is_in(node));
+        candidates.map(|(index, _)| NodeId::from_index(index))
+    }
+
+    fn open(&mut self, id: NodeId) {
+        let mut node = std::mem::take(self.node_mut(id));
+        self.count(&node, false);
+        node.is_open = true;
+        self.count(&node, true);
+        *self.node_mut(id) = node;
+    }
+
+    /// Adds the node to the counts of its groups, or removes it.
+    fn count(&mut self, node: &NodeWaves, is_added: bool) {
+        if !node.counts() {
+            return;
+        }
+        for number in &node.groups {
+            self.groups[*number].count(node, is_added);
+        }
+        self.all.count(node, is_added);
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut NodeWaves {
+        if self.nodes.len() <= id.index() {
+            self.nodes.resize_with(id.index() + 1, NodeWaves::default);
+        }
+        &mut self.nodes[id.index()]
+    }
+}
+
+impl NodeWaves {
+    const fn counts(&self) -> bool {
+        self.status.is_member && !self.is_held
+    }
+}
+
+impl Group {
+    fn count(&mut self, node: &NodeWaves, is_added: bool) {
+        let counts = [
+            (&mut self.members, true),
+            (&mut self.open, node.is_open),
+            (&mut self.done, node.is_open && node.status.is_done),
+            (&mut self.updated, node.status.is_done),
+        ];
+        for (count, counts) in counts {
+            match is_added {
+                true => *count += usize::from(counts),
+                false => *count -= usize::from(counts),
+            }
+        }
+    }
+}
+
+fn group_value(step: &RolloutStep, labels: &Labels) -> GroupValue {
+    let value = step.by.as_ref().and_then(|key| labels.get(key));
+    value.map_or(GroupValue::Unlabelled, |value| GroupValue::Value(value.clone()))
+}

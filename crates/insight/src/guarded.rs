@@ -1,0 +1,141 @@
+//! Where a guarded rollout is: its wave, the steps of its policy, and what it waits for (G22).
+
+use everynode_core::api::{
+    DaemonSet, IntOrPercent, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutStep,
+    WaveName,
+};
+use everynode_k8s::convert::label_selector_text;
+use serde::Serialize;
+
+use crate::history::RevisionEntry;
+
+/// A guarded rollout. Its JSON form is what `rollout get` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuardedRollout {
+    /// The DaemonSet's namespace.
+    pub namespace: String,
+    /// The DaemonSet's name.
+    pub name: String,
+    /// The reason of the condition `Progressing`; empty if no controller has stated one.
+    pub reason: String,
+    /// The message of the condition.
+    pub message: String,
+    /// The hash of the current revision; `None` if it is not stored yet.
+    pub revision: Option<String>,
+    /// The hash of the revision that was rolled out to the end before.
+    pub base: Option<String>,
+    /// The phase of the record; `None` if there is none yet.
+    pub phase: Option<&'static str>,
+    /// The wave that the rollout is at; `None` before the first and after the last one.
+    #[serde(serialize_with = "serialize_wave")]
+    pub wave: Option<WaveName>,
+    /// The steps of the policy.
+    pub steps: Vec<StepProgress>,
+}
+
+/// A step of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepProgress {
+    /// The name of the step.
+    pub name: String,
+    /// The label selector of its nodes; empty for all nodes.
+    pub nodes: String,
+    /// The label that divides the nodes into groups.
+    pub by: Option<String>,
+    /// The sizes of the waves.
+    pub up_to: Vec<String>,
+    /// The bake time in seconds.
+    pub bake_seconds: u64,
+    /// Whether each wave must be approved.
+    pub approval: bool,
+    /// Whether the rollout has reached it.
+    pub state: StepState,
+}
+
+/// Whether a rollout has reached a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepState {
+    /// All its waves are complete.
+    Done,
+    /// It is at one of its waves.
+    Current,
+    /// It has not reached the step.
+    Ahead,
+}
+
+impl StepState {
+    /// One word for a table.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Current => "current",
+            Self::Ahead => "ahead",
+        }
+    }
+}
+
+impl GuardedRollout {
+    /// The rollout of a DaemonSet; `None` if no policy guards it. `revisions` is its history.
+    pub fn of(daemon_set: &DaemonSet, revisions: &[RevisionEntry]) -> Option<Self> {
+        let policy = match &daemon_set.policy {
+            PolicySource::None => return None,
+            PolicySource::Invalid => None,
+            PolicySource::Valid(policy) => Some(policy),
+        };
+        let current = revisions.iter().rev().find(|entry| entry.current);
+        let record = current.and_then(|entry| entry.rollout.as_deref());
+        let completed = |entry: &&RevisionEntry| {
+            let record = entry.rollout.as_ref().filter(|_| !entry.current)?;
+            (record.phase == RolloutPhase::Complete).then_some(record.since)
+        };
+        let base =
+            revisions.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
+        let stated = daemon_set.status.rollout.as_ref();
+        let position = record.map(|record| &record.position);
+        let steps = policy.map(|policy| steps(policy, position)).unwrap_or_default();
+        Some(Self {
+            namespace: daemon_set.key.namespace.to_string(),
+            name: daemon_set.key.name.to_string(),
+            reason: stated.map(|stated| stated.reason.as_str().to_owned()).unwrap_or_default(),
+            message: stated.map(|stated| stated.message.to_string()).unwrap_or_default(),
+            revision: current.and_then(|entry| entry.hash.clone()),
+            base: base.and_then(|entry| entry.hash.clone()),
+            phase: record.map(|record| record.phase.as_str()),
+            wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
+            steps,
+        })
+    }
+}
+
+fn steps(policy: &RolloutPolicy, position: Option<&Position>) -> Vec<StepProgress> {
+    let state = |index: usize| match position {
+        None => StepState::Ahead,
+        Some(Position::AllNodes) => StepState::Done,
+        Some(Position::Wave(wave)) => match index.cmp(&wave.step) {
+            std::cmp::Ordering::Less => StepState::Done,
+            std::cmp::Ordering::Equal => StepState::Current,
+            std::cmp::Ordering::Greater => StepState::Ahead,
+        },
+    };
+    let steps = policy.steps.iter().enumerate();
+    steps.map(|(index, step)| progress(step, state(index))).collect()
+}
+
+fn progress(step: &RolloutStep, state: StepState) -> StepProgress {
+    StepProgress {
+        name: step.name.to_string(),
+        nodes: label_selector_text(&step.nodes),
+        by: step.by.as_ref().map(ToString::to_string),
+        up_to: step.up_to.iter().map(IntOrPercent::to_string).collect(),
+        bake_seconds: step.bake.as_secs(),
+        approval: step.approval,
+        state,
+    }
+}
+
+fn serialize_wave<S: serde::Serializer>(wave: &Option<WaveName>, to: S) -> Result<S::Ok, S::Error> {
+    wave.as_ref().map(WaveName::as_str).serialize(to)
+}

@@ -1,0 +1,390 @@
+//! Rollout policies (G4, G5), and the orders that people give (G10).
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everynode_core::api::{
+    IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Order, OrderVerb, RolloutPolicy,
+    RolloutStep,
+};
+use everynode_core::revisions::revision_hash;
+use serde_json::{Map, Value};
+
+use super::label::checked_key;
+use super::label_selector;
+
+/// The label that holds a node by default.
+const HOLD_LABEL: &str = "everynode.dev/hold";
+const STEPS_MAX: usize = 20;
+const SIZES_MAX: usize = 10;
+/// The fields that a policy may have and that this version does not follow.
+const NOT_SUPPORTED: [&str; 5] =
+    ["maxUnavailablePer", "podsPerMinute", "windows", "failure", "checks"];
+
+/// Decodes the policy in the annotation of a DaemonSet: the `spec` of a RolloutPolicy without
+/// `daemonSets`, as YAML.
+///
+/// # Errors
+/// All that is wrong with it: fields with their values and the reasons, separated by semicolons.
+pub fn rollout_policy(yaml: &str) -> Result<RolloutPolicy, String> {
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let value: Value = serde_saphyr::from_str_with_options(yaml, options)
+        .map_err(|error| error.to_string().lines().collect::<Vec<_>>().join(" "))?;
+    let mut errors = Errors::default();
+    let policy = policy(&value, &mut errors);
+    policy.filter(|_| errors.0.is_empty()).ok_or_else(|| errors.0.join("; "))
+}
+
+/// Decodes an order: `VERB HASH [WAVE] TIME`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn rollout_order(text: &str) -> Result<Order, String> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let (verb, revision) = match words[..] {
+        ["approve", hash, wave, _] => (OrderVerb::Approve(wave.into()), hash),
+        ["promote", hash, wave, _] => (OrderVerb::Promote(wave.into()), hash),
+        ["promote-full", hash, _] => (OrderVerb::PromoteFull, hash),
+        ["abort", hash, _] => (OrderVerb::Abort, hash),
+        ["retry", hash, _] => (OrderVerb::Retry, hash),
+        _ => {
+            return Err(format!(
+                "{text:?} is none of \"approve HASH WAVE TIME\", \"promote HASH WAVE TIME\", \
+                 \"promote-full HASH TIME\", \"abort HASH TIME\" and \"retry HASH TIME\""
+            ));
+        }
+    };
+    Ok(Order { verb, revision: revision.into(), text: text.into() })
+}
+
+/// The text of an order that was given at this time.
+pub fn rollout_order_text(verb: &OrderVerb, revision: &str, time: &dyn Display) -> String {
+    match verb {
+        OrderVerb::Approve(wave) => format!("approve {revision} {wave} {time}"),
+        OrderVerb::Promote(wave) => format!("promote {revision} {wave} {time}"),
+        OrderVerb::PromoteFull => format!("promote-full {revision} {time}"),
+        OrderVerb::Abort => format!("abort {revision} {time}"),
+        OrderVerb::Retry => format!("retry {revision} {time}"),
+    }
+}
+
+/// What is wrong with a policy.
+#[derive(Default)]
+struct Errors(Vec<String>);
+
+impl Errors {
+    /// A value that is not allowed, as Kubernetes words it.
+    fn invalid(&mut self, path: &str, value: &Value, why: &str) {
+        self.0.push(format!("{path}: Invalid value: {value}: {why}"));
+    }
+
+    /// The value, or an error at this path.
+    fn checked<T>(&mut self, path: &str, value: &Value, result: Result<T, &str>) -> Option<T> {
+        result.map_err(|why| self.invalid(path, value, why)).ok()
+    }
+}
+
+/// The fields of an object, of which each is read once.
+struct Fields<'a> {
+    path: String,
+    fields: &'a Map<String, Value>,
+    known: BTreeSet<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    fn of(path: &str, value: &'a Value, errors: &mut Errors) -> Option<Self> {
+        let fields = errors.checked(path, value, value.as_object().ok_or("must be an object"))?;
+        Some(Self { path: path.to_owned(), fields, known: BTreeSet::new() })
+    }
+
+    fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.known.insert(key);
+        self.fields.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The field, decoded, or the default.
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        errors: &mut Errors,
+        decode: impl FnOnce(&Value) -> Result<T, &'static str>,
+    ) -> T {
+        let Some(value) = self.take(key) else { return default };
+        errors.checked(&self.path(key), value, decode(value)).unwrap_or(default)
+    }
+
+    fn bool(&mut self, key: &'static str, errors: &mut Errors) -> bool {
+        self.read(key, false, errors, |value| value.as_bool().ok_or("must be true or false"))
+    }
+
+    fn selector(
+        &mut self,
+        key: &'static str,
+        default: LabelSelector,
+        errors: &mut Errors,
+    ) -> LabelSelector {
+        let Some(value) = self.take(key) else { return default };
+        let path = self.path(key);
+        let known = ["matchLabels", "matchExpressions"];
+        let others = value.as_object().into_iter().flatten();
+        for (key, _) in others.filter(|(key, _)| !known.contains(&key.as_str())) {
+            errors.0.push(format!("{path}.{key}: unknown field"));
+        }
+        let selector = label_selector(Some(value));
+        selector.map_err(|why| errors.invalid(&path, value, &why)).unwrap_or(default)
+    }
+
+    /// Reports the fields that nothing has read.
+    fn finish(self, errors: &mut Errors) {
+        for key in self.fields.keys().filter(|key| !self.known.contains(key.as_str())) {
+            let path = self.path(key);
+            errors.0.push(if NOT_SUPPORTED.contains(&key.as_str()) {
+                format!("{path}: this version of everynode does not support it yet")
+            } else {
+                format!("{path}: unknown field")
+            });
+        }
+    }
+}
+
+fn policy(value: &Value, errors: &mut Errors) -> Option<RolloutPolicy> {
+    let mut fields = Fields::of("", value, errors)?;
+    let steps_value = fields.take("steps");
+    let none = Vec::new();
+    let list = steps_value.map_or(Ok(&none), |steps| steps.as_array().ok_or("must be a list"));
+    let list = errors.checked("steps", steps_value.unwrap_or(&Value::Null), list)?;
+    if list.len() > STEPS_MAX {
+        errors.0.push(format!("steps: Too many: {}: must have at most {STEPS_MAX}", list.len()));
+    }
+    let mut names = BTreeSet::new();
+    let mut steps = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let Some(step) = step(&format!("steps[{index}]"), value, errors) else { continue };
+        if !names.insert(step.name.clone()) {
+            errors.0.push(format!("steps[{index}].name: Duplicate value: {:?}", step.name));
+        }
+        steps.push(step);
+    }
+    let max_unavailable =
+        fields.read("maxUnavailable", None, errors, |value| match int_or_percent(value)? {
+            IntOrPercent::Int(0) | IntOrPercent::Percent(0) => Err("must be greater than 0"),
+            max => Ok(Some(max)),
+        });
+    let exists = LabelRequirement { key: HOLD_LABEL.into(), operator: LabelOperator::Exists };
+    let policy = RolloutPolicy {
+        paused: fields.bool("paused", errors),
+        steps,
+        steps_hash: steps_hash(list),
+        max_unavailable,
+        hold: fields.selector("hold", LabelSelector { requirements: vec![exists] }, errors),
+    };
+    fields.finish(errors);
+    Some(policy)
+}
+
+/// Keys are sorted, so that only another content has another hash.
+fn steps_hash(steps: &[Value]) -> Arc<str> {
+    let text = serde_json::to_string(steps).expect("all keys are strings");
+    revision_hash(&text, None).as_str().into()
+}
+
+fn step(path: &str, value: &Value, errors: &mut Errors) -> Option<RolloutStep> {
+    let mut fields = Fields::of(path, value, errors)?;
+    if fields.take("name").is_none() {
+        errors.0.push(format!("{path}.name: Required value"));
+    }
+    let step = RolloutStep {
+        name: fields.read("name", "".into(), errors, |value| {
+            let name = value.as_str().filter(|name| is_dns_label(name));
+            name.map(Into::into).ok_or(
+                "must consist of lower case letters, digits and '-', at most 63, and start and \
+                 end with a letter or digit",
+            )
+        }),
+        nodes: fields.selector("nodes", LabelSelector::default(), errors),
+        by: fields.read("by", None, errors, |value| {
+            let key = value.as_str().and_then(|key| checked_key(key).ok());
+            key.map(Some).ok_or("must be the key of a label")
+        }),
+        up_to: up_to(&mut fields, errors),
+        bake: fields.read("bake", Duration::ZERO, errors, |value| {
+            value.as_str().and_then(duration).ok_or("must be a duration such as 90s, 30m or 1h30m")
+        }),
+        approval: fields.bool("approval", errors),
+    };
+    fields.finish(errors);
+    Some(step)
+}
+
+fn up_to(fields: &mut Fields<'_>, errors: &mut Errors) -> Vec<IntOrPercent> {
+    let all = vec![IntOrPercent::Percent(100)];
+    let path = fields.path("upTo");
+    let Some(value) = fields.take("upTo") else { return all };
+    let list = value.as_array().ok_or("must be a list of numbers or percentages");
+    let Some(list) = errors.checked(&path, value, list) else { return all };
+    if list.is_empty() || list.len() > SIZES_MAX {
+        errors.invalid(&path, value, "must have 1 to 10 items");
+    }
+    let mut sizes: Vec<IntOrPercent> = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let Some(size) = errors.checked(&path, value, int_or_percent(value)) else { continue };
+        if sizes.last().is_some_and(|last| !grows(*last, size)) {
+            errors.invalid(&path, value, "must be greater than the item before");
+        }
+        sizes.push(size);
+    }
+    sizes
+}
+
+/// Whether the second is greater. A number and a percentage cannot be compared.
+fn grows(before: IntOrPercent, size: IntOrPercent) -> bool {
+    match (before, size) {
+        (IntOrPercent::Int(before), IntOrPercent::Int(size))
+        | (IntOrPercent::Percent(before), IntOrPercent::Percent(size)) => before < size,
+        (IntOrPercent::Int(_), IntOrPercent::Percent(_))
+        | (IntOrPercent::Percent(_), IntOrPercent::Int(_)) => true,
+    }
+}
+
+fn int_or_percent(value: &Value) -> Result<IntOrPercent, &'static str> {
+    let percent = |text: &str| {
+        let digits = text.strip_suffix('%')?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|percent| is_number && *percent <= 100)
+    };
+    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+    let percentage = value.as_str().and_then(percent);
+    number
+        .map(IntOrPercent::Int)
+        .or_else(|| percentage.map(IntOrPercent::Percent))
+        .ok_or("must be a number that is not negative, or a percentage from 0% to 100%")
+}
+
+/// A duration as Kubernetes writes it, such as `1h30m`.
+fn duration(text: &str) -> Option<Duration> {
+    let is_go = text.bytes().all(|byte| byte.is_ascii_digit() || b".hms".contains(&byte));
+    let duration: jiff::SignedDuration = text.parse().ok().filter(|_| is_go)?;
+    Duration::try_from(duration).ok()
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = text.bytes().next().zip(text.bytes().next_back());
+    text.len() <= 63
+        && ends.is_some_and(|(first, last)| is_letter(first) && is_letter(last))
+        && text.bytes().all(|byte| is_letter(byte) || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G5: all fields, and their defaults.
+    #[test]
+    fn a_policy_is_read() {
+        let policy = rollout_policy(
+            "paused: true\nmaxUnavailable: 5%\nsteps:\n- name: canary\n  nodes: {matchLabels: \
+             {pool: canary}}\n  upTo: [1, '10%', '100%']\n  bake: 1h30m\n  approval: true\n- \
+             {name: zones, by: topology.kubernetes.io/zone}\n",
+        )
+        .expect("a valid policy");
+        assert!(policy.paused);
+        assert_eq!(policy.max_unavailable, Some(IntOrPercent::Percent(5)));
+        let [canary, zones] = &policy.steps[..] else { panic!("two steps") };
+        assert_eq!(canary.nodes.requirements.len(), 1);
+        assert_eq!(canary.up_to.len(), 3);
+        assert_eq!((canary.bake, canary.approval), (Duration::from_secs(90 * 60), true));
+        assert_eq!(zones.by.as_deref(), Some("topology.kubernetes.io/zone"));
+        assert_eq!(zones.up_to, [IntOrPercent::Percent(100)]);
+        assert!(zones.nodes.is_empty() && !zones.waits());
+        assert_eq!(&*policy.hold.requirements[0].key, HOLD_LABEL);
+        let none = rollout_policy("{}").expect("a policy without steps");
+        assert_eq!((none.paused, none.steps, none.max_unavailable), (false, Vec::new(), None));
+    }
+
+    /// G11: the hash changes with the content of the steps, and with nothing else.
+    #[test]
+    fn the_hash_is_that_of_the_steps() {
+        let hash = |yaml: &str| rollout_policy(yaml).expect("a valid policy").steps_hash;
+        let one = hash("steps: [{name: a, bake: 1m}]");
+        assert_eq!(one, hash("{maxUnavailable: 3, steps: [{bake: 1m, name: a}]}"));
+        assert_ne!(one, hash("steps: [{name: a, bake: 2m}]"));
+    }
+
+    /// G4, G5: each field that is wrong gives an error that names the field and the value.
+    #[test]
+    fn an_error_names_the_field_and_the_value() {
+        for (yaml, expected) in [
+            ("", "Invalid value: null: must be an object"),
+            ("- a", "must be an object"),
+            ("steps: {", ""),
+            ("paused: maybe", "paused: Invalid value: \"maybe\": must be true or false"),
+            ("steps: 3", "steps: Invalid value: 3: must be a list"),
+            ("steps: [3]", "steps[0]: Invalid value: 3: must be an object"),
+            ("steps: [{}]", "steps[0].name: Required value"),
+            ("steps: [{name: A}]", "steps[0].name: Invalid value: \"A\": must consist of"),
+            ("steps: [{name: a}, {name: a}]", "steps[1].name: Duplicate value: \"a\""),
+            ("steps: [{name: a, node: x}]", "steps[0].node: unknown field"),
+            ("steps: [{name: a, nodes: x}]", "steps[0].nodes: Invalid value: \"x\""),
+            ("steps: [{name: a, nodes: {labels: {}}}]", "steps[0].nodes.labels: unknown field"),
+            (
+                "steps: [{name: a, nodes: {matchExpressions: [{key: k, operator: Is}]}}]",
+                "\"Is\" is not a valid label selector operator",
+            ),
+            ("steps: [{name: a, by: 'a b'}]", "steps[0].by: Invalid value: \"a b\""),
+            ("steps: [{name: a, upTo: 3}]", "steps[0].upTo: Invalid value: 3: must be a list"),
+            ("steps: [{name: a, upTo: []}]", "steps[0].upTo: Invalid value: []"),
+            ("steps: [{name: a, upTo: [-1]}]", "steps[0].upTo[0]: Invalid value: -1"),
+            ("steps: [{name: a, upTo: ['101%']}]", "steps[0].upTo[0]: Invalid value: \"101%\""),
+            ("steps: [{name: a, upTo: ['+5%']}]", "steps[0].upTo[0]: Invalid value: \"+5%\""),
+            ("steps: [{name: a, upTo: [2, 2]}]", "must be greater than the item before"),
+            ("steps: [{name: a, bake: 30}]", "steps[0].bake: Invalid value: 30: must be a"),
+            ("steps: [{name: a, bake: -5m}]", "steps[0].bake: Invalid value: \"-5m\""),
+            ("steps: [{name: a, bake: 5 days}]", "steps[0].bake: Invalid value: \"5 days\""),
+            ("steps: [{name: a, approval: yes please}]", "steps[0].approval: Invalid value:"),
+            ("steps: [{name: a, checks: [b]}]", "steps[0].checks: this version"),
+            ("maxUnavailable: 0", "maxUnavailable: Invalid value: 0: must be greater than 0"),
+            ("maxUnavailable: 1.5", "maxUnavailable: Invalid value: 1.5"),
+            ("hold: [a]", "hold: Invalid value: [\"a\"]"),
+            ("windows: []", "windows: this version of everynode does not support it yet"),
+            ("podsPerMinute: 3", "podsPerMinute: this version"),
+            ("daemonSets: {name: a}", "daemonSets: unknown field"),
+        ] {
+            let error = rollout_policy(yaml).expect_err(yaml);
+            assert!(error.contains(expected), "{yaml}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+        let error = rollout_policy("{a: 1, b: 2}").expect_err("two unknown fields");
+        assert_eq!(error, "a: unknown field; b: unknown field", "all errors are reported");
+    }
+
+    /// G10: an order is read as it is written; anything else is an error.
+    #[test]
+    fn an_order_is_read_as_it_is_written() {
+        for verb in [
+            OrderVerb::Approve("zones/1:10%".into()),
+            OrderVerb::Promote("canary".into()),
+            OrderVerb::PromoteFull,
+            OrderVerb::Abort,
+            OrderVerb::Retry,
+        ] {
+            let text = rollout_order_text(&verb, "5d4f", &"2026-01-01T00:00:00Z");
+            let order = rollout_order(&text).expect("an order");
+            assert_eq!((order.verb, order.revision.as_str()), (verb, "5d4f"));
+            assert_eq!(&*order.text, text);
+        }
+        for bad in ["", "approve", "aprove 5d4f canary now", "abort 5d4f", "abort 5d4f canary now"]
+        {
+            let error = rollout_order(bad).expect_err(bad);
+            assert!(error.contains(&format!("{bad:?}")), "{error}");
+        }
+    }
+}
