@@ -5,6 +5,7 @@ mod commands;
 mod conformance;
 mod custom_resources;
 mod delete;
+mod guarded;
 pub(crate) mod kubectl;
 pub(crate) mod nodes;
 mod ownership;

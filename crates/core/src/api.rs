@@ -1,6 +1,7 @@
 //! The parts of Kubernetes' objects that decisions read, and nothing else (C3).
 
 mod daemon_set;
+mod int_or_percent;
 mod labels;
 mod names;
 mod namespace;
@@ -14,9 +15,10 @@ mod scheduling;
 mod time;
 
 pub use daemon_set::{
-    Budget, DaemonSet, IntOrPercent, PAUSED_ANNOTATION, RolloutCondition, RolloutReason, Status,
-    Template, UpdateStrategy,
+    Budget, DaemonSet, PAUSED_ANNOTATION, RolloutCondition, RolloutReason, Status, Template,
+    UpdateStrategy,
 };
+pub use int_or_percent::IntOrPercent;
 pub use labels::{
     HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
     NAMESPACE_NODE_SELECTOR_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL,

@@ -47,7 +47,12 @@
 //!     problems: Vec::new(),
 //! };
 //! let mut nodes = NodeTable::default();
-//! nodes.apply(Node { name: "a".into(), labels: Labels::default(), taints: Vec::new() });
+//! nodes.apply(Node {
+//!     name: "a".into(),
+//!     labels: Labels::default(),
+//!     taints: Vec::new(),
+//!     not_ready_since: None,
+//! });
 //!
 //! let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
 //! let now = Timestamp::from_seconds(1_000);

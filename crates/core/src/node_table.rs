@@ -162,7 +162,7 @@ mod tests {
 
     fn node(name: &str, zone: &str) -> Node {
         let labels = Labels::from_iter([("zone", zone)]);
-        Node { name: name.into(), labels, taints: Vec::new() }
+        Node { name: name.into(), labels, taints: Vec::new(), not_ready_since: None }
     }
 
     /// C16: a heartbeat changes nothing, a label does, and a list reveals deletions.

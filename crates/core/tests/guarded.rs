@@ -431,7 +431,7 @@ proptest! {
         guarded.assert_ended();
     }
 
-    /// G13, G14: rollouts, rollbacks and crashes in any sequence keep the budget.
+    /// G14: rollouts, rollbacks and crashes in any sequence keep the budget.
     #[test]
     fn a_guarded_rollout_never_exceeds_its_budget(
         budget in 1u32..4,

@@ -35,6 +35,7 @@ fn node(taints: &[(&str, &str, TaintEffect)]) -> Node {
         name: "n1".into(),
         labels: Labels::from_iter([("disk", "ssd"), ("cores", "8"), ("zone", "a")]),
         taints: taints.iter().map(taint).collect(),
+        not_ready_since: None,
     }
 }
 
@@ -275,6 +276,7 @@ fn the_node_selector_of_a_namespace_restricts_creations() {
     assert_eq!(reasons, ["the namespace's node selector wants label zone=b, the node has a"]);
     let tainted = |effect| Node {
         taints: vec![Taint { key: "k".into(), value: "".into(), effect }],
+        not_ready_since: None,
         ..node.clone()
     };
     let of = |effect| eligibility(&placement, &namespace, &tainted(effect));

@@ -38,6 +38,7 @@ transcripts! {
     failed_pods: "failed-pods",
     guarded: "guarded",
     guarded_closed: "guarded-closed",
+    guarded_down_nodes: "guarded-down-nodes",
     guarded_rollback: "guarded-rollback",
     handover: "handover",
     highest_revision_number: "highest-revision-number",

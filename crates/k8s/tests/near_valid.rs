@@ -261,7 +261,12 @@ proptest! {
             !expressions.is_empty() && expressions.iter().all(holds)
         });
         let node_labels = Labels::from_iter(labels.clone());
-        let node = Node { name: "n".into(), labels: node_labels, taints: vec![] };
+        let node = Node {
+            name: "n".into(),
+            labels: node_labels,
+            taints: vec![],
+            not_ready_since: None,
+        };
         prop_assert_eq!(should_run(&placement, &node), expected, "{:?} on {:?}", terms, labels);
     }
 

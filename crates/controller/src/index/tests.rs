@@ -1,6 +1,8 @@
 //! The index without a server: which DaemonSets an observation affects.
 
-use everynode_core::api::{Labels, NamespaceNodeSelector, Placement, ResourceVersion, Template};
+use everynode_core::api::{
+    Labels, NamespaceNodeSelector, Placement, RecordState, ResourceVersion, Template,
+};
 use everynode_core::plan::{Notice, Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
 use serde_json::{Value, json};

@@ -248,5 +248,6 @@ fn node(name: &NodeName, tainted: bool) -> Node {
         name: name.clone(),
         labels: Labels::from_iter([("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")]),
         taints: if tainted { vec![taint] } else { Vec::new() },
+        not_ready_since: None,
     }
 }

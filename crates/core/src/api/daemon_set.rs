@@ -1,8 +1,8 @@
 //! DaemonSets, their update strategy and their status.
 
-use std::fmt;
 use std::sync::Arc;
 
+use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
 use super::policy::PolicySource;
@@ -40,7 +40,7 @@ pub struct DaemonSet {
     pub policy: PolicySource,
     /// The order in the annotation [`ORDER_ANNOTATION`](super::ORDER_ANNOTATION) (G10).
     pub order: Option<Order>,
-    /// `spec.updateStrategy`. What is followed is [`strategy`](Self::strategy).
+    /// `spec.updateStrategy`; [`strategy`](Self::strategy) is what is followed.
     pub update_strategy: UpdateStrategy,
     /// `spec.minReadySeconds`: how long a pod must be ready to be available (C54).
     pub min_ready_seconds: u32,
@@ -167,34 +167,6 @@ impl UpdateStrategy {
     }
 }
 
-/// An absolute number or a percentage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IntOrPercent {
-    /// An absolute number.
-    Int(u32),
-    /// A percentage; it may exceed 100.
-    Percent(u32),
-}
-
-impl IntOrPercent {
-    /// The number itself, or the percentage of `total`, rounded up (C51).
-    pub fn of(self, total: usize) -> usize {
-        match self {
-            Self::Int(number) => number as usize,
-            Self::Percent(percent) => (total * percent as usize).div_ceil(100),
-        }
-    }
-}
-
-impl fmt::Display for IntOrPercent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Int(number) => write!(f, "{number}"),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-        }
-    }
-}
-
 /// `status` of a DaemonSet. Of its conditions, which other controllers may write, it has only the
 /// one of this controller (C70, G21).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -301,32 +273,5 @@ impl RolloutReason {
             | Self::AwaitingApproval
             | Self::Complete => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// C51: a percentage is rounded up, and may exceed 100; a number does not depend on the total.
-    #[test]
-    fn a_percentage_is_rounded_up() {
-        for (percent, total, expected) in [
-            (0, 10, 0),
-            (10, 0, 0),
-            (1, 1, 1),
-            (25, 4, 1),
-            (25, 5, 2),
-            (30, 7, 3),
-            (33, 10, 4),
-            (50, 3, 2),
-            (99, 101, 100),
-            (100, 7, 7),
-            (150, 3, 5),
-        ] {
-            let nodes = IntOrPercent::Percent(percent).of(total);
-            assert_eq!(nodes, expected, "{percent}% of {total}");
-        }
-        assert_eq!([0, 2, 10].map(|total| IntOrPercent::Int(3).of(total)), [3; 3]);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::labels::Labels;
 use super::names::NodeName;
+use super::time::Timestamp;
 
 /// A Node. Two equal ones lead to equal decisions; a heartbeat makes no difference (C16).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,9 @@ pub struct Node {
     pub labels: Labels,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
+    /// Since when the condition `Ready` is not true, by the wall clock; `None` if it is, or if the
+    /// node has no such condition (G13).
+    pub not_ready_since: Option<Timestamp>,
 }
 
 /// A taint of a node. It prints as kubectl prints it: `key=value:effect`.

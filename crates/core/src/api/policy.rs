@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::daemon_set::IntOrPercent;
+use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::record::{Position, WaveName};
 

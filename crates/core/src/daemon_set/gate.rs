@@ -43,6 +43,8 @@ pub(super) struct Movement {
     pub direction: Direction,
     /// Whether any pod is replaced: the rollout is neither paused nor without a valid policy.
     pub replaces: bool,
+    /// Whether nodes that went down before the rollout reached them are left alone (G13).
+    pub spares_down_nodes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +115,14 @@ impl Gate {
         match self {
             Self::Open => true,
             Self::Guarded(_) => false,
+        }
+    }
+
+    /// Whether nodes that went down before the rollout reached them are left alone.
+    pub(super) const fn spares_down_nodes(&self) -> bool {
+        match self {
+            Self::Open => false,
+            Self::Guarded(guarded) => guarded.movement.spares_down_nodes,
         }
     }
 

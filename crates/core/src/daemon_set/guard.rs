@@ -107,8 +107,14 @@ impl<'a> Stage<'a> {
 
     /// Which pods are replaced; `None` if the target governs all nodes.
     pub(super) fn movement(&self, daemon_set: &DaemonSet) -> Option<Movement> {
-        let forward = |replaces| Some(Movement { direction: Direction::Forward, replaces });
-        let back = |replaces| Some(Movement { direction: Direction::Back, replaces });
+        // Once all else is done, the pods of nodes that are down are replaced, too.
+        let is_complete =
+            matches!(self, Self::Moving(record) if record.phase == RolloutPhase::Complete);
+        let movement = |direction, replaces| {
+            Some(Movement { direction, replaces, spares_down_nodes: !is_complete })
+        };
+        let forward = |replaces| movement(Direction::Forward, replaces);
+        let back = |replaces| movement(Direction::Back, replaces);
         match self {
             Self::Unguarded => None,
             Self::Paused | Self::WithoutPolicy { has_failed: false } => forward(false),

@@ -477,6 +477,7 @@ impl DaemonSetState {
         Guidance {
             is_guarded: self.waves.is_some(),
             replaces: self.gate.replaces(),
+            spares_down_nodes: self.gate.spares_down_nodes(),
             base: self.gate.base(),
         }
     }

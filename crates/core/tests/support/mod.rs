@@ -21,7 +21,7 @@ use everynode_core::plan::{
 };
 
 use object::assert_made_from_its_revision;
-pub(crate) use object::{daemon_set, node, pod, revision, with_label};
+pub(crate) use object::{Fault, daemon_set, node, pod, revision, with_label};
 
 pub(crate) const DS_UID: &str = "ds-uid";
 
@@ -76,15 +76,6 @@ enum Event {
     PodGone { pod: Pod, version: u64 },
     Revision(Revision),
     RevisionGone { revision: Revision, version: u64 },
-}
-
-/// The outcome of the next write whose text starts with `write`.
-#[derive(Clone)]
-pub(crate) struct Fault {
-    pub write: String,
-    pub outcome: Outcome,
-    /// Whether the write takes effect nevertheless.
-    pub takes_effect: bool,
 }
 
 impl World {
@@ -432,8 +423,7 @@ impl World {
                 self.edit_revision(revision, |r| r.number = *number)
             }
             Write::WriteRecord { revision, record } => {
-                let record = RecordState::Stored(record.clone());
-                self.edit_revision(revision, |r| r.record = record)
+                self.edit_revision(revision, |r| r.record = RecordState::Stored(record.clone()))
             }
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 self.edit_status(*resource_version, |s| s.collision_count = Some(*collision_count))

@@ -6,12 +6,21 @@ use everynode_core::api::{
     ResourceVersion, Revision, Status, Template, Timestamp, UpdateStrategy,
 };
 
-use everynode_core::plan::NewPod;
+use everynode_core::plan::{NewPod, Outcome};
 
 use super::DS_UID;
 
+/// The outcome of the next write whose text starts with `write`.
+#[derive(Clone)]
+pub(crate) struct Fault {
+    pub write: String,
+    pub outcome: Outcome,
+    /// Whether the write takes effect nevertheless.
+    pub takes_effect: bool,
+}
+
 pub(crate) fn node(name: &str) -> Node {
-    Node { name: name.into(), labels: Labels::default(), taints: Vec::new() }
+    Node { name: name.into(), labels: Labels::default(), taints: Vec::new(), not_ready_since: None }
 }
 
 /// A pod of the DaemonSet, pinned to a node.

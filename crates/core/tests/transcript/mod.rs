@@ -190,6 +190,7 @@ fn parse_node(words: &[&str]) -> Node {
         let (key, value) = pair(word, '=');
         match key {
             "taint" => node.taints.push(parse_taint(value)),
+            "down-since" => node.not_ready_since = Some(seconds(value)),
             _ => node.labels = with_label(&node.labels, key, value),
         }
     }

@@ -1,11 +1,11 @@
 //! Nodes: name, labels and taints.
 
 use bytes::Bytes;
-use everynode_core::api::{Node, Taint, TaintEffect};
+use everynode_core::api::{Node, Taint, TaintEffect, Timestamp};
 use prost::Message;
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, text};
+use super::wire::{Condition, Metadata, Text, Time, text};
 use super::{Error, Interner};
 use crate::{go_json, protobuf};
 
@@ -15,6 +15,14 @@ struct WireNode<'a> {
     metadata: Metadata<'a>,
     #[serde(borrow)]
     spec: Option<WireSpec<'a>>,
+    #[serde(borrow)]
+    status: Option<WireStatus<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WireStatus<'a> {
+    #[serde(borrow)]
+    conditions: Option<Vec<Condition<'a>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,6 +70,9 @@ impl<'a> From<&'a protobuf::Node> for WireNode<'a> {
         Self {
             metadata: message.metadata.as_ref().map(Into::into).unwrap_or_default(),
             spec: Some(WireSpec { taints }),
+            status: message.status.as_ref().map(|status| WireStatus {
+                conditions: Some(status.conditions.iter().map(Into::into).collect()),
+            }),
         }
     }
 }
@@ -79,12 +90,23 @@ impl<'a> From<&'a protobuf::Taint> for WireTaint<'a> {
 impl WireNode<'_> {
     fn convert(self, interner: &mut Interner) -> Result<Node, &'static str> {
         let taints = self.spec.unwrap_or_default().taints.unwrap_or_default();
+        let conditions = self.status.unwrap_or_default().conditions.unwrap_or_default();
         Ok(Node {
             name: interner.text(self.metadata.name()?).into(),
             labels: self.metadata.labels(interner),
             taints: taints.iter().filter_map(|taint| taint.convert(interner)).collect(),
+            not_ready_since: conditions.iter().find_map(not_ready_since),
         })
     }
+}
+
+/// Since when the node is not ready, if this is the condition that says so. Without a valid time it
+/// has always been so.
+fn not_ready_since(condition: &Condition<'_>) -> Option<Timestamp> {
+    let is_ready = text(condition.status.as_ref()) == "True";
+    let since = condition.last_transition_time.as_ref().and_then(Time::timestamp);
+    let is_other = text(condition.kind.as_ref()) != "Ready";
+    (!is_ready && !is_other).then(|| since.unwrap_or(Timestamp(i64::MIN)))
 }
 
 impl WireTaint<'_> {
@@ -111,6 +133,30 @@ pub(super) fn taint_effect(effect: &str) -> Option<TaintEffect> {
 mod tests {
     use super::*;
     use everynode_core::api::Labels;
+
+    /// G13: a node states since when it is not ready.
+    #[test]
+    fn a_node_states_since_when_it_is_not_ready() {
+        let since = |conditions: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"n"}},"status":{{"conditions":[{conditions}]}}}}"#
+            );
+            node(json.as_bytes(), &mut Interner::default()).unwrap().not_ready_since
+        };
+        let ready = |status: &str| {
+            let time = "1970-01-01T00:01:00Z";
+            format!(r#"{{"type":"Ready","status":"{status}","lastTransitionTime":"{time}"}}"#)
+        };
+        let other = r#"{"type":"DiskPressure","status":"False"}"#;
+        assert_eq!(since(&ready("True")), None);
+        assert_eq!(since(other), None);
+        assert_eq!(since(""), None);
+        for status in ["False", "Unknown"] {
+            let conditions = format!("{other},{}", ready(status));
+            assert_eq!(since(&conditions), Some(Timestamp::from_seconds(60)));
+        }
+        assert_eq!(since(r#"{"type":"Ready","status":"False"}"#), Some(Timestamp(i64::MIN)));
+    }
 
     /// C3, C16: only name, labels and taints of a node are kept, so a heartbeat changes nothing.
     #[test]

@@ -7,7 +7,7 @@ use everynode_core::api::{Namespace, NodeName, Pod, PodName, PodPhase, Readiness
 use prost::Message;
 use serde::Deserialize;
 
-use super::wire::{Metadata, Text, Time, text};
+use super::wire::{Condition, Metadata, Text, Time, text};
 use super::{Controller, Error, Interner};
 use crate::{go_json, protobuf};
 
@@ -86,18 +86,7 @@ struct WireStatus<'a> {
     #[serde(borrow)]
     phase: Option<Text<'a>>,
     #[serde(borrow)]
-    conditions: Option<Vec<WireCondition<'a>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireCondition<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-    #[serde(borrow)]
-    status: Option<Text<'a>>,
-    #[serde(borrow)]
-    last_transition_time: Option<Time<'a>>,
+    conditions: Option<Vec<Condition<'a>>>,
 }
 
 /// Decodes a Pod.
@@ -228,16 +217,6 @@ impl<'a> From<&'a protobuf::PodStatus> for WireStatus<'a> {
         Self {
             phase: Text::of_field(&message.phase),
             conditions: Some(message.conditions.iter().map(Into::into).collect()),
-        }
-    }
-}
-
-impl<'a> From<&'a protobuf::Condition> for WireCondition<'a> {
-    fn from(message: &'a protobuf::Condition) -> Self {
-        Self {
-            kind: Text::of_field(&message.kind),
-            status: Text::of_field(&message.status),
-            last_transition_time: Time::of_field(message.last_transition_time),
         }
     }
 }

@@ -176,6 +176,28 @@ impl<'a> From<&'a protobuf::ObjectMeta> for Metadata<'a> {
     }
 }
 
+/// A condition of a pod or a node.
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub status: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub last_transition_time: Option<Time<'a>>,
+}
+
+impl<'a> From<&'a protobuf::Condition> for Condition<'a> {
+    fn from(message: &'a protobuf::Condition) -> Self {
+        Self {
+            kind: Text::of_field(&message.kind),
+            status: Text::of_field(&message.status),
+            last_transition_time: Time::of_field(message.last_transition_time),
+        }
+    }
+}
+
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OwnerReference<'a> {

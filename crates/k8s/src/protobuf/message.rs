@@ -133,6 +133,14 @@ pub(crate) struct Node {
     pub metadata: Option<ObjectMeta>,
     #[prost(message, optional, tag = "2")]
     pub spec: Option<NodeSpec>,
+    #[prost(message, optional, tag = "3")]
+    pub status: Option<NodeStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct NodeStatus {
+    #[prost(message, repeated, tag = "4")]
+    pub conditions: Vec<Condition>,
 }
 
 #[derive(Clone, PartialEq, Message)]

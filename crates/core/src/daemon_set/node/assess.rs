@@ -30,6 +30,8 @@ pub(in crate::daemon_set) struct Guidance<'a> {
     pub is_guarded: bool,
     /// Whether any pod is replaced for its revision.
     pub replaces: bool,
+    /// Whether nodes that went down before the rollout reached them are left alone (G13).
+    pub spares_down_nodes: bool,
     /// The base, unless that is the target.
     pub base: Option<&'a RevisionHash>,
 }
@@ -172,7 +174,14 @@ impl<'a> Assessor<'a> {
                 if !replaces && matches!(pods, ActivePods::Old(_)) {
                     assessment.step = Step::None;
                 }
-                if self.guidance.is_guarded && slot.wanted != Wanted::Kept {
+                if self.guidance.is_guarded && slot.was_down_before {
+                    assessment.uses_unavailable = false;
+                    assessment.uses_surge = false;
+                    assessment.done = true;
+                    if self.guidance.spares_down_nodes {
+                        assessment.step = Step::None;
+                    }
+                } else if self.guidance.is_guarded && slot.wanted != Wanted::Kept {
                     assessment.in_flight = self.is_in_flight(eligibility, &pods);
                     assessment.done = self.is_done(slot, &pods);
                 }

@@ -14,6 +14,8 @@ pub(in crate::daemon_set) struct Slot {
     pub wanted: Wanted,
     /// Whether the node's wave is open, so that the node gets the target (G1).
     pub is_wave_open: bool,
+    /// Whether the node went down before the rollout reached it: it is left alone (G13).
+    pub was_down_before: bool,
     /// The last assessment, which counts and sets contain.
     pub assessment: NodeAssessment,
     /// Whether the next plan assesses the slot again.

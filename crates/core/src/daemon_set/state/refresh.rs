@@ -84,12 +84,24 @@ impl DaemonSetState {
         Evaluation { eligibility, wanted: governing.wanted }
     }
 
+    /// Whether the node went down before a pod of the target was created there (G13). Blame needs
+    /// touch: a node that goes down later counts.
+    fn was_down_before(&self, id: NodeId, nodes: &NodeTable) -> bool {
+        let Some(since) = nodes.node(id).and_then(|node| node.not_ready_since) else {
+            return false;
+        };
+        let mut pods = self.slots[id.index()].pods.as_slice().iter();
+        !pods.any(|pod| self.labels.is_updated(pod.labels) && pod.creation_timestamp < since)
+    }
+
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
         let is_wave_open = self.waves.as_ref().is_some_and(|waves| waves.is_open(id));
         self.slots[id.index()].is_wave_open = is_wave_open;
         let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
+        let was_down_before = self.waves.is_some() && self.was_down_before(id, nodes);
         let slot = &mut self.slots[id.index()];
         (slot.eligibility, slot.wanted) = (eligibility, wanted);
+        slot.was_down_before = was_down_before;
     }
 
     /// Brings counts and sets up to date.
