@@ -53,7 +53,7 @@ pub struct DaemonSet {
 }
 
 impl DaemonSet {
-    /// The update strategy that is followed. A policy replaces the pods of `OnDelete` as well (G18).
+    /// The update strategy that is followed. A policy guards `OnDelete` as well (G18).
     pub fn strategy(&self) -> UpdateStrategy {
         match (self.update_strategy, self.policy.valid()) {
             (UpdateStrategy::OnDelete, Some(policy)) => UpdateStrategy::RollingUpdate {

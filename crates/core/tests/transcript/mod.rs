@@ -68,14 +68,7 @@ fn execute(world: &mut World, command: &str) -> String {
         "daemonset" => {
             world.change(|ds| words.iter().for_each(|word| edit_daemon_set(ds, word)));
         }
-        "policy" => {
-            let policy = match words[..] {
-                ["none"] => PolicySource::None,
-                ["invalid"] => PolicySource::Invalid,
-                _ => PolicySource::Valid(Arc::new(policy(&words))),
-            };
-            world.change(|ds| ds.policy = policy);
-        }
+        "policy" => world.change(|ds| ds.policy = policy(&words)),
         "order" => {
             let order = order(world, &words);
             world.change(|ds| ds.order = Some(order));
@@ -248,7 +241,12 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
 
 /// A policy in words: `max-unavailable=2 step=canary nodes=pool=canary up-to=1,100% bake=5m
 /// approval step=zones by=zone`. Words after `step` are about that step.
-fn policy(words: &[&str]) -> RolloutPolicy {
+fn policy(words: &[&str]) -> PolicySource {
+    match words {
+        ["none"] => return PolicySource::None,
+        ["invalid"] => return PolicySource::Invalid,
+        _ => {}
+    }
     let mut policy = RolloutPolicy {
         paused: false,
         steps: Vec::new(),
@@ -282,7 +280,7 @@ fn policy(words: &[&str]) -> RolloutPolicy {
             (other, _) => panic!("policy has no {other}"),
         }
     }
-    policy
+    PolicySource::Valid(Arc::new(policy))
 }
 
 /// An order about the current template: `VERB [WAVE]`, or `VERB [WAVE] of TEMPLATE`.

@@ -15,6 +15,7 @@ pub(super) fn node(object: &Value) -> Node {
         name: NodeName::new(text(object, &["metadata", "name"])),
         labels: labels(&object["metadata"]["labels"]),
         taints: taints.filter_map(taint).collect(),
+        not_ready_since: None,
     }
 }
 
