@@ -2,6 +2,7 @@
 //! happens without a valid policy.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -9,10 +10,10 @@ use tokio::process::Command;
 
 use crate::observe::uids;
 use crate::world::command::Output;
-use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_ready_patch, with};
 use crate::world::pod::{is_available, name_of};
 use crate::world::process::EVERYNODE;
-use crate::world::{World, eventually};
+use crate::world::{World, deadline, eventually, within};
 
 const POLICY: &str = "everynode.dev/rollout-policy";
 
@@ -99,6 +100,32 @@ async fn an_aborted_rollout_goes_back_and_stays_failed() -> Result<()> {
         stated(&world, "Complete").await
     })
     .await
+}
+
+/// G15: a template whose pods never become ready fails on its canary, and the canary goes back by
+/// itself
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_canary_goes_back_by_itself() -> Result<()> {
+    let world = World::cluster(4).await?;
+    let policy = "{steps: [{name: canary, upTo: [1]}], failure: {readyWithin: 30s, \
+                  rollbackAfter: 0s}}";
+    world.roll_out(&guarded(policy)).await?;
+    eventually("the first template is complete", async || stated(&world, "Complete").await).await?;
+    let before = uids(&world, "agent").await?;
+    world.patch_daemon_set("agent", never_ready_patch()).await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    within(deadline() + Duration::from_secs(45), "the canary has failed", async || {
+        stated(&world, "Failed").await
+    })
+    .await?;
+    eventually("every pod is available", async || all_available(&world).await).await?;
+    let all = before.len();
+    ensure!(images(&world).await? == BTreeMap::from([(IMAGE.to_owned(), all)]));
+    let same = before.intersection(&uids(&world, "agent").await?).count();
+    ensure!(same == all - 1, "{same} of {all} pods were left alone");
+    let events = world.kubectl(&["get", "events"]).await?;
+    ensure!(events.contains("RolloutFailed"), "{events}");
+    Ok(())
 }
 
 /// G1, G7, G10, G16: behind a closed wave a wrong node selector empties no node; without a valid

@@ -54,6 +54,7 @@ mod tests {
             affinity_node_name: Some("a".into()),
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
+            restarts: 0,
         };
         edit(&mut pod);
         pod

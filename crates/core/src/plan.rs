@@ -276,6 +276,11 @@ pub enum Transition {
         /// The wave.
         wave: Option<WaveName>,
     },
+    /// More nodes have failed than the policy tolerates (G15).
+    NodesFailed {
+        /// The number of failed nodes.
+        nodes: usize,
+    },
     /// All nodes have the revision.
     Completed {
         /// The revision.
@@ -304,6 +309,7 @@ impl Transition {
             Self::Begun { .. } => "RolloutBegun",
             Self::WaveUpdated { .. } => "RolloutWaveUpdated",
             Self::WaveBegun { .. } => "RolloutWaveBegun",
+            Self::NodesFailed { .. } => "RolloutFailed",
             Self::Completed { .. } => "RolloutComplete",
             Self::Superseded { .. } => "RolloutSuperseded",
             Self::Ordered(order) => match order.verb {
@@ -319,7 +325,7 @@ impl Transition {
     /// Whether the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::OrderIgnored { .. } => true,
+            Self::OrderIgnored { .. } | Self::NodesFailed { .. } => true,
             Self::Begun { .. }
             | Self::WaveUpdated { .. }
             | Self::WaveBegun { .. }

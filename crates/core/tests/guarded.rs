@@ -132,6 +132,7 @@ fn policy() -> RolloutPolicy {
         steps: vec![canary, half],
         steps_hash: "steps".into(),
         max_unavailable: None,
+        failure: None,
         hold: LabelSelector::default(),
     }
 }

@@ -70,6 +70,7 @@ fn running_pod(number: usize) -> Pod {
         node_name: Some(node.as_str().into()),
         phase: PodPhase::Running,
         readiness: Readiness::ReadySince(NOW),
+        restarts: 0,
         ..pod
     }
 }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use prost::Message;
 
 pub(crate) use message::{
-    Condition, Entry, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, OwnerReference, Time,
+    Condition, ContainerStatus, Entry, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta,
+    OwnerReference, Time,
 };
 pub(crate) use message::{Namespace, Node, Pod, PodSpec, PodStatus, Taint};
 

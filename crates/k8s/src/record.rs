@@ -53,6 +53,7 @@ struct Phase(#[serde(with = "PhaseDef")] RolloutPhase);
 enum ReasonDef {
     Aborted,
     PromotedInFull,
+    NodesFailed,
 }
 
 #[derive(Serialize, Deserialize)]

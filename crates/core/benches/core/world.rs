@@ -185,6 +185,7 @@ impl World {
             affinity_node_name: Some(new.node.clone()),
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
+            restarts: 0,
         };
         let scheduled = Pod { node_name: Some(new.node.clone()), ..created.clone() };
         let running = Pod { phase: PodPhase::Running, ..scheduled.clone() };

@@ -21,6 +21,16 @@ impl IntOrPercent {
     }
 }
 
+impl IntOrPercent {
+    /// The number itself, or the percentage of `total`, rounded down (G15).
+    pub fn floor_of(self, total: usize) -> usize {
+        match self {
+            Self::Int(number) => number as usize,
+            Self::Percent(percent) => total * percent as usize / 100,
+        }
+    }
+}
+
 impl fmt::Display for IntOrPercent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -32,6 +32,8 @@ pub struct Pod {
     pub phase: PodPhase,
     /// The condition `Ready`.
     pub readiness: Readiness,
+    /// The highest `restartCount` of its containers, at most 255 (G15).
+    pub restarts: u8,
 }
 
 impl Pod {

@@ -35,8 +35,26 @@ pub struct RolloutPolicy {
     /// `maxUnavailable`: maximum number of desired nodes without an available pod. The smaller of
     /// this and that of the DaemonSet holds.
     pub max_unavailable: Option<IntOrPercent>,
+    /// `failure`: when a rollout fails. Without it, it never does.
+    pub failure: Option<FailureRule>,
     /// `hold`: nodes whose pods are not replaced.
     pub hold: LabelSelector,
+}
+
+/// When a node fails, how many may, and what happens then (G15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailureRule {
+    /// `maxNodes`: maximum number of failed nodes; a percentage is one of the nodes that have a pod
+    /// of the target, rounded down.
+    pub max_nodes: IntOrPercent,
+    /// `maxRestarts`: maximum number of restarts of a container of a new pod.
+    pub max_restarts: Option<u8>,
+    /// `readyWithin`: how long a node may be without an available pod once its old pod is gone or
+    /// its new one is there, in addition to `minReadySeconds`.
+    pub ready_within: Option<Duration>,
+    /// `rollbackAfter`: how long after the failure nodes go back to the base; `None` if they keep
+    /// what they have until somebody decides.
+    pub rollback_after: Option<Duration>,
 }
 
 /// One of the `steps` of a policy: one wave for each size, for each value of `by`.

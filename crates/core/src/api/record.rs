@@ -55,6 +55,8 @@ pub enum RecordReason {
     Aborted,
     /// Somebody has promoted the rollout to all nodes, without the policy's steps.
     PromotedInFull,
+    /// More nodes have failed than the policy tolerates (G15).
+    NodesFailed,
 }
 
 /// How far a rollout is: all waves before this one are complete.
@@ -157,6 +159,7 @@ impl RecordReason {
         match self {
             Self::Aborted => "Aborted",
             Self::PromotedInFull => "PromotedInFull",
+            Self::NodesFailed => "NodesFailed",
         }
     }
 }

@@ -7,10 +7,11 @@
 //! opens; in [`gate`](super::gate), which revision governs a node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Order, OrderVerb, PolicySource, Position, RecordReason, Revision, RolloutPhase,
-    RolloutReason, RolloutRecord, Timestamp,
+    DaemonSet, Now, Order, OrderVerb, PolicySource, Position, RecordReason, Revision, RolloutPhase,
+    RolloutPolicy, RolloutReason, RolloutRecord, Timestamp,
 };
 use crate::plan::Transition;
 use crate::revisions::RevisionSet;
@@ -32,7 +33,13 @@ pub(super) enum Stage<'a> {
     /// The rollout is at the record's position, or complete.
     Moving(&'a RolloutRecord),
     /// The rollout has failed.
-    Failed(&'a RolloutRecord),
+    Failed {
+        record: &'a RolloutRecord,
+        /// When nodes go back to the base, by the wall clock; `None` if they do not.
+        back_at: Option<Timestamp>,
+        /// Whether they go back now.
+        goes_back: bool,
+    },
 }
 
 /// A change of a revision's record, and what it means to people.
@@ -66,7 +73,7 @@ pub(super) enum Waits {
 
 impl<'a> Stage<'a> {
     /// The stage of the rollout of the current template.
-    pub(super) fn of(daemon_set: &DaemonSet, revisions: &RevisionSet<'a>) -> Self {
+    pub(super) fn of(daemon_set: &DaemonSet, revisions: &RevisionSet<'a>, now: Now) -> Self {
         let record = revisions.current.and_then(|current| current.record.stored());
         let record = record.map(|record| &**record);
         let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
@@ -82,11 +89,13 @@ impl<'a> Stage<'a> {
             PolicySource::Invalid => {
                 match record.filter(|record| record.phase.is_under_way()).and_then(|r| r.reason) {
                     Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
-                    Some(RecordReason::Aborted) | None => Self::WithoutPolicy { has_failed },
+                    Some(RecordReason::Aborted | RecordReason::NodesFailed) | None => {
+                        Self::WithoutPolicy { has_failed }
+                    }
                 }
             }
             PolicySource::Valid(policy) => match record {
-                Some(record) if has_failed => Self::Failed(record),
+                Some(record) if has_failed => Self::failed(record, policy, now),
                 Some(record) if record.phase == RolloutPhase::Complete => {
                     let is_base = !revisions.old.iter().any(|old| completed_after(old, record));
                     if is_base { Self::Moving(record) } else { Self::Pending }
@@ -99,6 +108,19 @@ impl<'a> Stage<'a> {
                 Some(_) | None => Self::Pending,
             },
         }
+    }
+
+    /// An aborted rollout goes back at once, others as the policy says (G15).
+    fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
+        let after = match record.reason {
+            Some(RecordReason::Aborted) => Some(Duration::ZERO),
+            Some(RecordReason::PromotedInFull | RecordReason::NodesFailed) | None => {
+                policy.failure.and_then(|rule| rule.rollback_after)
+            }
+        };
+        let back_at = after.map(|after| record.since + after);
+        let goes_back = back_at.is_some_and(|at| at <= now.to_wall(now.steady));
+        Self::Failed { record, back_at, goes_back }
     }
 
     const fn without_guard(daemon_set: &DaemonSet) -> Self {
@@ -120,7 +142,21 @@ impl<'a> Stage<'a> {
             Self::Paused | Self::WithoutPolicy { has_failed: false } => forward(false),
             Self::WithoutPolicy { has_failed: true } => back(false),
             Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused()),
-            Self::Failed(_) => back(!daemon_set.is_paused()),
+            Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
+            Self::Failed { goes_back: false, .. } => forward(false),
+        }
+    }
+
+    /// When the rollout goes back to the base, by the wall clock, if it will.
+    pub(super) const fn back_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Failed { back_at, goes_back: false, .. } => *back_at,
+            Self::Failed { goes_back: true, .. }
+            | Self::Unguarded
+            | Self::Paused
+            | Self::WithoutPolicy { .. }
+            | Self::Pending
+            | Self::Moving(_) => None,
         }
     }
 
@@ -132,7 +168,7 @@ impl<'a> Stage<'a> {
             | Self::Paused
             | Self::WithoutPolicy { .. }
             | Self::Pending
-            | Self::Failed(_) => None,
+            | Self::Failed { .. } => None,
         }
     }
 }
@@ -151,7 +187,7 @@ impl<'a> GuardInput<'a> {
                 self.obey(record)?
             }
             Stage::Pending => self.begin(target, self.waves?),
-            Stage::Failed(record) => self.obey(record)?,
+            Stage::Failed { record, .. } => self.obey(record)?,
             Stage::Moving(record) => {
                 self.obey(record).or_else(|| self.proceed(target, record, self.waves?))?
             }
@@ -294,6 +330,14 @@ impl<'a> GuardInput<'a> {
         waves: &Waves,
     ) -> Option<(RolloutRecord, Transition)> {
         let position = &record.position;
+        if record.phase.is_under_way() && waves.has_failed_nodes() {
+            let record = RolloutRecord {
+                reason: Some(RecordReason::NodesFailed),
+                ..self.with_phase(record, RolloutPhase::Failed)
+            };
+            let nodes = waves.group(&Position::AllNodes).failed;
+            return Some((record, Transition::NodesFailed { nodes }));
+        }
         if self.daemon_set.is_paused() || !waves.is_complete(position) {
             return None;
         }
@@ -363,12 +407,15 @@ pub(super) fn condition(
     let (reason, message) = match stage {
         Stage::Unguarded => return None,
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set).to_owned()),
-        Stage::Failed(record) => {
+        Stage::Failed { record, goes_back, .. } => {
             let reason = match record.reason {
                 Some(RecordReason::Aborted) => "was aborted",
+                Some(RecordReason::NodesFailed) => "has failed: too many nodes failed",
                 Some(RecordReason::PromotedInFull) | None => "has failed",
             };
-            if has_target_pods {
+            if !goes_back {
+                (RolloutReason::Failed, format!("the rollout {reason}; nodes keep what they have"))
+            } else if has_target_pods {
                 let message = "nodes go back to the last complete revision";
                 (RolloutReason::RollingBack, format!("the rollout {reason}; {message}"))
             } else {

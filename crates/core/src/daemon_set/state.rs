@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::{
-    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName, Problem,
-    Revision, RolloutReason, Timestamp, Uid,
+    DaemonSet, DaemonSetKey, FailureRule, Labels, NamespaceNodeSelector, NodeName, Now, Pod,
+    PodName, Problem, Revision, RolloutReason, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
@@ -74,6 +74,8 @@ pub struct DaemonSetState {
     /// The waves of the policy, if there is one.
     waves: Option<Box<Waves>>,
     bake: Option<Bake>,
+    /// When a failed rollout goes back to the base.
+    rollback_at: Option<Timestamp>,
     /// What the condition of a guarded or paused rollout states, as of the last plan.
     rollout: Option<(RolloutReason, Arc<str>)>,
     /// Set after a record could not be written: when that is tried again (G9).
@@ -114,6 +116,7 @@ impl DaemonSetState {
             gate: Gate::default(),
             waves: None,
             bake: None,
+            rollback_at: None,
             rollout: None,
             record_retry_at: None,
             backoff: Backoff::default(),
@@ -473,11 +476,16 @@ impl DaemonSetState {
         }
     }
 
+    fn failure_rule(&self) -> Option<&FailureRule> {
+        self.daemon_set.policy.valid()?.failure.as_ref()
+    }
+
     fn guidance(&self) -> Guidance<'_> {
         Guidance {
             is_guarded: self.waves.is_some(),
             replaces: self.gate.replaces(),
             spares_down_nodes: self.gate.spares_down_nodes(),
+            max_restarts: self.failure_rule().and_then(|rule| rule.max_restarts),
             base: self.gate.base(),
         }
     }
@@ -500,6 +508,7 @@ impl DaemonSetState {
             self.creation_delay.map(|delay| delay.end()),
             lapse,
             self.record_retry_at,
+            self.rollback_at,
             self.bake.as_ref().and_then(|bake| bake.ends_at(now)),
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),

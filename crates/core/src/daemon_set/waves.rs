@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    GroupValue, Labels, NodeName, Position, RolloutPolicy, RolloutStep, WaveName, WavePosition,
+    GroupValue, Labels, NodeName, Position, RolloutPolicy, RolloutStep, Timestamp, WaveName,
+    WavePosition,
 };
 use crate::node_table::NodeId;
 
@@ -40,6 +41,8 @@ struct NodeWaves {
     is_held: bool,
     status: NodeStatus,
     is_open: bool,
+    /// Since when the node is without an available pod, while it is.
+    starting_since: Option<Timestamp>,
 }
 
 /// What waves read of a node's assessment.
@@ -50,6 +53,8 @@ pub(super) struct NodeStatus {
     pub has_target: bool,
     /// Whether nothing is left to do there.
     pub is_done: bool,
+    /// Whether it has been without an available pod for too long, or its pod has failed (G15).
+    pub has_failed: bool,
 }
 
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
@@ -70,8 +75,14 @@ pub(super) struct Group {
     pub open: usize,
     /// Open members on which nothing is left to do.
     pub done: usize,
+    /// Open members that a wave does not wait for: they are done, or have failed.
+    pub passed: usize,
     /// Members on which nothing is left to do, open or not: others had the target before.
     pub updated: usize,
+    /// Members that have a pod of the target.
+    pub touched: usize,
+    /// Members that have failed (G15).
+    pub failed: usize,
 }
 
 impl Waves {
@@ -133,6 +144,23 @@ impl Waves {
         self.must_fill && self.position.is_some()
     }
 
+    /// Records whether a node is without an available pod now; returns since when it has been.
+    pub(super) fn starting_since(
+        &mut self,
+        id: NodeId,
+        is_starting: bool,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let since = &mut self.node_mut(id).starting_since;
+        *since = is_starting.then(|| since.unwrap_or(now));
+        *since
+    }
+
+    /// Whether the node's pod ended as failed, and no pod has been available there since.
+    pub(super) fn has_failed(&self, id: NodeId) -> bool {
+        self.nodes.get(id.index()).is_some_and(|node| node.status.has_failed)
+    }
+
     /// Applies what a node's assessment says.
     pub(super) fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
         let node = self.node_mut(id);
@@ -185,14 +213,23 @@ impl Waves {
         opened
     }
 
-    /// Whether nothing is left to do in the wave at this position.
+    /// Whether nothing is left to do in the wave at this position. A wave does not wait for failed
+    /// nodes, which the policy tolerates; a rollout with one is not complete.
     pub(super) fn is_complete(&self, position: &Position) -> bool {
         let group = self.group(position);
-        let size = match position {
-            Position::AllNodes => group.members,
-            Position::Wave(wave) => self.size_at(position, wave.step, &wave.group, group.members),
-        };
-        group.open >= size && group.done == group.open
+        match position {
+            Position::AllNodes => group.done == group.members,
+            Position::Wave(wave) => {
+                let size = self.size_at(position, wave.step, &wave.group, group.members);
+                group.open >= size && group.passed == group.open
+            }
+        }
+    }
+
+    /// Whether more nodes have failed than the policy tolerates (G15).
+    pub(super) fn has_failed_nodes(&self) -> bool {
+        let rule = self.policy.failure.as_ref();
+        rule.is_some_and(|rule| self.all.failed > rule.max_nodes.floor_of(self.all.touched))
     }
 
     /// Whether the target is everywhere already.
@@ -352,7 +389,10 @@ impl Group {
             (&mut self.members, true),
             (&mut self.open, node.is_open),
             (&mut self.done, node.is_open && node.status.is_done),
+            (&mut self.passed, node.is_open && (node.status.is_done || node.status.has_failed)),
             (&mut self.updated, node.status.is_done),
+            (&mut self.touched, node.status.has_target),
+            (&mut self.failed, node.status.has_failed),
         ];
         for (count, counts) in counts {
             match is_added {

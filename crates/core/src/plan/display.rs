@@ -114,6 +114,9 @@ impl fmt::Display for Transition {
             Self::WaveUpdated { wave } => write!(f, "all nodes of wave {wave} are updated"),
             Self::WaveBegun { wave: Some(wave) } => write!(f, "wave {wave} begins"),
             Self::WaveBegun { wave: None } => f.write_str("the update of all other nodes begins"),
+            Self::NodesFailed { nodes } => {
+                write!(f, "the rollout fails: {nodes} nodes have failed")
+            }
             Self::Completed { revision } => write!(f, "all nodes have revision {revision}"),
             Self::Superseded { revision } => {
                 write!(f, "the rollout of revision {revision} ends: there is a new template")

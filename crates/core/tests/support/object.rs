@@ -37,6 +37,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         affinity_node_name: Some(node.into()),
         phase: PodPhase::Pending,
         readiness: Readiness::NotReady,
+        restarts: 0,
     }
 }
 

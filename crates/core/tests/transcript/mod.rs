@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, Order, OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, Revision,
-    RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Timestamp,
-    UpdateStrategy,
+    DaemonSet, FailureRule, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
+    LabelSelector, Labels, Node, Order, OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem,
+    Readiness, Revision, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
+    Template, Timestamp, UpdateStrategy,
 };
 use everynode_core::daemon_set::Config;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -252,6 +252,7 @@ fn policy(words: &[&str]) -> PolicySource {
         steps: Vec::new(),
         steps_hash: words.join(" ").into(),
         max_unavailable: None,
+        failure: None,
         hold: LabelSelector::default(),
     };
     for word in words {
@@ -267,6 +268,9 @@ fn policy(words: &[&str]) -> PolicySource {
                 approval: false,
             }),
             ("paused", _) => policy.paused = true,
+            ("max-failed" | "max-restarts" | "ready-within" | "rollback-after", _) => {
+                edit_failure_rule(&mut policy, key, value);
+            }
             ("max-unavailable", _) => policy.max_unavailable = Some(int_or_percent(value)),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
             ("nodes", Some(step)) => {
@@ -281,6 +285,21 @@ fn policy(words: &[&str]) -> PolicySource {
         }
     }
     PolicySource::Valid(Arc::new(policy))
+}
+
+fn edit_failure_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {
+    let rule = policy.failure.get_or_insert(FailureRule {
+        max_nodes: IntOrPercent::Int(0),
+        max_restarts: None,
+        ready_within: None,
+        rollback_after: None,
+    });
+    match key {
+        "max-failed" => rule.max_nodes = int_or_percent(value),
+        "max-restarts" => rule.max_restarts = value.parse().ok(),
+        "ready-within" => rule.ready_within = Some(duration(value)),
+        _ => rule.rollback_after = Some(duration(value)),
+    }
 }
 
 /// An order about the current template: `VERB [WAVE]`, or `VERB [WAVE] of TEMPLATE`.
@@ -334,6 +353,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "owner" => pod.controller = (value != "none").then(|| value.into()),
         "terminating" => pod.terminating = true,
         "created" => pod.creation_timestamp = seconds(value),
+        "restarts" => pod.restarts = value.parse().expect("a number"),
         "uid" => pod.uid = value.into(),
         other => panic!("pod has no {other}"),
     }

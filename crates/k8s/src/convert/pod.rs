@@ -82,11 +82,20 @@ struct WireRequirement<'a> {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct WireStatus<'a> {
     #[serde(borrow)]
     phase: Option<Text<'a>>,
     #[serde(borrow)]
     conditions: Option<Vec<Condition<'a>>>,
+    container_statuses: Option<Vec<WireContainerStatus>>,
+    init_container_statuses: Option<Vec<WireContainerStatus>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireContainerStatus {
+    restart_count: i32,
 }
 
 /// Decodes a Pod.
@@ -177,6 +186,7 @@ impl Identity {
                 .and_then(|name| node_name(name, interner)),
             phase: phase(text(status.phase.as_ref())),
             readiness: status.readiness(),
+            restarts: status.restarts(),
         }))
     }
 }
@@ -217,8 +227,17 @@ impl<'a> From<&'a protobuf::PodStatus> for WireStatus<'a> {
         Self {
             phase: Text::of_field(&message.phase),
             conditions: Some(message.conditions.iter().map(Into::into).collect()),
+            container_statuses: Some(container_statuses(&message.container_statuses)),
+            init_container_statuses: Some(container_statuses(&message.init_container_statuses)),
         }
     }
+}
+
+fn container_statuses(messages: &[protobuf::ContainerStatus]) -> Vec<WireContainerStatus> {
+    let status = |message: &protobuf::ContainerStatus| WireContainerStatus {
+        restart_count: message.restart_count,
+    };
+    messages.iter().map(status).collect()
 }
 
 fn node_name(name: &str, interner: &mut Interner) -> Option<NodeName> {
@@ -260,6 +279,13 @@ impl WireRequirement<'_> {
 }
 
 impl WireStatus<'_> {
+    /// The highest number of restarts of a container (G15).
+    fn restarts(&self) -> u8 {
+        let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
+        let counts = statuses.flatten().map(|status| status.restart_count);
+        counts.max().map_or(0, |count| u8::try_from(count.max(0)).unwrap_or(u8::MAX))
+    }
+
     fn readiness(&self) -> Readiness {
         let mut conditions = self.conditions.iter().flatten();
         match conditions.find(|condition| text(condition.kind.as_ref()) == "Ready") {

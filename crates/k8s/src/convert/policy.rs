@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Order, OrderVerb, RolloutPolicy,
-    RolloutStep,
+    FailureRule, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Order, OrderVerb,
+    RolloutPolicy, RolloutStep,
 };
 use everynode_core::revisions::revision_hash;
 use serde_json::{Map, Value};
@@ -20,8 +20,9 @@ const HOLD_LABEL: &str = "everynode.dev/hold";
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
 /// The fields that a policy may have and that this version does not follow.
-const NOT_SUPPORTED: [&str; 5] =
-    ["maxUnavailablePer", "podsPerMinute", "windows", "failure", "checks"];
+const NOT_SUPPORTED: [&str; 4] = ["maxUnavailablePer", "podsPerMinute", "windows", "checks"];
+const READY_WITHIN_MIN: Duration = Duration::from_secs(30);
+const RESTARTS_MAX: u8 = 100;
 
 /// Decodes the policy in the annotation of a DaemonSet: the `spec` of a RolloutPolicy without
 /// `daemonSets`, as YAML.
@@ -183,10 +184,35 @@ fn policy(value: &Value, errors: &mut Errors) -> Option<RolloutPolicy> {
         steps,
         steps_hash: steps_hash(list),
         max_unavailable,
+        failure: failure(&mut fields, errors),
         hold: fields.selector("hold", LabelSelector { requirements: vec![exists] }, errors),
     };
     fields.finish(errors);
     Some(policy)
+}
+
+fn failure(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<FailureRule> {
+    let path = fields.path("failure");
+    let mut fields = Fields::of(&path, fields.take("failure")?, errors)?;
+    let rule = FailureRule {
+        max_nodes: fields.read("maxNodes", IntOrPercent::Int(0), errors, int_or_percent),
+        max_restarts: fields.read("maxRestarts", None, errors, |value| {
+            let number = value.as_u64().and_then(|number| u8::try_from(number).ok());
+            let number = number.filter(|number| *number <= RESTARTS_MAX);
+            number.map(Some).ok_or("must be a number from 0 to 100")
+        }),
+        ready_within: fields.read("readyWithin", None, errors, |value| {
+            let duration = value.as_str().and_then(duration);
+            let duration = duration.filter(|duration| *duration >= READY_WITHIN_MIN);
+            duration.map(Some).ok_or("must be a duration of at least 30s, such as 10m")
+        }),
+        rollback_after: fields.read("rollbackAfter", None, errors, |value| {
+            let duration = value.as_str().and_then(duration);
+            duration.map(Some).ok_or("must be a duration such as 0s or 10m")
+        }),
+    };
+    fields.finish(errors);
+    Some(rule)
 }
 
 /// Keys are sorted, so that only another content has another hash.
@@ -293,11 +319,19 @@ mod tests {
         let policy = rollout_policy(
             "paused: true\nmaxUnavailable: 5%\nsteps:\n- name: canary\n  nodes: {matchLabels: \
              {pool: canary}}\n  upTo: [1, '10%', '100%']\n  bake: 1h30m\n  approval: true\n- \
-             {name: zones, by: topology.kubernetes.io/zone}\n",
+             {name: zones, by: topology.kubernetes.io/zone}\nfailure: {maxNodes: 5%, \
+             maxRestarts: 2, readyWithin: 10m, rollbackAfter: 0s}\n",
         )
         .expect("a valid policy");
         assert!(policy.paused);
         assert_eq!(policy.max_unavailable, Some(IntOrPercent::Percent(5)));
+        let failure = FailureRule {
+            max_nodes: IntOrPercent::Percent(5),
+            max_restarts: Some(2),
+            ready_within: Some(Duration::from_secs(600)),
+            rollback_after: Some(Duration::ZERO),
+        };
+        assert_eq!(policy.failure, Some(failure));
         let [canary, zones] = &policy.steps[..] else { panic!("two steps") };
         assert_eq!(canary.nodes.requirements.len(), 1);
         assert_eq!(canary.up_to.len(), 3);
@@ -354,6 +388,12 @@ mod tests {
             ("maxUnavailable: 0", "maxUnavailable: Invalid value: 0: must be greater than 0"),
             ("maxUnavailable: 1.5", "maxUnavailable: Invalid value: 1.5"),
             ("hold: [a]", "hold: Invalid value: [\"a\"]"),
+            ("failure: 3", "failure: Invalid value: 3: must be an object"),
+            ("failure: {maxNodes: x}", "failure.maxNodes: Invalid value: \"x\""),
+            ("failure: {maxRestarts: 101}", "failure.maxRestarts: Invalid value: 101"),
+            ("failure: {readyWithin: 29s}", "failure.readyWithin: Invalid value: \"29s\""),
+            ("failure: {rollbackAfter: soon}", "failure.rollbackAfter: Invalid value: \"soon\""),
+            ("failure: {nodes: 3}", "failure.nodes: unknown field"),
             ("windows: []", "windows: this version of everynode does not support it yet"),
             ("podsPerMinute: 3", "podsPerMinute: this version"),
             ("daemonSets: {name: a}", "daemonSets: unknown field"),

@@ -218,6 +218,16 @@ pub(crate) struct PodStatus {
     pub phase: Bytes,
     #[prost(message, repeated, tag = "2")]
     pub conditions: Vec<Condition>,
+    #[prost(message, repeated, tag = "8")]
+    pub container_statuses: Vec<ContainerStatus>,
+    #[prost(message, repeated, tag = "10")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ContainerStatus {
+    #[prost(int32, tag = "5")]
+    pub restart_count: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]

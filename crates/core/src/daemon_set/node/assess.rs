@@ -32,6 +32,8 @@ pub(in crate::daemon_set) struct Guidance<'a> {
     pub replaces: bool,
     /// Whether nodes that went down before the rollout reached them are left alone (G13).
     pub spares_down_nodes: bool,
+    /// Maximum number of restarts of a container of a pod of the target (G15).
+    pub max_restarts: Option<u8>,
     /// The base, unless that is the target.
     pub base: Option<&'a RevisionHash>,
 }
@@ -184,6 +186,7 @@ impl<'a> Assessor<'a> {
                 } else if self.guidance.is_guarded && slot.wanted != Wanted::Kept {
                     assessment.in_flight = self.is_in_flight(eligibility, &pods);
                     assessment.done = self.is_done(slot, &pods);
+                    self.assess_failure(slot, &pods, assessment);
                 }
             }
         }
@@ -195,6 +198,25 @@ impl<'a> Assessor<'a> {
             ActivePods::Nothing | ActivePods::Both { .. } | ActivePods::TooMany => true,
             ActivePods::New(pod) | ActivePods::Old(pod) => !self.is_available(pod),
         }
+    }
+
+    /// Sets whether the new pod starts, or has failed (G15). A node whose old pod has yet to stop
+    /// does not start.
+    fn assess_failure(&self, slot: &Slot, pods: &ActivePods<'_>, assessment: &mut NodeAssessment) {
+        if slot.wanted != Wanted::Target || !slot.eligibility.should_run() {
+            return;
+        }
+        assessment.starting = match pods {
+            ActivePods::Nothing => slot.pods.as_slice().is_empty(),
+            ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
+            ActivePods::Old(_) | ActivePods::TooMany => false,
+        };
+        let max = self.guidance.max_restarts;
+        let has_failed = |pod: &PodView| {
+            pod.phase == PodPhase::Failed || max.is_some_and(|max| pod.restarts > max)
+        };
+        let mut pods = slot.pods.as_slice().iter();
+        assessment.failed = pods.any(|pod| self.is_updated(pod) && has_failed(pod));
     }
 
     /// Whether the node is without its old pod, or has a new one that is not available (G14).

@@ -26,6 +26,8 @@ pub(in crate::daemon_set) struct PodView {
     /// The revision labels of the pod.
     pub labels: RevisionLabelsId,
     pub phase: PodPhase,
+    /// The highest number of restarts of a container (G15).
+    pub restarts: u8,
     pub terminating: bool,
     /// Whether the pod has a `spec.nodeName`.
     pub scheduled: bool,
@@ -43,6 +45,7 @@ impl PodView {
             readiness_seen: None,
             labels,
             phase: pod.phase,
+            restarts: pod.restarts,
             terminating: pod.terminating,
             scheduled: pod.node_name.is_some(),
             orphan,

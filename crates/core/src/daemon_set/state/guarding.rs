@@ -3,6 +3,7 @@
 //! done.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::api::{Now, Position, RevisionHash, RolloutPhase, Timestamp};
 use crate::daemon_set::gate::Gate;
@@ -44,18 +45,19 @@ impl Bake {
 
 impl DaemonSetState {
     /// Determines which revisions govern nodes.
-    pub(super) fn refresh_guard(&mut self, is_target_stored: bool, nodes: &NodeTable) {
+    pub(super) fn refresh_guard(&mut self, is_target_stored: bool, now: Now, nodes: &NodeTable) {
         let is_guarded = self.daemon_set.is_guarded() || self.history.has_records();
-        let (gate, position) = if is_guarded {
+        let (gate, position, back_at) = if is_guarded {
             let revisions = self.history.classify(&self.daemon_set);
-            let stage = Stage::of(&self.daemon_set, &revisions);
+            let stage = Stage::of(&self.daemon_set, &revisions, now);
             let gate = stage.movement(&self.daemon_set).map_or(Gate::Open, |movement| {
                 self.gate.guarded(&revisions, &self.labels, is_target_stored, movement)
             });
-            (gate, stage.position().cloned())
+            (gate, stage.position().cloned(), stage.back_at())
         } else {
-            (Gate::Open, None)
+            (Gate::Open, None, None)
         };
+        self.rollback_at = back_at.map(|at| now.to_steady(at));
         let is_rebuilt = self.refresh_waves(position, nodes);
         if gate != self.gate || is_rebuilt {
             self.gate = gate;
@@ -124,7 +126,7 @@ impl DaemonSetState {
     }
 
     /// Applies a node's assessment to the waves.
-    pub(super) fn apply_to_waves(&mut self, id: NodeId, nodes: &NodeTable) {
+    pub(super) fn apply_to_waves(&mut self, id: NodeId, now: Timestamp, nodes: &NodeTable) {
         let Some(waves) = &mut self.waves else { return };
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
@@ -140,11 +142,26 @@ impl DaemonSetState {
                 placement::eligibility(placement, selector, node).should_run()
             }
         };
+        let assessment = slot.assessment;
+        let rule = self.daemon_set.policy.valid().and_then(|policy| policy.failure);
+        let limit = rule.and_then(|rule| rule.ready_within).map(|ready_within| {
+            ready_within + Duration::from_secs(self.daemon_set.min_ready_seconds.into())
+        });
+        let since = waves.starting_since(id, assessment.starting, now);
+        let fails_at = since.zip(limit).map(|(since, limit)| since + limit);
+        if let Some(at) = fails_at.filter(|at| *at > now) {
+            self.timers.insert((at, id));
+        }
+        // A failed pod is deleted soon: its node has failed until another one is available.
+        let is_failing = assessment.failed || fails_at.is_some_and(|at| at <= now);
+        let has_failed =
+            rule.is_some() && (is_failing || waves.has_failed(id) && assessment.starting);
         let status = NodeStatus {
+            has_failed,
             is_member: pods.iter().any(PodView::counts) || should_run(),
             has_target: slot.wanted == Wanted::Target
                 && pods.iter().any(|pod| pod.counts() && self.labels.is_updated(pod.labels)),
-            is_done: slot.wanted == Wanted::Target && slot.assessment.done,
+            is_done: slot.wanted == Wanted::Target && assessment.done,
         };
         waves.apply_status(id, status);
     }
@@ -158,7 +175,7 @@ impl DaemonSetState {
             return;
         };
         let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions);
+        let stage = Stage::of(&self.daemon_set, &revisions, now);
         let record = match stage {
             Stage::Moving(record) if record.phase == RolloutPhase::Baking => record,
             _ => {
@@ -201,13 +218,13 @@ impl DaemonSetState {
     }
 
     /// Determines what the condition states.
-    pub(super) fn refresh_condition(&mut self) {
+    pub(super) fn refresh_condition(&mut self, now: Now) {
         if self.gate.is_open() {
             self.rollout = None;
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions);
+        let stage = Stage::of(&self.daemon_set, &revisions, now);
         let waits = match (&stage, self.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
                 Some(guard::waits(waves, record, self.is_baked()))
@@ -234,7 +251,7 @@ impl DaemonSetState {
             return false;
         }
         let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions);
+        let stage = Stage::of(&self.daemon_set, &revisions, now);
         let input = GuardInput {
             daemon_set: &self.daemon_set,
             revisions: &revisions,

@@ -109,7 +109,7 @@ impl DaemonSetState {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         let current = self.current_revision(now.steady);
-        self.refresh_guard(current.is_some(), nodes);
+        self.refresh_guard(current.is_some(), now, nodes);
         // While no revision of the current template is stored, the previous one counts.
         let is_changed = current.is_some_and(|current| self.labels.set_current(current));
         if is_changed || is_wall_clock_set {
@@ -126,7 +126,7 @@ impl DaemonSetState {
             self.assess_marked(now, nodes);
         }
         self.refresh_bake(now);
-        self.refresh_condition();
+        self.refresh_condition(now);
         self.backoff.collect(now.steady);
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
@@ -173,7 +173,7 @@ impl DaemonSetState {
             self.timers.insert((at, id));
         }
         self.apply_assessment(id, old, nodes);
-        self.apply_to_waves(id, nodes);
+        self.apply_to_waves(id, now.steady, nodes);
     }
 
     /// Applies the difference to the old assessment to counts and sets.

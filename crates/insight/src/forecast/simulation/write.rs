@@ -132,6 +132,7 @@ impl Simulation {
             affinity_node_name: Some(new.node.clone()),
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
+            restarts: 0,
         };
         self.note_write(&new.node);
         let outcome = self.written(pod.uid.clone());
