@@ -29,6 +29,8 @@ const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct RevisionHistory {
     revisions: BTreeMap<RevisionName, Revision>,
+    /// Number of changes of `revisions`.
+    changes: u64,
     collision: Option<Collision>,
     /// When duplicates of the current revision were first seen, while there are any (C42).
     duplicates_since: Option<Timestamp>,
@@ -118,6 +120,7 @@ impl RevisionHistory {
         if let Ok(template) = &mut revision.template {
             self.share_placement(template, daemon_set);
         }
+        self.changes += 1;
         self.revisions.insert(revision.name.clone(), revision);
         true
     }
@@ -154,6 +157,7 @@ impl RevisionHistory {
         if let Some(last) = &mut self.last_creation {
             last.is_gone |= last.name == *name;
         }
+        self.changes += 1;
         self.revisions.remove(name).is_some()
     }
 
@@ -175,6 +179,11 @@ impl RevisionHistory {
     /// Whether any revision has the record of a guarded rollout (G8).
     pub(crate) fn has_records(&self) -> bool {
         self.revisions.values().any(|revision| revision.record.stored().is_some())
+    }
+
+    /// Number of changes of the revisions so far: with the same number they are the same.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Number of revisions, owned ones and orphans.

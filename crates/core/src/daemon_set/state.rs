@@ -33,6 +33,7 @@ use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
 use super::waves::Waves;
 
 use guarding::Bake;
+use refresh::CurrentAsOf;
 
 pub use inspect::{InspectedPod, Inspection};
 
@@ -69,6 +70,7 @@ pub struct DaemonSetState {
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
     history: RevisionHistory,
+    current_as_of: Option<CurrentAsOf>,
     /// Which revision governs a node, as of the last plan.
     gate: Gate,
     /// The waves of the policy, if there is one.
@@ -113,6 +115,7 @@ impl DaemonSetState {
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
+            current_as_of: None,
             gate: Gate::default(),
             waves: None,
             bake: None,

@@ -1,5 +1,7 @@
 //! Which slots a plan assesses, and what an assessment changes (C80, C81).
 
+use std::sync::Arc;
+
 use crate::api::{Now, Timestamp};
 use crate::daemon_set::index::{NodeCounts, WorkSets};
 use crate::daemon_set::node::{Assessor, NodeAssessment, Slot, Wanted};
@@ -8,6 +10,14 @@ use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
 
 use super::DaemonSetState;
+
+/// What the current revision was determined from, while one is stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CurrentAsOf {
+    changes: u64,
+    template: Arc<str>,
+    template_generation: Option<i64>,
+}
 
 /// What the revision that governs a node says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,10 +118,7 @@ impl DaemonSetState {
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
-        let current = self.current_revision(now.steady);
-        self.refresh_guard(current.is_some(), now, nodes);
-        // While no revision of the current template is stored, the previous one counts.
-        let is_changed = current.is_some_and(|current| self.labels.set_current(current));
+        let is_changed = self.refresh_current(now, nodes);
         if is_changed || is_wall_clock_set {
             self.mark_all();
         }
@@ -131,6 +138,27 @@ impl DaemonSetState {
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
         );
+    }
+
+    /// Determines which revision is current, and which ones govern nodes. Returns whether that
+    /// changes which pods are up to date.
+    fn refresh_current(&mut self, now: Now, nodes: &NodeTable) -> bool {
+        let as_of = CurrentAsOf {
+            changes: self.history.changes(),
+            template: self.daemon_set.template.canonical.clone(),
+            template_generation: self.daemon_set.template_generation,
+        };
+        if self.current_as_of.as_ref() == Some(&as_of) {
+            self.refresh_guard(true, now, nodes);
+            return false;
+        }
+        let current = self.current_revision(now.steady);
+        // While none is stored, the answer depends on the time as well.
+        self.current_as_of = current.is_some().then_some(as_of);
+        self.current_as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
+        self.refresh_guard(current.is_some(), now, nodes);
+        // While no revision of the current template is stored, the previous one counts.
+        current.is_some_and(|current| self.labels.set_current(current))
     }
 
     /// What makes a pod up to date; `None` while no revision of the current template is stored.
@@ -164,7 +192,7 @@ impl DaemonSetState {
         let slot = &mut self.slots[id.index()];
         slot.marked = false;
         slot.pods.record_readiness_seen(now.steady);
-        let assessor = self.sync_input(now).assessor();
+        let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
         let slot = &self.slots[id.index()];
         let assessed = assessor.assess(slot, backed_off_until);
         let slot = &mut self.slots[id.index()];
