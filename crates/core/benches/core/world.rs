@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase, PolicySource,
-    Readiness, RecordState, ResourceVersion, Revision, Status, Taint, TaintEffect, Template,
-    Timestamp, Uid, UpdateStrategy,
+    DaemonSet, DaemonSetKey, FailureRule, HASH_LABEL, IntOrPercent, LabelOperator,
+    LabelRequirement, LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase,
+    PolicySource, Readiness, RecordState, ResourceVersion, Revision, RevisionName, RolloutPolicy,
+    RolloutStep, Status, Taint, TaintEffect, Template, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::NodeCounts;
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
@@ -17,8 +17,16 @@ use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write
 use crate::record::{Core, Input, Recording, Step};
 
 /// The phases, in the order in which they are recorded.
-pub(crate) const PHASES: &[&str] =
-    &["nodes join", "place", "heartbeats", "readiness flaps", "update at 10%", "update at 1"];
+pub(crate) const PHASES: &[&str] = &[
+    "nodes join",
+    "place",
+    "heartbeats",
+    "readiness flaps",
+    "update at 10%",
+    "update at 1",
+    "guarded at 10%",
+    "guarded at 1",
+];
 
 const DS_UID: &str = "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f";
 
@@ -27,6 +35,7 @@ pub(crate) struct World {
     core: Core,
     daemon_set: DaemonSet,
     pods: BTreeMap<PodName, Pod>,
+    revisions: BTreeMap<RevisionName, Revision>,
     version: u64,
     pods_created: u64,
     now: Timestamp,
@@ -70,6 +79,7 @@ impl World {
             core: Core::new(&daemon_set),
             daemon_set,
             pods: BTreeMap::new(),
+            revisions: BTreeMap::new(),
             version: 1,
             pods_created: 0,
             now: Timestamp::from_seconds(1_000_000),
@@ -100,6 +110,11 @@ impl World {
             "readiness flaps" => self.flap(),
             "update at 10%" => self.roll_out(IntOrPercent::Percent(10)),
             "update at 1" => self.roll_out(IntOrPercent::Int(1)),
+            "guarded at 10%" => {
+                self.daemon_set.policy = PolicySource::Valid(Arc::new(policy()));
+                self.roll_out(IntOrPercent::Percent(10));
+            }
+            "guarded at 1" => self.roll_out(IntOrPercent::Int(1)),
             _ => panic!("there is no phase {phase:?}"),
         }
         self.settle();
@@ -155,8 +170,16 @@ impl World {
             Write::CreateRevision(new) => {
                 let revision = self.revision(new, resource_version);
                 let uid = revision.uid.clone();
+                self.revisions.insert(revision.name.clone(), revision.clone());
                 observed.push((Input::Revision(revision), self.version));
                 uid
+            }
+            Write::WriteRecord { revision, record } => {
+                let stored = self.revisions.get_mut(&revision.name).expect("it was created");
+                stored.record = RecordState::Stored(record.clone());
+                stored.resource_version = resource_version;
+                observed.push((Input::Revision(stored.clone()), self.version));
+                stored.uid.clone()
             }
             Write::UpdateStatus { status, .. } => {
                 self.daemon_set.status = status.clone();
@@ -229,6 +252,32 @@ impl World {
         daemon_set.template = Template::new(canonical, Placement::default());
         let daemon_set = daemon_set.clone();
         self.push(Input::DaemonSet(daemon_set));
+    }
+}
+
+/// Three waves of a tenth, a half and all of the nodes, and a rule for failures.
+fn policy() -> RolloutPolicy {
+    let step = RolloutStep {
+        name: "part".into(),
+        nodes: LabelSelector::default(),
+        by: None,
+        up_to: [10, 50, 100].map(IntOrPercent::Percent).to_vec(),
+        bake: Duration::ZERO,
+        approval: false,
+    };
+    let failure = FailureRule {
+        max_nodes: IntOrPercent::Percent(5),
+        max_restarts: Some(2),
+        ready_within: Some(Duration::from_secs(600)),
+        rollback_after: None,
+    };
+    RolloutPolicy {
+        paused: false,
+        steps: vec![step],
+        steps_hash: "steps".into(),
+        max_unavailable: None,
+        failure: Some(failure),
+        hold: LabelSelector::default(),
     }
 }
 

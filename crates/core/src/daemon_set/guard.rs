@@ -195,6 +195,18 @@ impl<'a> GuardInput<'a> {
         Some(RecordChange { revision: target, record, transition })
     }
 
+    /// Whether nothing but nodes and time can change the record of a rollout that moves.
+    pub(super) fn awaits_nodes(&self, stage: &Stage<'a>) -> bool {
+        match stage {
+            Stage::Moving(record) => self.supersede().is_none() && self.obey(record).is_none(),
+            Stage::Unguarded
+            | Stage::Paused
+            | Stage::WithoutPolicy { .. }
+            | Stage::Pending
+            | Stage::Failed { .. } => false,
+        }
+    }
+
     /// Records of earlier templates whose rollout is under way are closed before anything is done
     /// for the current one.
     fn supersede(&self) -> Option<RecordChange<'a>> {

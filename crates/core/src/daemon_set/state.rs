@@ -11,11 +11,10 @@ mod refresh;
 mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::api::{
     DaemonSet, DaemonSetKey, FailureRule, Labels, NamespaceNodeSelector, NodeName, Now, Pod,
-    PodName, Problem, Revision, RolloutReason, Timestamp, Uid,
+    PodName, Problem, Revision, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
@@ -32,7 +31,7 @@ use super::node::{Guidance, PodView, RolloutParameters, Slot};
 use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
 use super::waves::Waves;
 
-use guarding::Bake;
+use guarding::Guarding;
 use refresh::CurrentAsOf;
 
 pub use inspect::{InspectedPod, Inspection};
@@ -75,11 +74,7 @@ pub struct DaemonSetState {
     gate: Gate,
     /// The waves of the policy, if there is one.
     waves: Option<Box<Waves>>,
-    bake: Option<Bake>,
-    /// When a failed rollout goes back to the base.
-    rollback_at: Option<Timestamp>,
-    /// What the condition of a guarded or paused rollout states, as of the last plan.
-    rollout: Option<(RolloutReason, Arc<str>)>,
+    guarding: Guarding,
     /// Set after a record could not be written: when that is tried again (G9).
     record_retry_at: Option<Timestamp>,
     backoff: Backoff,
@@ -118,9 +113,7 @@ impl DaemonSetState {
             current_as_of: None,
             gate: Gate::default(),
             waves: None,
-            bake: None,
-            rollback_at: None,
-            rollout: None,
+            guarding: Guarding::default(),
             record_retry_at: None,
             backoff: Backoff::default(),
             expectations: Expectations::default(),
@@ -468,7 +461,7 @@ impl DaemonSetState {
             history: &self.history,
             gate: &self.gate,
             guidance: self.guidance(),
-            rollout: self.rollout.as_ref(),
+            rollout: self.guarding.condition(),
             labels: &self.labels,
             counts: &self.counts,
             work_sets: &self.work_sets,
@@ -511,8 +504,7 @@ impl DaemonSetState {
             self.creation_delay.map(|delay| delay.end()),
             lapse,
             self.record_retry_at,
-            self.rollback_at,
-            self.bake.as_ref().and_then(|bake| bake.ends_at(now)),
+            self.guarding.due_at(now),
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),

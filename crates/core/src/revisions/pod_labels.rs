@@ -13,6 +13,8 @@ pub(crate) struct RevisionLabelsId(u32);
 pub(crate) struct RevisionLabels {
     pairs: Vec<Pair>,
     current: CurrentRevision,
+    /// Number of changes of what is live or current.
+    changes: u64,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl RevisionLabels {
             self.pairs.len() - 1
         });
         let updated = self.current.matches(hash.as_ref(), template_generation);
+        self.changes += u64::from(self.pairs[at].pods == 0);
         let pods = self.pairs[at].pods + 1;
         self.pairs[at] = Pair { hash, template_generation, pods, updated };
         RevisionLabelsId(u32::try_from(at).expect("fewer than 2^32 pods"))
@@ -69,7 +72,9 @@ impl RevisionLabels {
 
     /// Counts one pod less.
     pub(crate) fn release(&mut self, id: RevisionLabelsId) {
-        self.pairs[id.0 as usize].pods -= 1;
+        let pods = &mut self.pairs[id.0 as usize].pods;
+        *pods -= 1;
+        self.changes += u64::from(*pods == 0);
     }
 
     /// Whether pods with these labels are of the current revision (C45).
@@ -92,12 +97,18 @@ impl RevisionLabels {
         self.pairs.iter().any(|pair| pair.pods > 0 && pair.hash.as_ref() == Some(hash))
     }
 
+    /// Number of changes so far: with the same number, the same hashes are live and current.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Sets the current revision. Returns whether that changes the answer for any pod.
     pub(crate) fn set_current(&mut self, current: CurrentRevision) -> bool {
         if self.current == current {
             return false;
         }
         self.current = current;
+        self.changes += 1;
         let mut changed = false;
         for pair in &mut self.pairs {
             let updated = self.current.matches(pair.hash.as_ref(), pair.template_generation);

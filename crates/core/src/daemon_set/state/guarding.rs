@@ -3,9 +3,13 @@
 //! done.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{Now, Position, RevisionHash, RolloutPhase, Timestamp};
+use crate::api::{
+    Now, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
+    Timestamp,
+};
 use crate::daemon_set::gate::Gate;
 use crate::daemon_set::guard::{self, GuardInput, Stage};
 use crate::daemon_set::node::{PodView, Wanted};
@@ -14,12 +18,43 @@ use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement;
 use crate::plan::{Notice, Write};
+use crate::revisions::RevisionSet;
 
 use super::DaemonSetState;
 
+/// What is known of a guarded or paused rollout, as of the last plan. Most plans change nothing of
+/// what it is determined from.
+#[derive(Debug, Default)]
+pub(super) struct Guarding {
+    as_of: Option<AsOf>,
+    /// The record of a rollout that moves forward.
+    moving: Option<Arc<RolloutRecord>>,
+    /// Whether nothing but nodes and time can change the record.
+    awaits_nodes: bool,
+    bake: Option<Bake>,
+    /// When a failed rollout goes back to the base.
+    rollback_at: Option<Timestamp>,
+    condition: Option<(RolloutReason, Arc<str>)>,
+    /// Whether the bake time was over when the condition was determined; `None` if that is due.
+    condition_as_of: Option<bool>,
+}
+
+/// What stage, gate and condition are determined from, beside nodes and time.
+#[derive(Debug, PartialEq, Eq)]
+struct AsOf {
+    revisions: u64,
+    labels: u64,
+    template: Arc<str>,
+    policy: PolicySource,
+    order: Option<Arc<str>>,
+    paused: bool,
+    is_target_stored: bool,
+    wall_ahead_ms: i64,
+}
+
 /// How long the current wave bakes. Once its bake time is over, that remains so.
 #[derive(Clone, Debug)]
-pub(super) struct Bake {
+struct Bake {
     position: Position,
     /// When the phase began.
     since: Timestamp,
@@ -33,31 +68,76 @@ enum BakeEnd {
     Over,
 }
 
-impl Bake {
-    /// When the bake time ends, if that lies ahead.
-    pub(super) fn ends_at(&self, now: Timestamp) -> Option<Timestamp> {
-        match self.end {
-            BakeEnd::At(at) => Some(at).filter(|at| *at > now),
+impl Guarding {
+    /// What the condition states.
+    pub(super) const fn condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
+        self.condition.as_ref()
+    }
+
+    /// When a bake time ends, or a failed rollout goes back, if that lies ahead.
+    pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let bake_ends = self.bake.as_ref().and_then(|bake| match bake.end {
+            BakeEnd::At(at) => Some(at),
             BakeEnd::Over => None,
-        }
+        });
+        bake_ends.into_iter().chain(self.rollback_at).filter(|at| *at > now).min()
+    }
+
+    fn is_baked(&self) -> bool {
+        self.bake.as_ref().is_some_and(|bake| bake.end == BakeEnd::Over)
     }
 }
 
 impl DaemonSetState {
-    /// Determines which revisions govern nodes.
+    /// Determines which revisions govern nodes, if anything has changed of what says so.
     pub(super) fn refresh_guard(&mut self, is_target_stored: bool, now: Now, nodes: &NodeTable) {
-        let is_guarded = self.daemon_set.is_guarded() || self.history.has_records();
-        let (gate, position, back_at) = if is_guarded {
-            let revisions = self.history.classify(&self.daemon_set);
-            let stage = Stage::of(&self.daemon_set, &revisions, now);
-            let gate = stage.movement(&self.daemon_set).map_or(Gate::Open, |movement| {
-                self.gate.guarded(&revisions, &self.labels, is_target_stored, movement)
-            });
-            (gate, stage.position().cloned(), stage.back_at())
-        } else {
-            (Gate::Open, None, None)
+        if !self.is_guarded() {
+            self.guarding = Guarding::default();
+            self.apply_gate(Gate::Open, None, nodes);
+            return;
+        }
+        let as_of = AsOf {
+            revisions: self.history.changes(),
+            labels: self.labels.changes(),
+            template: self.daemon_set.template.canonical.clone(),
+            policy: self.daemon_set.policy.clone(),
+            order: self.daemon_set.order.as_ref().map(|order| order.text.clone()),
+            paused: self.daemon_set.paused,
+            is_target_stored,
+            wall_ahead_ms: now.wall_ahead_ms,
         };
-        self.rollback_at = back_at.map(|at| now.to_steady(at));
+        let goes_back = self.guarding.rollback_at.is_some_and(|at| at <= now.steady);
+        if self.guarding.as_of.as_ref() == Some(&as_of) && !goes_back {
+            return;
+        }
+        let revisions = self.history.classify(&self.daemon_set);
+        let stage = Stage::of(&self.daemon_set, &revisions, now);
+        let gate = stage.movement(&self.daemon_set).map_or(Gate::Open, |movement| {
+            self.gate.guarded(&revisions, &self.labels, is_target_stored, movement)
+        });
+        let position = stage.position().cloned();
+        let moving = match stage {
+            Stage::Moving(_) => revisions.current.and_then(|c| c.record.stored()).cloned(),
+            Stage::Unguarded
+            | Stage::Paused
+            | Stage::WithoutPolicy { .. }
+            | Stage::Pending
+            | Stage::Failed { .. } => None,
+        };
+        self.guarding.awaits_nodes =
+            moving.is_some() && self.guard_input(&revisions, now).awaits_nodes(&stage);
+        self.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
+        self.guarding.moving = moving;
+        self.guarding.as_of = Some(as_of);
+        self.guarding.condition_as_of = None;
+        self.apply_gate(gate, position, nodes);
+    }
+
+    fn is_guarded(&self) -> bool {
+        self.daemon_set.is_guarded() || self.history.has_records()
+    }
+
+    fn apply_gate(&mut self, gate: Gate, position: Option<Position>, nodes: &NodeTable) {
         let is_rebuilt = self.refresh_waves(position, nodes);
         if gate != self.gate || is_rebuilt {
             self.gate = gate;
@@ -170,35 +250,25 @@ impl DaemonSetState {
     /// the last node became available, without the pods that were created since the wave was
     /// complete. Otherwise a cluster that grows would never end it.
     pub(super) fn refresh_bake(&mut self, now: Now) {
-        let Some(waves) = &self.waves else {
-            self.bake = None;
-            return;
-        };
-        let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions, now);
-        let record = match stage {
-            Stage::Moving(record) if record.phase == RolloutPhase::Baking => record,
-            _ => {
-                self.bake = None;
-                return;
-            }
-        };
-        let Some(duration) = waves.step(&record.position).map(|step| step.bake) else { return };
+        let known = self.guarding.bake.take();
+        let (Some(waves), Some(record)) = (&self.waves, &self.guarding.moving) else { return };
+        let step = waves.step(&record.position);
+        let Some(step) = step.filter(|_| record.phase == RolloutPhase::Baking) else { return };
         let is_same = |bake: &Bake| bake.position == record.position && bake.since == record.since;
-        let known = self.bake.take().filter(is_same).map(|bake| bake.end);
-        let end = match known.unwrap_or(BakeEnd::At(now.to_steady(record.since) + duration)) {
+        let end = known.filter(is_same).map(|bake| bake.end);
+        let end = match end.unwrap_or(BakeEnd::At(now.to_steady(record.since) + step.bake)) {
             BakeEnd::Over => BakeEnd::Over,
             BakeEnd::At(at) if at > now.steady || !waves.is_complete(&record.position) => {
                 BakeEnd::At(at)
             }
             BakeEnd::At(_) => {
                 let since = self.available_since(waves, &record.position, record.since, now);
-                let at = since.max(now.to_steady(record.since)) + duration;
+                let at = since.max(now.to_steady(record.since)) + step.bake;
                 if at <= now.steady { BakeEnd::Over } else { BakeEnd::At(at) }
             }
         };
         let position = record.position.clone();
-        self.bake = Some(Bake { position, since: record.since, end });
+        self.guarding.bake = Some(Bake { position, since: record.since, end });
     }
 
     /// When the last of the open nodes at a position became available, by the steady clock. Pods
@@ -217,52 +287,64 @@ impl DaemonSetState {
         since.max().unwrap_or(Timestamp(i64::MIN))
     }
 
-    /// Determines what the condition states.
+    /// Determines what the condition states, if that may have changed.
     pub(super) fn refresh_condition(&mut self, now: Now) {
+        let is_baked = self.guarding.is_baked();
         if self.gate.is_open() {
-            self.rollout = None;
+            self.guarding.condition = None;
+            return;
+        }
+        if self.guarding.condition_as_of == Some(is_baked) {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
         let stage = Stage::of(&self.daemon_set, &revisions, now);
         let waits = match (&stage, self.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
-                Some(guard::waits(waves, record, self.is_baked()))
+                Some(guard::waits(waves, record, is_baked))
             }
             _ => None,
         };
         let is_live = |hash: &RevisionHash| self.labels.is_live(hash);
         let has_target_pods = revisions.current_hashes().iter().any(is_live);
         let waves = self.waves.as_deref();
-        let new = guard::condition(&self.daemon_set, &stage, waves, waits, has_target_pods);
-        if new != self.rollout {
-            self.rollout = new;
-        }
-    }
-
-    fn is_baked(&self) -> bool {
-        self.bake.as_ref().is_some_and(|bake| bake.end == BakeEnd::Over)
+        self.guarding.condition =
+            guard::condition(&self.daemon_set, &stage, waves, waits, has_target_pods);
+        self.guarding.condition_as_of = Some(is_baked);
     }
 
     /// Plans the next change of a record, if one is due. Returns whether it did.
     pub(super) fn plan_record(&self, now: Now, draft: &mut Draft) -> bool {
-        let is_guarded = self.daemon_set.is_guarded() || self.history.has_records();
-        if !is_guarded || self.record_retry_at.is_some_and(|at| now.steady < at) {
+        let is_delayed = self.record_retry_at.is_some_and(|at| now.steady < at);
+        if !self.is_guarded() || is_delayed || self.awaits_nodes() {
             return false;
         }
         let revisions = self.history.classify(&self.daemon_set);
         let stage = Stage::of(&self.daemon_set, &revisions, now);
-        let input = GuardInput {
-            daemon_set: &self.daemon_set,
-            revisions: &revisions,
-            waves: self.waves.as_deref(),
-            wall: whole_seconds(now),
-            is_baked: self.is_baked(),
-        };
-        let Some(change) = input.change(&stage) else { return false };
+        let Some(change) = self.guard_input(&revisions, now).change(&stage) else { return false };
         draft.plan.notices.push(Notice::Rollout(change.transition));
         let (revision, record) = (change.revision.reference(), change.record.into());
         draft.write(Write::WriteRecord { revision, record });
         true
+    }
+
+    /// Whether the record stays as it is until the nodes of the wave have changed.
+    fn awaits_nodes(&self) -> bool {
+        let (Some(waves), Some(record)) = (&self.waves, &self.guarding.moving) else {
+            return false;
+        };
+        let is_complete = record.phase == RolloutPhase::Complete;
+        self.guarding.awaits_nodes
+            && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
+    }
+
+    fn guard_input<'a>(&'a self, revisions: &'a RevisionSet<'a>, now: Now) -> GuardInput<'a> {
+        GuardInput {
+            daemon_set: &self.daemon_set,
+            revisions,
+            waves: self.waves.as_deref(),
+            wall: whole_seconds(now),
+            is_baked: self.guarding.is_baked(),
+        }
     }
 }
