@@ -337,6 +337,11 @@ impl Kinds {
         self.iter().find(|row| row.group == group && row.kind == kind)
     }
 
+    /// Whether a kind is served. Only a custom kind can cease to be.
+    pub(crate) fn serves(&self, kind: &'static Kind) -> bool {
+        kind.custom.is_none() || self.iter().any(|row| std::ptr::eq(row, kind))
+    }
+
     /// Changes when a custom kind or its type does.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
