@@ -14,7 +14,6 @@ mod deployment;
 mod environment;
 mod event;
 mod field;
-mod format;
 mod kept;
 mod lease;
 mod metadata;
@@ -41,6 +40,7 @@ use serde_json::Value;
 
 use self::field::{Causes, Field};
 use crate::custom::CustomType;
+use crate::format;
 use crate::kind::Kind;
 
 pub use crate::schema::{DecodeError, decode, unknown_fields};
@@ -147,7 +147,7 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
             changed.flat_map(|path| warnings_at(&root, &path)).collect()
         }
         Validator::Pod if !unchanged("/spec") => warnings::of_pod(&root),
-        Validator::Definition if !unchanged("/spec") => definition::warnings(new),
+        Validator::Definition if !unchanged("/spec") => definition::warnings(new, old),
         _ => Vec::new(),
     }
 }

@@ -139,6 +139,13 @@ impl Schema {
         fields.chain(&self.checks.all_of)
     }
 
+    /// All schemas in this one.
+    pub(crate) fn all_nested(&self) -> impl Iterator<Item = &Self> {
+        let checks = &self.checks;
+        let not = checks.not.as_deref();
+        self.nested().chain(&checks.any_of).chain(&checks.one_of).chain(not)
+    }
+
     /// The schema of a field; `None` if the schema does not say.
     pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
