@@ -10,6 +10,30 @@ pub(super) fn apply(schema: &Schema, object: &mut Value) {
     set(schema, object);
 }
 
+/// Whether a value lacks a default.
+pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
+    if !schema.has_defaults() {
+        return false;
+    }
+    match value {
+        Value::Object(fields) => {
+            let lacks = |(name, of): (&Box<str>, &Schema)| {
+                of.default.is_some()
+                    && fields.get(&**name).is_none_or(|value| value.is_null() && !of.nullable)
+            };
+            let is_incomplete = |(name, value): (&String, &Value)| {
+                schema.field(name).is_some_and(|schema| is_incomplete(schema, value))
+            };
+            schema.properties.iter().any(lacks) || fields.iter().any(is_incomplete)
+        }
+        Value::Array(items) => schema
+            .items
+            .as_deref()
+            .is_some_and(|schema| items.iter().any(|item| is_incomplete(schema, item))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 fn is_absent(schema: Option<&Schema>, value: &Value) -> bool {
     value.is_null() && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none())
 }

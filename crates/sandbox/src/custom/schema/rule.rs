@@ -188,6 +188,7 @@ impl Rule {
                     cel::ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
                     cel::ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
                     cel::ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+                    cel::ExecutionError::FunctionError { message, .. } => message,
                     other => other.to_string(),
                 };
                 Verdict::Failed(format!("{error} evaluating rule: {named}"))

@@ -63,8 +63,8 @@ fn parse_ip(text: &str) -> Result<Ip, String> {
 fn parse_cidr(text: &str) -> Result<Cidr, String> {
     let wrong = || {
         format!(
-            "network address parse error during conversion from string: netip.ParsePrefix(\
-             {text:?}): no '/'"
+            "network address parse error during conversion from string: network address parse \
+             error during conversion from string: netip.ParsePrefix({text:?}): no '/'"
         )
     };
     let (address, bits) = text.rsplit_once('/').ok_or_else(wrong)?;

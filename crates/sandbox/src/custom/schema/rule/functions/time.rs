@@ -204,9 +204,13 @@ fn moved(moment: &Moment, nanoseconds: i64) -> Result<Moment, ExecutionError> {
     moment.0.checked_add(span).map(Moment).map_err(|_| overflow("add"))
 }
 
+fn not_converted(function: &str, name: &str) -> ExecutionError {
+    let message = format!("type conversion error from 'string' to 'google.protobuf.{name}'");
+    failed(function, message)
+}
+
 fn duration(text: &CelString<'_>) -> Result<Span, ExecutionError> {
-    let wrong = || failed("duration", format!("time: invalid duration {:?}", text.inner()));
-    Span::parse(text.inner()).ok_or_else(wrong)
+    Span::parse(text.inner()).ok_or_else(|| not_converted("duration", "Duration"))
 }
 
 fn same_duration(span: &Span) -> Span {
@@ -220,8 +224,7 @@ fn duration_text(span: &Span) -> CelString<'static> {
 }
 
 fn timestamp(text: &CelString<'_>) -> Result<Moment, ExecutionError> {
-    let wrong = || failed("timestamp", format!("parsing time {:?}", text.inner()));
-    text.inner().parse().map(Moment).map_err(|_| wrong())
+    text.inner().parse().map(Moment).map_err(|_| not_converted("timestamp", "Timestamp"))
 }
 
 fn of_seconds(seconds: &CelInt) -> Result<Moment, ExecutionError> {
