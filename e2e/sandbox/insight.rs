@@ -209,8 +209,8 @@ async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
     Ok(())
 }
 
-/// S13, S15: a DaemonSet finds the objects of its file that it names, before anything is applied and
-/// after, with a cluster and without.
+/// S13, S15: a DaemonSet finds the objects of its file that it names, before anything is applied
+/// and after, with a cluster and without.
 #[tokio::test(flavor = "multi_thread")]
 async fn daemon_sets_find_what_their_file_defines() -> Result<()> {
     let world = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await?;

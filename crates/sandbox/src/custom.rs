@@ -129,9 +129,14 @@ impl CustomType {
         defaulting::is_incomplete(&self.schema, object)
     }
 
-    /// Removes nulls and sets defaults.
+    /// Removes the nulls of fields that are not nullable and have no default.
+    pub(crate) fn remove_nulls(&self, object: &mut Value) {
+        defaulting::remove_nulls(Some(&self.schema), object);
+    }
+
+    /// Sets defaults.
     pub(crate) fn apply_defaults(&self, object: &mut Value) {
-        defaulting::apply(&self.schema, object);
+        defaulting::set(&self.schema, object);
     }
 }
 

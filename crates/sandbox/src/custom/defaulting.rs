@@ -4,12 +4,6 @@ use serde_json::Value;
 
 use super::schema::Schema;
 
-/// Removes the nulls of fields that are not nullable and have no default, then sets the defaults.
-pub(super) fn apply(schema: &Schema, object: &mut Value) {
-    remove_nulls(Some(schema), object);
-    set(schema, object);
-}
-
 /// Whether a value lacks a default.
 pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
     if !schema.has_defaults() {
@@ -38,7 +32,8 @@ fn is_absent(schema: Option<&Schema>, value: &Value) -> bool {
     value.is_null() && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none())
 }
 
-fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
+/// Removes the nulls of fields that are not nullable and have no default.
+pub(super) fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
     match value {
         Value::Object(fields) => fields.retain(|name, value| {
             let of_field = schema.and_then(|schema| schema.field(name));
@@ -57,7 +52,8 @@ fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
     }
 }
 
-fn set(schema: &Schema, value: &mut Value) {
+/// Sets the defaults of absent fields.
+pub(super) fn set(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, of_field) in &schema.properties {
@@ -117,7 +113,8 @@ mod tests {
             "i": {"type": "string"},
         }}));
         let mut object = json!({"a": null, "f": [{}, {"g": false}], "h": null, "i": null});
-        apply(&schema, &mut object);
+        remove_nulls(Some(&schema), &mut object);
+        set(&schema, &mut object);
         assert_eq!(
             object,
             json!({"a": 1, "b": {"c": "x"}, "f": [{"g": true}, {"g": false}], "h": null})
