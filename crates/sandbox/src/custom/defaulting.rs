@@ -11,14 +11,15 @@ pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
     }
     match value {
         Value::Object(fields) => {
-            let lacks = |(name, of): (&Box<str>, &Schema)| {
+            let lacks = |name: &str, of: &Schema| {
                 of.default.is_some()
-                    && fields.get(&**name).is_none_or(|value| value.is_null() && !of.nullable)
+                    && fields.get(name).is_none_or(|value| value.is_null() && !of.nullable)
             };
             let is_incomplete = |(name, value): (&String, &Value)| {
                 schema.field(name).is_some_and(|schema| is_incomplete(schema, value))
             };
-            schema.properties.iter().any(lacks) || fields.iter().any(is_incomplete)
+            schema.properties.iter().any(|(name, of)| lacks(name, of))
+                || fields.iter().any(is_incomplete)
         }
         Value::Array(items) => schema
             .items
